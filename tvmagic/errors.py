@@ -1,0 +1,80 @@
+"""The errors that users meet.
+
+Every mistake of a user ends in a `TVMagicError`: one sentence on what is wrong, and where it
+is known the place in the IR, the place in the cell and what would work. The notebook shows
+these without our own stack frames; `str(error)` gives the same in plain text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "BoundsError",
+    "BuildError",
+    "DiagnosticError",
+    "InternalError",
+    "ScheduleError",
+    "TVMError",
+    "TVMagicError",
+]
+
+
+class TVMagicError(Exception):
+    """A user's mistake, told so that it can be mended.
+
+    Parameters
+    ----------
+    message: one sentence on what is wrong, with names in backticks.
+    node: the IR node the sentence is about; shown underlined in its function.
+    root: the function or statement that `node` is shown in.
+    span: the place in the user's cell (`tvmagic.ir.Span`); taken from `node` when left out.
+    hint: what would work, as one sentence.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: Any = None,
+        root: Any = None,
+        span: Any = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.node = node
+        self.root = root
+        self.span = span if span is not None else getattr(node, "span", None)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.span is not None:
+            parts.append(f"  at {self.span}")
+        if self.hint:
+            parts.append(f"  hint: {self.hint}")
+        return "\n".join(parts)
+
+
+TVMError = TVMagicError
+
+
+class DiagnosticError(TVMagicError):
+    """A text that cannot be read: the message, the line and the column under it."""
+
+
+class ScheduleError(TVMagicError):
+    """A schedule call that is not legal here; the schedule stays as it was."""
+
+
+class BuildError(TVMagicError):
+    """A program that cannot be compiled for the target asked for."""
+
+
+class BoundsError(TVMagicError, IndexError):
+    """An access outside a buffer, found while a kernel compiled with `check_bounds` ran."""
+
+
+class InternalError(TVMagicError):
+    """A rule of the compiler itself was broken: a defect of ours, not of the user."""

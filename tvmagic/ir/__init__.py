@@ -1,0 +1,103 @@
+"""The program as data: types, expressions, statements, buffers, functions, modules, and walks.
+
+Nothing here prints, proves or compiles; the packages above do. `str(node)` reaches the printer
+through a hook that `tvmagic.script` sets.
+"""
+
+from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
+from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CmpOp,
+    CommReducer,
+    ConstExpr,
+    DataProducer,
+    Div,
+    EqualOp,
+    ExprOp,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    GlobalVar,
+    IntImm,
+    IterVar,
+    Let,
+    LogicalOp,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    NotEqualOp,
+    Or,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    ProducerLoad,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    TupleType,
+    Type,
+    Var,
+    attr_value,
+    convert,
+    expr,
+    exprs,
+)
+from tvmagic.ir.function import IRModule, PrimFunc, TensorIntrin, pointer_var
+from tvmagic.ir.functor import (
+    BufferRemapper,
+    Mutator,
+    Visitor,
+    handles,
+    ir_transform,
+    mutate_all,
+    post_order_visit,
+    pre_order_visit,
+    substitute,
+)
+from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, set_printer
+from tvmagic.ir.op import CallEffect, Op
+from tvmagic.ir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Prefetch,
+    ProducerRealize,
+    ProducerStore,
+    SeqStmt,
+    Stmt,
+    While,
+    stmt_seq,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -1,0 +1,301 @@
+"""Buffers: arrays in memory, and the regions of them that a program touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.expr import (
+    BufferLoad,
+    Call,
+    IntImm,
+    IterVar,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    Range,
+    Var,
+    expr,
+    exprs,
+    ops,
+)
+from tvmagic.ir.node import Field, Kind, Node, Span, field
+
+__all__ = ["Buffer", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
+
+
+class Buffer(Node):
+    """An array: `data` points to it, `shape` are its sizes in elements of `dtype`.
+
+    `strides` (in elements) are empty where the array is dense and row-major; `elem_offset` is the
+    place of element 0 behind `data`. `data_alignment` is in bytes; `elem_offset` is a multiple of
+    `offset_factor`. `axis_separators` are the places that divide the axes into groups, each
+    flattened to one dimension. A buffer is what it is by identity.
+    """
+
+    READ = 1
+    WRITE = 2
+
+    __slots__ = (
+        "data",
+        "dtype",
+        "shape",
+        "strides",
+        "elem_offset",
+        "name",
+        "data_alignment",
+        "offset_factor",
+        "buffer_type",
+        "axis_separators",
+    )
+    data: Var
+    dtype: DataType
+    shape: tuple[PrimExpr, ...]
+    strides: tuple[PrimExpr, ...]
+    elem_offset: PrimExpr
+    name: str
+    data_alignment: int
+    offset_factor: int
+    buffer_type: str
+    axis_separators: tuple[IntImm, ...]
+    FIELDS: tuple[Field, ...] = (
+        field("dtype", Kind.VALUE),
+        field("data", Kind.VAR_DEF),
+        field("shape", Kind.EXPRS),
+        field("strides", Kind.EXPRS),
+        field("axis_separators", Kind.EXPRS),
+        field("elem_offset", Kind.EXPR),
+        field("name", Kind.NAME),
+        field("data_alignment", Kind.VALUE),
+        field("offset_factor", Kind.VALUE),
+        field("buffer_type", Kind.VALUE),
+    )
+
+    def __init__(
+        self,
+        data: Var,
+        dtype: Any,
+        shape: Any,
+        strides: Any,
+        elem_offset: Any,
+        name: str,
+        data_alignment: int = 64,
+        offset_factor: int = 1,
+        buffer_type: str = "",
+        axis_separators: Any = (),
+        span: Span | None = None,
+    ) -> None:
+        self.data = data
+        self.dtype = dtype_of(dtype)
+        self.shape = exprs(shape)
+        self.strides = exprs(strides) if strides else ()
+        index_dtype = self.shape[0].dtype if self.shape else DataType("int32")
+        self.elem_offset = IntImm(index_dtype, 0) if elem_offset is None else expr(elem_offset)
+        self.name = name
+        self.data_alignment = int(data_alignment) if int(data_alignment) > 0 else 64
+        self.offset_factor = int(offset_factor) or 1
+        self.buffer_type = "auto" if buffer_type in ("auto", "auto_broadcast", 2) else ""
+        self.axis_separators = exprs(axis_separators) if axis_separators else ()  # type: ignore[assignment]
+        self.span = span
+
+    def scope(self) -> str:
+        """The memory it lives in: `global`, `local`, `shared`, ..."""
+        annotation = self.data.type_annotation
+        scope = annotation.storage_scope if isinstance(annotation, PointerType) else ""
+        return scope or "global"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> BufferLoad:
+        """The load at `begin`; of a vector where `dtype` has several lanes."""
+        return BufferLoad(self, self._vector_index(begin, dtype), predicate)
+
+    def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
+        """The store of `value` at `begin`."""
+        from tvmagic.ir.stmt import BufferStore
+
+        value = expr(value)
+        return BufferStore(self, value, self._vector_index(begin, value.dtype), predicate)
+
+    def _vector_index(self, begin: Any, dtype: Any) -> tuple[PrimExpr, ...]:
+        from tvmagic.ir.expr import Ramp
+
+        indices = exprs(begin)
+        lanes = dtype_of(dtype).lanes // self.dtype.lanes if dtype else 1
+        if lanes <= 1:
+            return indices
+        return (*indices[:-1], Ramp(indices[-1], IntImm(indices[-1].dtype, 1), lanes))
+
+    def __getitem__(self, indices: Any) -> Any:
+        """A load, or a `BufferRegion` where an index is a slice without a step."""
+        if not isinstance(indices, (tuple, list)):
+            indices = (indices,)
+        if not any(isinstance(i, slice) for i in indices):
+            return BufferLoad(self, [i.var if isinstance(i, IterVar) else i for i in indices])
+        return self._slice(indices)
+
+    def _slice(self, indices: Sequence[Any]) -> Any:
+        from tvmagic.ir.expr import Ramp
+
+        region = any(isinstance(i, slice) and i.step is None for i in indices)
+        result: list[Any] = []
+        for axis, index in enumerate(indices):
+            if not isinstance(index, slice):
+                result.append(Range.from_min_extent(index, IntImm(expr(index).dtype, 1)) if region else index)
+                continue
+            start = expr(0 if index.start is None else index.start)
+            stop = expr(self.shape[axis] if index.stop is None else index.stop)
+            if region:
+                result.append(Range(start, stop))
+                continue
+            step = int(index.step)
+            from tvmagic.arith import Analyzer
+
+            lanes = Analyzer().simplify(ops.floordiv(stop - start + step - 1, step))
+            if not isinstance(lanes, IntImm):
+                raise TVMagicError(f"a vector access of buffer `{self.name}` needs a constant number of lanes")
+            result.append(start if lanes.value == 1 else Ramp(start, step, lanes.value))
+        return BufferRegion(self, result) if region else BufferLoad(self, result)
+
+    def offset_of(self, indices: Any) -> list[PrimExpr]:
+        """The flat index of the element at `indices`, one for each group of axes."""
+        groups, start = [], 0
+        positions = exprs(indices)
+        for end in [*(int(s) for s in self.axis_separators), len(self.shape)]:
+            groups.append(self._flat_index(positions, start, end))
+            start = end
+        if len(groups) == 1 and not (isinstance(self.elem_offset, IntImm) and self.elem_offset.value == 0):
+            groups[0] = self.elem_offset + groups[0]
+        return groups
+
+    def _flat_index(self, positions: tuple[PrimExpr, ...], start: int, end: int) -> PrimExpr:
+        if start == end:
+            return IntImm("int32", 0)
+        offset: PrimExpr | None = None
+        for axis in range(start, end):
+            term = positions[axis]
+            if self.strides:
+                term = term * self.strides[axis]
+                offset = term if offset is None else offset + term
+            else:
+                offset = term if offset is None else offset * self.shape[axis] + term
+        assert offset is not None
+        return offset
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The buffer of the same data with one dimension for each group of axes."""
+        sizes: list[PrimExpr] = []
+        start = 0
+        for end in [*(int(s) for s in self.axis_separators), len(self.shape)]:
+            if self.strides and end > start:
+                size = self.strides[start] * self.shape[start]
+            else:
+                size = IntImm(self.shape[0].dtype if self.shape else DataType("int32"), 1)
+                for axis in range(start, end):
+                    size = size * self.shape[axis]
+            sizes.append(size)
+            start = end
+        if len(sizes) == len(self.shape) and not self.strides:
+            return self
+        separators = tuple([IntImm("int32", i + 1) for i in range(len(sizes) - 1)])
+        return self.replace(shape=tuple(sizes), strides=(), axis_separators=separators)
+
+    def access_ptr(
+        self, access_mask: Any, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
+    ) -> Call:
+        """The call `tvm_access_ptr`: a pointer to an element, with what is read or written there.
+
+        `access_mask`: `Buffer.READ`, `Buffer.WRITE`, their sum, or a text of `r` and `w`.
+        """
+        if isinstance(access_mask, str):
+            access_mask = (Buffer.READ if "r" in access_mask else 0) | (Buffer.WRITE if "w" in access_mask else 0)
+        dtype, elem_offset, total = self.dtype, self.elem_offset, self._element_count()
+        if content_lanes > 1:
+            elem_offset = ops.floordiv(elem_offset, content_lanes)
+            total = ops.floordiv(total, content_lanes)
+            dtype = dtype.with_lanes(dtype.lanes * content_lanes)
+        offset = expr(offset)
+        size = ops.subtract(total, offset) if extent is None else expr(extent)
+        args = (ops.type_annotation(dtype), self.data, ops.add(elem_offset, offset), size, int(access_mask))
+        return Call(ptr_type, "tir.tvm_access_ptr", args)
+
+    def _element_count(self) -> PrimExpr:
+        if self.strides:
+            return self.strides[0] * self.shape[0]
+        total: PrimExpr = IntImm(self.shape[0].dtype if self.shape else DataType("int32"), 1)
+        for size in self.shape:
+            total = total * size
+        return total
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: Any = None,
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+    span: Span | None = None,
+) -> Buffer:
+    """A new buffer of `shape` elements of `dtype` (float32 unless told).
+
+    With `offset_factor` other than 0 and no `elem_offset`, the offset is a new variable.
+    """
+    shape = exprs(shape)
+    dtype = dtype_of("float32" if dtype is None else dtype)
+    index_dtype = shape[0].dtype if shape else DataType("int32")
+    if offset_factor and elem_offset is None:
+        elem_offset = Var(f"{name}_elem_offset", index_dtype)
+    if data is None:
+        element = DataType("int8") if dtype.is_bool else dtype
+        data = Var(name, PointerType(PrimType(element), scope or "global"), span)
+    return Buffer(
+        data,
+        dtype,
+        shape,
+        strides,
+        elem_offset,
+        name,
+        data_alignment,
+        offset_factor,
+        buffer_type,
+        axis_separators or (),
+        span,
+    )
+
+
+class BufferRegion(Node):
+    """A box of elements of `buffer`: one range an axis."""
+
+    __slots__ = ("buffer", "region")
+    buffer: Buffer
+    region: tuple[Range, ...]
+    FIELDS = (field("buffer", Kind.BUFFER_USE), field("region", Kind.NODES))
+
+    def __init__(self, buffer: Buffer, region: Any, span: Span | None = None) -> None:
+        self.buffer = buffer
+        self.region = tuple(region)
+        self.span = span
+
+
+class MatchBufferRegion(Node):
+    """`buffer` as another name for the region `source` inside a block."""
+
+    __slots__ = ("buffer", "source")
+    buffer: Buffer
+    source: BufferRegion
+    FIELDS = (field("source", Kind.NODE), field("buffer", Kind.BUFFER_DEF))
+
+    def __init__(self, buffer: Buffer, source: BufferRegion, span: Span | None = None) -> None:
+        self.buffer = buffer
+        self.source = source
+        self.span = span

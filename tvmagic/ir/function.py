@@ -1,0 +1,194 @@
+"""Functions and modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value
+from tvmagic.ir.node import Field, Kind, Node, Span, field
+from tvmagic.ir.stmt import Block, BlockRealize, Stmt
+
+__all__ = ["IRModule", "PrimFunc", "TensorIntrin", "pointer_var"]
+
+
+class PrimFunc(Node):
+    """A function on scalars and buffers.
+
+    `params` are variables; `buffer_map` gives for a pointer parameter the buffer that it holds;
+    `attrs` are facts by name, such as `global_symbol` and `tir.noalias`.
+    """
+
+    __slots__ = ("params", "buffer_map", "ret_type", "attrs", "body")
+    params: tuple[Var, ...]
+    buffer_map: dict[Var, Buffer]
+    ret_type: Type
+    attrs: dict[str, Any]
+    body: Stmt
+    FIELDS: tuple[Field, ...] = (
+        field("params", Kind.VAR_DEFS),
+        field("buffer_map", Kind.VALUE),
+        field("ret_type", Kind.TYPE),
+        field("attrs", Kind.ATTRS),
+        field("body", Kind.STMT),
+    )
+
+    def __init__(
+        self,
+        params: Sequence[Any],
+        body: Stmt,
+        ret_type: Type | None = None,
+        buffer_map: Mapping[Var, Buffer] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        span: Span | None = None,
+    ) -> None:
+        buffers = dict(buffer_map or {})
+        names: list[Var] = []
+        for param in params:
+            if isinstance(param, Buffer):
+                handle = Var(param.name + "_handle", "handle")
+                buffers[handle] = param
+                param = handle
+            names.append(param)
+        self.params, self.body, self.buffer_map = tuple(names), body, buffers
+        self.ret_type = ret_type if ret_type is not None else TupleType()
+        self.attrs, self.span = attr_dict(attrs), span
+
+    def with_attr(self, key: Any, value: Any = None) -> PrimFunc:
+        """The function with one attribute set, or several given as a mapping."""
+        changes = key if isinstance(key, Mapping) else {key: value}
+        return self.replace(attrs={**self.attrs, **{k: attr_value(v) for k, v in changes.items()}})
+
+    def without_attr(self, key: str) -> PrimFunc:
+        """The function without one attribute."""
+        return self.replace(attrs={k: v for k, v in self.attrs.items() if k != key})
+
+    def with_body(self, body: Stmt, span: Span | None = None) -> PrimFunc:
+        """The function with another body."""
+        return self if body is self.body else self.replace(body=body)
+
+    @property
+    def root_block(self) -> Block | None:
+        """The block that a TensorIR function's body is."""
+        return self.body.block if isinstance(self.body, BlockRealize) else None
+
+    def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
+        """The function with some parameters replaced by values, or by a buffer of known shape."""
+        from tvmagic.ir.specialize import specialize
+
+        return specialize(self, param_map)
+
+
+class IRModule(Node):
+    """Functions by their names.
+
+    `module["main"]` is the function of that name; iterating gives the names in order.
+    """
+
+    __slots__ = ("functions", "attrs")
+    functions: dict[GlobalVar, PrimFunc]
+    attrs: dict[str, Any]
+    FIELDS: tuple[Field, ...] = (field("functions", Kind.VALUE), field("attrs", Kind.ATTRS))
+
+    def __init__(self, functions: Mapping[Any, PrimFunc] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
+        self.functions = {}
+        for name, function in (functions or {}).items():
+            self.functions[GlobalVar(name) if isinstance(name, str) else name] = function
+        self.attrs, self.span = attr_dict(attrs), None
+
+    @staticmethod
+    def from_expr(func: PrimFunc) -> IRModule:
+        """The module of one function, under its `global_symbol` or `main`."""
+        name = func.attrs.get("global_symbol", "main")
+        return IRModule({str(name): func})
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        for var in self.functions:
+            if var.name_hint == name:
+                return var
+        known = ", ".join(f"`{v.name_hint}`" for v in self.functions) or "none"
+        raise TVMagicError(f"the module has no function `{name}`", hint=f"its functions are {known}")
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        return list(self.functions)
+
+    def __getitem__(self, name: Any) -> PrimFunc:
+        return self.functions[name if isinstance(name, GlobalVar) else self.get_global_var(name)]
+
+    def __contains__(self, name: object) -> bool:
+        if isinstance(name, GlobalVar):
+            return name in self.functions
+        return any(v.name_hint == name for v in self.functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def __iter__(self) -> Any:
+        return iter(self.functions)
+
+    @property
+    def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
+        return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
+
+    def with_functions(self, functions: Mapping[GlobalVar, PrimFunc]) -> IRModule:
+        """The module with some functions replaced or added; itself where none differs."""
+        if all(self.functions.get(var) is function for var, function in functions.items()):
+            return self
+        return self.replace(functions={**self.functions, **functions})
+
+    def map_functions(self, change: Callable[[PrimFunc], PrimFunc]) -> IRModule:
+        """The module with `change` applied to each function."""
+        return self.with_functions({var: change(function) for var, function in self.functions.items()})
+
+    def update_func(self, var: Any, func: PrimFunc) -> None:
+        """Put `func` in the place of `var`'s function, in this module (TVM's name)."""
+        self.functions[var if isinstance(var, GlobalVar) else self.get_global_var(var)] = func
+
+    def __setitem__(self, var: Any, func: PrimFunc) -> None:
+        if isinstance(var, str):
+            var = self.get_global_var(var) if var in self else GlobalVar(var)
+        self.functions[var] = func
+
+    def with_attr(self, key: str, value: Any) -> IRModule:
+        """The module with one attribute set."""
+        return self.replace(attrs={**self.attrs, key: attr_value(value)})
+
+    def clone(self) -> IRModule:
+        """A module of its own with the same functions."""
+        return self.replace(functions=dict(self.functions))
+
+
+class TensorIntrin(Node):
+    """An instruction of the machine: what it computes (`desc`) and how it is called (`impl`)."""
+
+    __slots__ = ("desc", "impl")
+    desc: PrimFunc
+    impl: PrimFunc
+    FIELDS: tuple[Field, ...] = (field("desc", Kind.NODE), field("impl", Kind.NODE))
+    _registry: dict[str, TensorIntrin] = {}
+
+    def __init__(self, desc: PrimFunc, impl: PrimFunc) -> None:
+        self.desc, self.impl, self.span = desc, impl, None
+
+    @staticmethod
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
+        """Make the intrinsic known as `name`."""
+        if name in TensorIntrin._registry and not override:
+            raise TVMagicError(f"the intrinsic `{name}` is registered already", hint="pass override=True")
+        intrin = TensorIntrin._registry[name] = TensorIntrin(desc, impl)
+        return intrin
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The intrinsic known as `name`."""
+        found = TensorIntrin._registry.get(name)
+        if found is None and not allow_missing:
+            raise TVMagicError(f"there is no intrinsic `{name}`")
+        return found
+
+
+def pointer_var(name: str, dtype: Any, scope: str = "global") -> Var:
+    """A pointer variable to elements of `dtype`."""
+    return Var(name, PointerType(PrimType(dtype), scope))

@@ -1,0 +1,143 @@
+"""What every part of a program is: a slotted object whose fields are declared once.
+
+A class lists its fields in `FIELDS`. Visitor, mutator, structural equality and hash, JSON and
+the printers' paths all follow from that list (`derive.py`, `equal.py`, `json.py`).
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+__all__ = ["NODE_CLASSES", "Field", "Kind", "Node", "Span", "field", "set_printer"]
+
+# An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
+
+
+class Kind(enum.Enum):
+    """What a field holds, and so how a walk treats it."""
+
+    EXPR = "expression, or None where the field is optional"
+    EXPRS = "tuple of expressions"
+    STMT = "statement, or None where the field is optional"
+    STMTS = "tuple of statements"
+    NODE = "another node that is walked into (Range, IterVar, BufferRegion, ...), or None"
+    NODES = "tuple of such nodes"
+    VAR_USE = "a variable that is read, not defined, and not walked as an expression"
+    VAR_DEF = "a variable that the node defines for what is inside it"
+    VAR_DEFS = "tuple of such variables"
+    BUFFER_USE = "a buffer that is accessed"
+    BUFFER_DEF = "a buffer that the node defines for what is inside it"
+    BUFFER_DEFS = "tuple of such buffers"
+    ATTRS = "a mapping from names to attribute values, which may hold nodes"
+    VALUE = "a plain Python value: text, number, enum, dtype"
+    NAME = "a name that is only a hint: printed, not compared"
+    TYPE = "a type; compared, not walked"
+    OBJECT = "an attribute value: text, number, node, or a tuple of them"
+
+
+class Field(NamedTuple):
+    name: str
+    kind: Kind
+
+
+def field(name: str, kind: Kind) -> Field:
+    return Field(name, kind)
+
+
+class Span(NamedTuple):
+    """A place in a text that a user wrote; lines and columns count from 1."""
+
+    source: str
+    line: int
+    column: int = 1
+    end_line: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}"
+
+
+NODE_CLASSES: dict[str, type[Node]] = {}
+_Self = TypeVar("_Self", bound="Node")
+_printer: Callable[..., str] | None = None
+
+
+def set_printer(printer: Callable[..., str]) -> None:
+    """The function that `str(node)` and `node.script()` call; `tvmagic.script` sets it."""
+    global _printer
+    _printer = printer
+
+
+def _print(node: Node, **options: Any) -> str:
+    if _printer is None:
+        import tvmagic.script  # noqa: F401  (sets the printer)
+    assert _printer is not None
+    return _printer(node, **options)
+
+
+class Node:
+    """A part of a program. It is not changed after it was built.
+
+    `FIELDS` are the declared fields in the order in which they are walked and compared: a
+    definition stands before its uses. `ALL_FIELDS` has those of the base classes too.
+    """
+
+    __slots__ = ("__weakref__", "span")
+    span: Span | None
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        NODE_CLASSES[cls.__name__] = cls
+
+    def replace(self: _Self, **changes: Any) -> _Self:
+        """The same node with some fields changed. The new values are taken as they are."""
+        cls = type(self)
+        new = cls.__new__(cls)
+        for name in slots_of(cls):
+            setattr(new, name, changes[name] if name in changes else getattr(self, name))
+        return new
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    def __repr__(self) -> str:
+        return _print(self)
+
+    def script(self, **options: Any) -> str:
+        """The TVMScript text; the options are those of `tvmagic.script.script`."""
+        return _print(self, script=True, **options)
+
+    def show(self, style: str | None = None, **options: Any) -> None:
+        """Print the TVMScript text, coloured where the output can show colours."""
+        import tvmagic.script as script
+
+        script.show(self, style=style, **options)
+
+    def __copy__(self: _Self) -> _Self:
+        return self
+
+    def __deepcopy__(self: _Self, memo: object) -> _Self:
+        return self
+
+
+_slots: dict[type, tuple[str, ...]] = {}
+
+
+def slots_of(cls: type) -> tuple[str, ...]:
+    """All slots that hold values, base classes first."""
+    found = _slots.get(cls)
+    if found is None:
+        names: list[str] = []
+        for base in reversed(cls.__mro__):
+            slots = base.__dict__.get("__slots__", ())
+            names += [slots] if isinstance(slots, str) else [s for s in slots if s != "__weakref__"]
+        found = _slots[cls] = tuple(names)
+    return found

@@ -1,0 +1,111 @@
+"""Operators that `Call` names: math, memory, control and the target's intrinsics.
+
+One table declares each: its effect, whether a vector argument gives a vector result, and the
+name by which TVMScript prints it.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["CallEffect", "Op"]
+
+
+class CallEffect(enum.IntEnum):
+    """What a call does besides computing its value (the numbers are TVM's)."""
+
+    EXPR_ANNOTATION = 0
+    PURE = 1
+    READ_STATE = 2
+    UPDATE_STATE = 3
+    SPECIAL_CALL_ARG = 4
+    EMBED_INFO = 5
+    CONTROL_JUMP = 6
+    OPAQUE = 7
+
+
+class Op:
+    """An operator. There is one object for each name; `Op.get("tir.exp")` finds it."""
+
+    __slots__ = ("effect", "name", "script_name", "vectorizable")
+    registry: ClassVar[dict[str, Op]] = {}
+
+    def __init__(self, name: str, effect: CallEffect, vectorizable: bool, script_name: str) -> None:
+        self.name = name
+        self.effect = effect
+        self.vectorizable = vectorizable
+        self.script_name = script_name
+
+    @staticmethod
+    def get(name: str) -> Op:
+        """The operator called `name` (with its prefix `tir.`)."""
+        op = Op.registry.get(name)
+        if op is None:
+            import difflib
+
+            close = difflib.get_close_matches(name, Op.registry, n=1)
+            raise TVMagicError(f"there is no operator `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+        return op
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """The names of all operators."""
+        return list(Op.registry)
+
+    def astext(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Op.get, (self.name,)
+
+
+def _register(effect: CallEffect, names: str, vectorizable: bool = False, prefix: str = "tir.") -> None:
+    for entry in names.split():
+        name, _, script_name = entry.partition(":")
+        Op.registry[prefix + name] = Op(prefix + name, effect, vectorizable, script_name or name)
+
+
+_register(
+    CallEffect.PURE,
+    """exp exp2 exp10 erf tanh sigmoid sqrt rsqrt log log2 log1p log10 tan cos cosh sin sinh asin acos
+    atan acosh asinh atanh atan2 nextafter hypot copysign ldexp floor ceil trunc fabs round nearbyint pow
+    isnan isfinite isinf popcount clz fma if_then_else bitwise_and bitwise_or bitwise_xor bitwise_not
+    shift_left shift_right reinterpret q_multiply_shift q_multiply_shift_per_axis vscale
+    get_active_lane_mask call_pure_extern call_llvm_pure_intrin call_spirv_pure_glsl450""",
+    vectorizable=True,
+)
+_register(
+    CallEffect.PURE,
+    """large_uint_imm address_of tvm_access_ptr isnullptr tvm_static_handle tvm_tuple type_annotation
+    vectorhigh vectorlow vectorcombine dp4a undef""",
+)
+_register(CallEffect.EXPR_ANNOTATION, "likely", vectorizable=True)
+_register(CallEffect.PURE, "tvm_thread_invariant")
+_register(CallEffect.READ_STATE, "tvm_struct_get masked_load anylist_getitem")
+_register(
+    CallEffect.UPDATE_STATE,
+    """tvm_struct_set anylist_setitem_call_packed anylist_setitem_call_cpacked""",
+)
+_register(CallEffect.SPECIAL_CALL_ARG, "tvm_stack_make_shape tvm_stack_make_array")
+_register(CallEffect.CONTROL_JUMP, "ret")
+_register(
+    CallEffect.OPAQUE,
+    """call_extern call_llvm_intrin tvm_stack_alloca tvm_call_packed tvm_call_cpacked tvm_call_trace_packed
+    tvm_call_packed_lowered tvm_call_cpacked_lowered tvm_call_trace_packed_lowered tvm_check_return
+    tvm_throw_last_error tvm_context_id tvm_thread_context tvm_storage_sync tvm_warp_shuffle
+    tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask tvm_global_barrier_kinit
+    tvm_thread_allreduce tvm_load_matrix_sync tvm_mma_sync tvm_bmma_sync tvm_fill_fragment
+    tvm_store_matrix_sync mma_store mma_fill ptx_mma ptx_ldmatrix ptx_cp_async ptx_commit_group
+    ptx_wait_group start_profile_intrinsic end_profile_intrinsic prefetch assume lookup_param
+    TVMBackendAllocWorkspace TVMBackendFreeWorkspace masked_store ignore_loop_partition""",
+)
+_register(CallEffect.EMBED_INFO, "end_of_function")

@@ -1,0 +1,644 @@
+"""Functions that build expressions: they match types and fold constants as TVM does.
+
+Names and behaviour are those of `tvm.tir` and `tvm.te`; integer division comes as `floordiv`
+(down) and `truncdiv` (towards zero).
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.expr import (
+    BOOL,
+    EQ,
+    GE,
+    GT,
+    INT32,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    StringImm,
+    Sub,
+    convert,
+    expr,
+)
+from tvmagic.ir.fold import FOLDERS, round_float
+from tvmagic.ir.node import Span
+from tvmagic.ir.op import Op
+
+# ---------------------------------------------------------------------------- constants and casts
+
+
+def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
+    """The constant `value`; int32 (int64 where it does not fit), float32 or bool unless told."""
+    if dtype is None:
+        if isinstance(value, bool):
+            dtype = BOOL
+        elif isinstance(value, int):
+            dtype = INT32 if -(1 << 31) <= value < 1 << 31 else "int64"
+        elif isinstance(value, float):
+            dtype = "float32"
+        elif hasattr(value, "dtype"):
+            dtype = str(value.dtype)
+        else:
+            raise TVMagicError(f"`{value!r}` is not a number")
+    return make_const(dtype_of(dtype), value, span)
+
+
+def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExpr:
+    """The constant `value` of type `dtype`; a Broadcast for a vector type."""
+    if dtype.lanes > 1:
+        return Broadcast(make_const(dtype.with_lanes(1), value, span), dtype.lanes, span)
+    if dtype.is_int or dtype.is_uint:
+        return IntImm(dtype, int(value), span)
+    if dtype.is_float:
+        return FloatImm(dtype, round_float(float(value), dtype), span)
+    if dtype.is_handle and int(value) == 0:
+        return reinterpret("handle", IntImm("uint64", 0), span)
+    raise TVMagicError(f"there is no constant of type `{dtype}`")
+
+
+def make_zero(dtype: DataType) -> PrimExpr:
+    """The constant 0 of type `dtype`."""
+    return make_const(dtype, 0)
+
+
+def min_value(dtype: Any, span: Span | None = None) -> PrimExpr:
+    """The smallest finite value of `dtype`."""
+    dtype = dtype_of(dtype)
+    if dtype.is_int:
+        return make_const(dtype, -(1 << (dtype.bits - 1)), span)
+    if dtype.is_uint:
+        return make_const(dtype, 0, span)
+    return make_const(dtype, -_largest_float(dtype), span)
+
+
+def max_value(dtype: Any, span: Span | None = None) -> PrimExpr:
+    """The largest finite value of `dtype`."""
+    dtype = dtype_of(dtype)
+    if dtype.is_int:
+        return make_const(dtype, (1 << (dtype.bits - 1)) - 1, span)
+    if dtype.is_uint:
+        return make_const(dtype, (1 << dtype.bits) - 1, span)
+    return make_const(dtype, _largest_float(dtype), span)
+
+
+def _largest_float(dtype: DataType) -> float:
+    if dtype.code == "bfloat":
+        return float.fromhex("0x1.fep127")
+    table = {16: 65504.0, 32: float.fromhex("0x1.fffffep127"), 64: float.fromhex("0x1.fffffffffffffp1023")}
+    if not dtype.is_float or dtype.bits not in table:
+        raise TVMagicError(f"`{dtype}` has no largest value")
+    return table[dtype.bits]
+
+
+def infinity(dtype: Any, span: Span | None = None) -> PrimExpr:
+    """Positive infinity of the float type `dtype`."""
+    return make_const(dtype_of(dtype), math.inf, span)
+
+
+def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
+    """`value` converted to `dtype`; constants are converted at once."""
+    value, dtype = expr(value), dtype_of(dtype)
+    if value.dtype is dtype:
+        return value
+    if dtype.lanes == 1:
+        if isinstance(value, (IntImm, FloatImm)) and not dtype.is_handle:
+            return _cast_constant(dtype, value)
+        if value.dtype.lanes != 1:
+            raise TVMagicError(f"a vector of type `{value.dtype}` cannot be converted to the scalar type `{dtype}`")
+        return Cast(dtype, value, span)
+    element = dtype.with_lanes(1)
+    if value.dtype.lanes == 1:
+        return Broadcast(cast(element, value, span), dtype.lanes, span)
+    if value.dtype.lanes != dtype.lanes:
+        raise TVMagicError(f"`{value.dtype}` and `{dtype}` have different numbers of lanes")
+    if isinstance(value, Broadcast):
+        return Broadcast(cast(element, value.value, span), dtype.lanes, span)
+    if isinstance(value, Ramp) and (dtype.is_int or dtype.is_uint):
+        return Ramp(cast(element, value.base), cast(element, value.stride), value.lanes, span)
+    return Cast(dtype, value, span)
+
+
+def _cast_constant(dtype: DataType, value: IntImm | FloatImm) -> PrimExpr:
+    number = value.value
+    if dtype.is_float:
+        return FloatImm(dtype, round_float(float(number), dtype), value.span)
+    if dtype.is_bool:
+        return IntImm(dtype, number != 0, value.span)
+    from tvmagic.ir.fold import wrap_int
+
+    return IntImm(dtype, wrap_int(int(number), dtype), value.span)
+
+
+def reinterpret(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
+    """The bits of `value` read as `dtype`."""
+    value = expr(value)
+    return value if value.dtype is dtype_of(dtype) else Call(dtype, "tir.reinterpret", [value], span)
+
+
+# ---------------------------------------------------------------------------- arithmetic
+
+
+def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands with one type: lanes broadcast, integers to floats, fewer bits to more."""
+    left, right = a.dtype, b.dtype
+    if left is right:
+        return a, b
+    if left.lanes != right.lanes:
+        if left.lanes == 1:
+            a = Broadcast(a, right.lanes)
+        elif right.lanes == 1:
+            b = Broadcast(b, left.lanes)
+        else:
+            raise TVMagicError(f"`{left}` and `{right}` have different numbers of lanes")
+        left, right = a.dtype, b.dtype
+    if left is right:
+        return a, b
+    if left.is_handle or right.is_handle:
+        raise TVMagicError(f"`{left}` and `{right}` do not go together")
+    if left.is_float != right.is_float:
+        return (a, cast(left, b)) if left.is_float else (cast(right, a), b)
+    if left.is_float:
+        if left.bits == right.bits:  # float16 and bfloat16
+            return (cast(right, a), b) if left.code == "bfloat" else (a, cast(left, b))
+        return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
+    if left.is_int != right.is_int:
+        common = DataType(f"int{max(left.bits, right.bits)}").with_lanes(left.lanes)
+        return cast(common, a), cast(common, b)
+    return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
+
+
+def binary(op: type[BinaryOp], a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`op(a, b)` with types matched and constants folded."""
+    a = a if isinstance(a, PrimExpr) else expr(a)
+    b = b if isinstance(b, PrimExpr) else expr(b)
+    if a.dtype is not b.dtype:
+        a, b = match_types(a, b)
+    folded = FOLDERS[op](a, b)
+    return folded if folded is not None else op(a, b, span)
+
+
+def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """`lhs + rhs`"""
+    return binary(Add, lhs, rhs, span)
+
+
+def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """`lhs - rhs`"""
+    return binary(Sub, lhs, rhs, span)
+
+
+def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """`lhs * rhs`"""
+    return binary(Mul, lhs, rhs, span)
+
+
+def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a / b` as C divides: integers towards zero."""
+    return binary(Div, a, b, span)
+
+
+def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a / b` on floats; on two integers the rounding must be named."""
+    a, b = expr(a), expr(b)
+    if not a.dtype.is_float and not b.dtype.is_float:
+        raise TVMagicError(
+            "`/` on two integers does not say how it rounds",
+            hint="write `//` (down), truncdiv (towards zero), or convert one side with astype",
+        )
+    return binary(Div, a, b, span)
+
+
+def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    a, b = expr(a), expr(b)
+    for side in (a, b):
+        if side.dtype.is_float or side.dtype.is_handle:
+            raise TVMagicError(f"`{name}` takes integers, not `{side.dtype}`", hint="cast with astype, or use `/`")
+    return a, b
+
+
+def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a // b`, rounded down. Integers."""
+    a, b = _integers("floordiv", a, b)
+    return binary(FloorDiv, a, b, span)
+
+
+def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a % b`, with the sign of `b`. Integers."""
+    a, b = _integers("floormod", a, b)
+    return binary(FloorMod, a, b, span)
+
+
+def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a / b`, rounded towards zero. Integers."""
+    a, b = _integers("truncdiv", a, b)
+    return binary(Div, a, b, span)
+
+
+def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """The remainder of `truncdiv`, with the sign of `a`. Integers."""
+    a, b = _integers("truncmod", a, b)
+    return binary(Mod, a, b, span)
+
+
+def ceildiv(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """`lhs / rhs`, rounded up. Integers."""
+    lhs, rhs = _integers("ceildiv", lhs, rhs)
+    return floordiv(lhs + rhs - 1, rhs, span)
+
+
+indexdiv, indexmod = floordiv, floormod
+
+
+def negative(a: Any, span: Span | None = None) -> PrimExpr:
+    """`-a`, as a product with -1 (TVM's form)."""
+    a = expr(a)
+    return multiply(a, make_const(a.dtype, -1), span)
+
+
+def minimum(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """The smaller of two values."""
+    return binary(Min, a, b, span)
+
+
+def maximum(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """The larger of two values."""
+    return binary(Max, a, b, span)
+
+
+def equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a == b`"""
+    return binary(EQ, a, b, span)
+
+
+def not_equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a != b`"""
+    return binary(NE, a, b, span)
+
+
+def less(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a < b`"""
+    return binary(LT, a, b, span)
+
+
+def less_equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a <= b`"""
+    return binary(LE, a, b, span)
+
+
+def greater(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a > b`"""
+    return binary(GT, a, b, span)
+
+
+def greater_equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a >= b`"""
+    return binary(GE, a, b, span)
+
+
+def logical_and(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a and b`"""
+    return binary(And, a, b, span)
+
+
+def logical_or(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """`a or b`"""
+    return binary(Or, a, b, span)
+
+
+def logical_not(a: Any, span: Span | None = None) -> PrimExpr:
+    """`not a`"""
+    a = expr(a)
+    return IntImm(BOOL, not a.value) if isinstance(a, IntImm) else Not(a, span)
+
+
+def _chain(name: str, combine: Callable[..., PrimExpr], args: tuple[Any, ...], span: Span | None) -> PrimExpr:
+    if not args:
+        raise TVMagicError(f"`{name}` takes one condition or more")
+    result = expr(args[0])
+    for arg in args[1:]:
+        result = combine(result, arg, span)
+    return result
+
+
+def all(*args: Any, span: Span | None = None) -> PrimExpr:
+    """The conjunction of the conditions."""
+    return _chain("all", logical_and, args, span)
+
+
+def any(*args: Any, span: Span | None = None) -> PrimExpr:
+    """The disjunction of the conditions."""
+    return _chain("any", logical_or, args, span)
+
+
+# ---------------------------------------------------------------------------- bits
+
+
+def _bit_operands(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    a, b = match_types(*_integers(name, a, b))
+    return a, b
+
+
+def _bitwise(name: str, compute: Callable[[int, int], int], a: Any, b: Any, span: Span | None) -> PrimExpr:
+    a, b = _bit_operands(name, a, b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and a.dtype.is_index:
+        from tvmagic.ir.fold import wrap_int
+
+        return IntImm(a.dtype, wrap_int(compute(a.value, b.value), a.dtype))
+    return Call(a.dtype, f"tir.{name}", (a, b), span)
+
+
+def bitwise_and(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """`x & y`"""
+    return _bitwise("bitwise_and", lambda p, q: p & q, x, y, span)
+
+
+def bitwise_or(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """`x | y`"""
+    return _bitwise("bitwise_or", lambda p, q: p | q, x, y, span)
+
+
+def bitwise_xor(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """`x ^ y`"""
+    return _bitwise("bitwise_xor", lambda p, q: p ^ q, x, y, span)
+
+
+def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
+    """`~x`"""
+    x = expr(x)
+    return Call(x.dtype, "tir.bitwise_not", (x,), span)
+
+
+def _check_shift(y: PrimExpr, bits: int) -> None:
+    if isinstance(y, IntImm) and not 0 <= y.value < bits:
+        raise TVMagicError(f"a shift by {y.value} is outside 0 to {bits - 1}")
+
+
+def shift_left(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """`x << y`"""
+    x, y = _bit_operands("shift_left", x, y)
+    _check_shift(y, x.dtype.bits)
+    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
+        return x
+    return _bitwise("shift_left", lambda p, q: p << q, x, y, span)
+
+
+def shift_right(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """`x >> y`; keeps the sign of signed integers."""
+    x, y = _bit_operands("shift_right", x, y)
+    _check_shift(y, x.dtype.bits)
+    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
+        return x
+    return _bitwise("shift_right", lambda p, q: p >> q, x, y, span)
+
+
+# ---------------------------------------------------------------------------- math
+
+
+def _float_call(name: str) -> Callable[..., PrimExpr]:
+    op = Op.get(f"tir.{name}")
+
+    def build(x: Any, span: Span | None = None) -> PrimExpr:
+        x = expr(x)
+        return Call(x.dtype, op, (x,), span)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"`{name}(x)`, elementwise, of the type of `x`."
+    return build
+
+
+exp, exp2, exp10 = _float_call("exp"), _float_call("exp2"), _float_call("exp10")
+erf, tanh, sigmoid = _float_call("erf"), _float_call("tanh"), _float_call("sigmoid")
+log, log2, log10, log1p = _float_call("log"), _float_call("log2"), _float_call("log10"), _float_call("log1p")
+sin, cos, tan = _float_call("sin"), _float_call("cos"), _float_call("tan")
+sinh, cosh = _float_call("sinh"), _float_call("cosh")
+asin, acos, atan = _float_call("asin"), _float_call("acos"), _float_call("atan")
+asinh, acosh, atanh = _float_call("asinh"), _float_call("acosh"), _float_call("atanh")
+sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
+clz = _float_call("clz")
+popcount = _float_call("popcount")
+
+
+def _rounding(name: str, compute: Callable[[float], float]) -> Callable[..., PrimExpr]:
+    op = Op.get(f"tir.{name}")
+
+    def build(x: Any, span: Span | None = None) -> PrimExpr:
+        x = expr(x)
+        if x.dtype.is_int or x.dtype.is_uint:
+            return x
+        if isinstance(x, FloatImm) and math.isfinite(x.value):
+            return FloatImm(x.dtype, compute(x.value))
+        return Call(x.dtype, op, (x,), span)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"`{name}(x)`, elementwise; integers stay as they are."
+    return build
+
+
+def _round_away(value: float) -> float:
+    return math.copysign(math.floor(abs(value) + 0.5), value)
+
+
+floor, ceil = _rounding("floor", math.floor), _rounding("ceil", math.ceil)
+trunc, round = _rounding("trunc", math.trunc), _rounding("round", _round_away)
+nearbyint = _rounding("nearbyint", builtins.round)
+
+
+def _float_pair(name: str) -> Callable[..., PrimExpr]:
+    op = Op.get(f"tir.{name}")
+
+    def build(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
+        x1, x2 = expr(x1), expr(x2)
+        return Call(x1.dtype, op, (x1, x2), span)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"`{name}(x1, x2)`, elementwise, of the type of `x1`."
+    return build
+
+
+atan2, nextafter, hypot = _float_pair("atan2"), _float_pair("nextafter"), _float_pair("hypot")
+copysign, ldexp = _float_pair("copysign"), _float_pair("ldexp")
+
+
+def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """`x` to the power `y`, of their common float type."""
+    x, y = match_types(expr(x), expr(y))
+    if not x.dtype.is_float:
+        raise TVMagicError(f"`power` takes floats, not `{x.dtype}`", hint="convert with astype")
+    return Call(x.dtype, "tir.pow", (x, y), span)
+
+
+pow = power
+
+
+def fma(x: Any, y: Any, z: Any, span: Span | None = None) -> PrimExpr:
+    """`x * y + z`, rounded once."""
+    x = expr(x)
+    return Call(x.dtype, "tir.fma", (x, y, z), span)
+
+
+def abs(x: Any, span: Span | None = None) -> PrimExpr:
+    """The absolute value."""
+    x = expr(x)
+    if x.dtype.is_int:
+        if isinstance(x, IntImm):
+            return IntImm(x.dtype, x.value if x.value >= 0 else -x.value)
+        zero = make_zero(x.dtype)
+        return Select(greater_equal(x, zero), x, subtract(zero, x), span)
+    if x.dtype.is_float:
+        if isinstance(x, FloatImm):
+            return FloatImm(x.dtype, math.fabs(x.value))
+        return Call(x.dtype, "tir.fabs", (x,), span)
+    return x
+
+
+fabs = abs
+
+
+def _bool_type(x: PrimExpr) -> DataType:
+    return BOOL.with_lanes(x.dtype.lanes)
+
+
+def isnan(x: Any, span: Span | None = None) -> PrimExpr:
+    """Whether `x` is not a number."""
+    x = expr(x)
+    if x.dtype.is_int or x.dtype.is_uint:
+        return make_const(_bool_type(x), 0)
+    if isinstance(x, FloatImm):
+        return IntImm(BOOL, math.isnan(x.value))
+    return Call(_bool_type(x), "tir.isnan", (x,), span)
+
+
+def isinf(x: Any, span: Span | None = None) -> PrimExpr:
+    """Whether `x` is an infinity."""
+    x = expr(x)
+    if x.dtype.is_int or x.dtype.is_uint:
+        return make_const(_bool_type(x), 0)
+    return logical_and(equal(abs(x), infinity(x.dtype)), logical_not(isnan(x)), span)
+
+
+def isfinite(x: Any, span: Span | None = None) -> PrimExpr:
+    """Whether `x` is neither an infinity nor not a number."""
+    x = expr(x)
+    if x.dtype.is_int or x.dtype.is_uint:
+        return make_const(_bool_type(x), 1)
+    return logical_and(logical_not(isinf(x)), logical_not(isnan(x)), span)
+
+
+# ---------------------------------------------------------------------------- control
+
+
+def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
+    """`t` where `cond` holds, else `f`; only the one that is taken is computed."""
+    cond, t, f = expr(cond), expr(t), expr(f)
+    if not cond.dtype.is_bool:
+        raise TVMagicError(f"the condition of `if_then_else` is a bool, not `{cond.dtype}`")
+    t, f = match_types(t, f)
+    if isinstance(cond, IntImm):
+        return t if cond.value else f
+    return Call(t.dtype, "tir.if_then_else", (cond, t, f), span)
+
+
+def likely(cond: Any, span: Span | None = None) -> PrimExpr:
+    """`cond`, marked as nearly always true."""
+    cond = expr(cond)
+    return cond if isinstance(cond, IntImm) else Call(cond.dtype, "tir.likely", (cond,), span)
+
+
+def ret(value: Any, span: Span | None = None) -> PrimExpr:
+    """Return `value` from the function."""
+    value = expr(value)
+    return Call(value.dtype, "tir.ret", (value,), span)
+
+
+def assume(cond: Any, span: Span | None = None) -> PrimExpr:
+    """The fact `cond`, for the compiler to use."""
+    return Call("bool", "tir.assume", (expr(cond),), span)
+
+
+def undef() -> PrimExpr:
+    """A value that is not initialized."""
+    return Call("int32", "tir.undef", ())
+
+
+def call_intrin(dtype: Any, func_name: Any, *args: Any, span: Span | None = None) -> Call:
+    """A call of the operator `func_name`."""
+    return Call(dtype, func_name, args, span)
+
+
+def call_extern(dtype: Any, func_name: str, *args: Any, span: Span | None = None) -> Call:
+    """A call of the C function `func_name`."""
+    return Call(dtype, "tir.call_extern", (StringImm(func_name), *args), span)
+
+
+def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: Span | None = None) -> Call:
+    """A call of the C function `func_name`, which has no effect besides its result."""
+    return Call(dtype, "tir.call_pure_extern", (StringImm(func_name), *args), span)
+
+
+def call_packed(*args: Any, span: Span | None = None) -> Call:
+    """A call of the registered function named by the first argument."""
+    return Call("int32", "tir.tvm_call_packed", args, span)
+
+
+def call_llvm_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:
+    """A call of the LLVM intrinsic `name`."""
+    return Call(dtype, "tir.call_llvm_intrin", (convert(name), *args), span)
+
+
+def call_llvm_pure_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:
+    """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
+    return Call(dtype, "tir.call_llvm_pure_intrin", (convert(name), *args), span)
+
+
+def type_annotation(dtype: Any) -> Call:
+    """A dtype as an argument of a call."""
+    return Call(dtype, "tir.type_annotation", ())
+
+
+def address_of(buffer_load: Any, span: Span | None = None) -> Call:
+    """The address of an element of a buffer."""
+    load = buffer_load if isinstance(buffer_load, PrimExpr) else buffer_load[[0] * len(buffer_load.shape)]
+    return Call("handle", "tir.address_of", (load,), span)
+
+
+def isnullptr(x: Any, span: Span | None = None) -> Call:
+    """Whether the pointer `x` is null."""
+    return Call("bool", "tir.isnullptr", (x,), span)
+
+
+def vscale() -> Call:
+    """The number of lanes of a scalable vector over its least number."""
+    return Call("int32", "tir.vscale", ())
+
+
+def let(var: Any, value: Any, body: Any, span: Span | None = None) -> Let:
+    """`body` with `var` standing for `value`."""
+    return Let(var, value, body, span)

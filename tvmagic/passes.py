@@ -1,0 +1,382 @@
+"""What a pass is, the pipeline that runs passes, and the record that is kept of a run.
+
+A pass takes a module to a module. `Sequential` runs several; `PassContext` holds the options.
+While `recording()` is open every pass that runs is kept as a `Step`: the program before and
+after, the time it took, whether it changed anything, and its notes. A note is one step inside a
+pass. Nothing is kept, and nothing is spent, where nobody records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule, PrimFunc
+
+__all__ = [
+    "Note",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "Record",
+    "Sequential",
+    "Step",
+    "is_recording",
+    "module_pass",
+    "note",
+    "prim_func_pass",
+    "recording",
+    "run_step",
+]
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Note:
+    """One step inside a pass, for people: what was done, to what, with which facts.
+
+    `topic`: a short key by which tests and views find notes (`infer_bound.leaf`, `rule`);
+    `text`: one sentence; `facts`: the values it speaks of, by name, in the order to show them;
+    `node`: the IR node concerned, if one is.
+    """
+
+    topic: str
+    text: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    node: Any = None
+
+
+@dataclass
+class Step:
+    """One pass, or one schedule call, as it ran.
+
+    `kind` is `pass`, `schedule` or `codegen`. `before` and `after` are the programs (IR objects,
+    schedules or texts); `after` is None where it failed, and `error` says why. `seconds` is the
+    time it took. `span` is the place in the user's cell that asked for it.
+    """
+
+    name: str
+    kind: str = "pass"
+    before: Any = None
+    after: Any = None
+    seconds: float = 0.0
+    changed: bool = True
+    notes: list[Note] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
+    span: Any = None
+
+
+@dataclass
+class Record:
+    """The steps of a run in order. Everything that a notebook shows of a run comes from here."""
+
+    steps: list[Step] = field(default_factory=list)
+    title: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
+    _open: list[Step] = field(default_factory=list, repr=False)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, key: int | str) -> Step:
+        """A step by its place or by its name (with or without a prefix such as `tir.`)."""
+        if isinstance(key, int):
+            return self.steps[key]
+        for step in self.steps:
+            if key in (step.name, step.name.rsplit(".", 1)[-1]):
+                return step
+        raise TVMagicError(f"no step `{key}` ran", hint="the steps are " + ", ".join(f"`{s.name}`" for s in self.steps))
+
+    def notes(self, topic: str | None = None) -> list[Note]:
+        """The notes of all steps; those of one topic where it is given."""
+        return [n for s in self.steps for n in s.notes if topic is None or n.topic == topic]
+
+
+_record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("tvmagic_record", default=None)
+
+
+@contextlib.contextmanager
+def recording(title: str = "", record: Record | None = None) -> Iterator[Record]:
+    """Keep a record of every pass that runs inside the `with`."""
+    record = Record(title=title) if record is None else record
+    token = _record.set(record)
+    try:
+        yield record
+    finally:
+        _record.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether notes are kept now; ask before building a costly note."""
+    record = _record.get()
+    return record is not None and bool(record._open)
+
+
+def note(topic: str, text: str, node: Any = None, **facts: Any) -> None:
+    """Add a note to the pass that is running, where somebody records."""
+    record = _record.get()
+    if record is not None and record._open:
+        record._open[-1].notes.append(Note(topic, text, facts, node))
+
+
+def run_step(
+    name: str,
+    run: Callable[[], _T],
+    *,
+    before: Any = None,
+    after: Callable[[_T], Any] | None = None,
+    kind: str = "pass",
+    changed: Callable[[_T], bool] | None = None,
+    options: Mapping[str, Any] | None = None,
+    span: Any = None,
+) -> _T:
+    """Run one step of a pipeline; kept in the record where somebody records.
+
+    `before` is the program it starts from; `after` makes the program to show from the result
+    (the result itself unless told); `changed` tells whether anything changed (`before is not
+    after` unless told).
+    """
+    record = _record.get()
+    if record is None:
+        return run()
+    step = Step(name, kind, before, options=dict(options or {}), span=span)
+    record.steps.append(step)
+    record._open.append(step)
+    start = time.perf_counter()
+    try:
+        result = run()
+        step.seconds = time.perf_counter() - start
+        step.after = result if after is None else after(result)
+        step.changed = step.after is not before if changed is None else changed(result)
+        return result
+    except Exception as error:
+        step.seconds = time.perf_counter() - start
+        step.error = error
+        raise
+    finally:
+        record._open.pop()
+
+
+# ---------------------------------------------------------------------------- context
+
+
+class PassContext:
+    """Options for the passes that run inside `with PassContext(...)`.
+
+    Parameters
+    ----------
+    opt_level: passes of a higher level do not run.
+    required_pass, disabled_pass: names of passes to run, or to leave out, whatever their level.
+    instruments: objects with any of `enter_pass_ctx`, `exit_pass_ctx`, `should_run`,
+        `run_before_pass`, `run_after_pass`, called as TVM calls them.
+    config: options by key; the keys are in `PassContext.list_configs()`.
+    """
+
+    _keys: dict[str, str] = {}
+    _current: contextvars.ContextVar[PassContext | None] = contextvars.ContextVar("pass_context", default=None)
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.opt_level = opt_level
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.instruments = tuple(instruments or ())
+        self.config: dict[str, Any] = dict(config or {})
+        for key in self.config:
+            if key not in self._keys:
+                close = difflib.get_close_matches(key, self._keys, n=1)
+                raise TVMagicError(
+                    f"there is no option `{key}`",
+                    hint=f"did you mean `{close[0]}`?" if close else "see PassContext.list_configs()",
+                )
+
+    @staticmethod
+    def register_config_option(key: str, description: str) -> None:
+        """Make an option known."""
+        PassContext._keys[key] = description
+
+    @staticmethod
+    def list_configs() -> dict[str, str]:
+        """The known options, each with a sentence on it."""
+        return dict(PassContext._keys)
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context that is open, or one with the defaults."""
+        return PassContext._current.get() or _DEFAULT_CONTEXT
+
+    def option(self, key: str, default: _T) -> _T:
+        """The value of an option as a plain Python value."""
+        value = self.config.get(key, default)
+        return getattr(value, "value", value)
+
+    def __enter__(self) -> PassContext:
+        self._token = PassContext._current.set(self)
+        for instrument in self.instruments:
+            _call(instrument, "enter_pass_ctx")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for instrument in self.instruments:
+            _call(instrument, "exit_pass_ctx")
+        PassContext._current.reset(self._token)
+
+    def enabled(self, info: PassInfo) -> bool:
+        """Whether a pass runs in this context."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+
+def _call(instrument: Any, name: str, *args: Any) -> Any:
+    method = getattr(instrument, name, None)
+    return method(*args) if method is not None else None
+
+
+_DEFAULT_CONTEXT = PassContext()
+
+
+# ---------------------------------------------------------------------------- passes
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What is known of a pass: its name, the level from which it runs, what must run before."""
+
+    name: str
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+
+
+class Pass:
+    """A function from module to module, with a name. Call it on a module to run it."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[IRModule, PassContext], IRModule],
+        opt_level: int = 0,
+        required: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        doc: str | None = None,
+    ) -> None:
+        self.info = PassInfo(name, opt_level, tuple(required))
+        self.run = run
+        self.options = dict(options or {})
+        self.__doc__ = doc or self.__doc__
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def __call__(self, mod: IRModule | PrimFunc) -> IRModule:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule.from_expr(mod)
+        context = PassContext.current()
+        for instrument in context.instruments:
+            if _call(instrument, "should_run", mod, self.info) is False:
+                return mod
+        for instrument in context.instruments:
+            _call(instrument, "run_before_pass", mod, self.info)
+        result = run_step(self.info.name, lambda: self.run(mod, context), before=mod, options=self.options)
+        for instrument in context.instruments:
+            _call(instrument, "run_after_pass", result, self.info)
+        return result
+
+    def __repr__(self) -> str:
+        return f"Pass({self.info.name})"
+
+
+class Sequential(Pass):
+    """Passes run one after the other; each is a step of its own in the record."""
+
+    def __init__(
+        self, passes: Sequence[Pass] = (), opt_level: int = 0, name: str = "sequential", required: Sequence[str] = ()
+    ) -> None:
+        self.passes = tuple(passes)
+        super().__init__(name, self._run_all, opt_level, required)
+
+    def _run_all(self, mod: IRModule, context: PassContext) -> IRModule:
+        for step in self.passes:
+            if context.enabled(step.info):
+                mod = step(mod)
+        return mod
+
+    def __call__(self, mod: IRModule | PrimFunc) -> IRModule:
+        mod = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
+        return self._run_all(mod, PassContext.current())
+
+
+PassFunction = Callable[[PrimFunc, IRModule, PassContext], PrimFunc]
+
+
+def prim_func_pass(
+    pass_func: PassFunction | None = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """A pass from a function `(func, mod, ctx) -> func`, which is called on each function.
+
+    Used plainly or as a decorator with arguments; of a class, `transform_function` is called.
+    """
+
+    def create(function: Any) -> Any:
+        if isinstance(function, type):
+            return _pass_class(function, opt_level, name, required)
+        pass_name = name or _pass_name(function)
+
+        def run(mod: IRModule, context: PassContext) -> IRModule:
+            return mod.map_functions(lambda func: function(func, mod, context))
+
+        return Pass(pass_name, run, opt_level, required or (), options, function.__doc__)
+
+    return create if pass_func is None else create(pass_func)
+
+
+def module_pass(
+    pass_func: Any = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """A pass from a function `(mod, ctx) -> mod`."""
+
+    def create(function: Any) -> Pass:
+        return Pass(name or _pass_name(function), function, opt_level, required or (), None, function.__doc__)
+
+    return create if pass_func is None else create(pass_func)
+
+
+def _pass_class(cls: type, opt_level: int, name: str | None, required: Sequence[str] | None) -> Any:
+    def construct(*args: Any, **kwargs: Any) -> Pass:
+        inner = cls(*args, **kwargs)
+        return prim_func_pass(inner.transform_function, opt_level, name or cls.__name__, required)
+
+    construct.__name__, construct.__doc__ = cls.__name__, cls.__doc__
+    return construct
+
+
+def _pass_name(function: Any) -> str:
+    return re.sub(r"\W", "", getattr(function, "__name__", type(function).__name__))
