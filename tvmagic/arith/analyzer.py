@@ -1,0 +1,314 @@
+"""The analyzer: what can be proved of expressions over variables whose ranges are known."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer
+from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
+from tvmagic.arith.rewrite import RewriteSimplifier
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    FloatImm,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    expr,
+)
+from tvmagic.ir import ops as op
+
+__all__ = ["Analyzer", "ConstraintScope", "Extension", "ProofStrength"]
+
+
+class ProofStrength(enum.IntEnum):
+    """How hard `can_prove` tries."""
+
+    DEFAULT = 0
+    SYMBOLIC_BOUND = 1
+
+
+class Extension(enum.Flag):
+    """Parts of the rewrite simplifier that are off unless asked for."""
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1 << 0
+    ConvertBooleanToAndOfOrs = 1 << 1
+    ApplyConstraintsToBooleanBranches = 1 << 2
+    ComparisonOfProductAndSum = 1 << 3
+
+
+class ConstraintScope:
+    """`with analyzer.constraint_scope(condition):` the condition holds inside."""
+
+    def __init__(self, enter: Callable[[], list[Callable[[], None]]]) -> None:
+        self._enter = enter
+        self._recover: list[Callable[[], None]] = []
+
+    def __enter__(self) -> ConstraintScope:
+        self._recover = self._enter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for recover in reversed(self._recover):
+            recover()
+        self._recover = []
+
+
+class Analyzer:
+    """Simplifies expressions and proves conditions, knowing ranges of variables and conditions."""
+
+    def __init__(self) -> None:
+        self.bounds = ConstIntBoundAnalyzer(self)
+        self.modular = ModularSetAnalyzer(self)
+        self.rewriter = RewriteSimplifier(self)
+        self._domains: dict[Var, Any] = {}
+        self._constraints: list[PrimExpr] = []
+        self._sets: Any = None
+
+    # ------------------------------------------------------------------ what is known
+
+    def bind(self, var: Any, expr: Any, allow_override: bool = False) -> None:
+        """Let `var` lie in a `Range`, or have the value of an expression."""
+        var = var.var if isinstance(var, IterVar) else var
+        if not isinstance(expr, Range):
+            self._bind_value(var, _expr(expr), allow_override)
+        elif isinstance(expr.extent, IntImm) and expr.extent.value == 1:
+            self._bind_value(var, expr.min, allow_override)
+        else:
+            self.bounds.bind(var, expr, allow_override)
+            self._domains[var] = expr
+            self.changed()
+
+    def _bind_value(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
+        simplified = self.rewrite_simplify(self.canonical_simplify(value))
+        self.bounds.update(var, self.bounds.visit(simplified), allow_override)
+        self.modular.update(var, self.modular.visit(simplified), allow_override)
+        self.rewriter.update(var, simplified, allow_override)
+        self._domains[var] = simplified
+        self.changed()
+
+    def update(self, var: Any, info: Any, override: bool = False) -> None:
+        """Set what is known of `var`: a `ConstIntBound`, a `ModularSet`, or its value."""
+        var = var.var if isinstance(var, IterVar) else var
+        if isinstance(info, ConstIntBound):
+            self.bounds.update(var, (info.min_value, info.max_value), override)
+        elif isinstance(info, ModularSet):
+            self.modular.update(var, info, override)
+        elif isinstance(info, (PrimExpr, int)):
+            self._bind_value(var, _expr(info), override)
+        else:
+            raise TVMagicError(f"`{info!r}` says nothing of a variable", hint="give a ConstIntBound or a ModularSet")
+        self.changed()
+
+    def constraint_scope(self, constraint: Any) -> ConstraintScope:
+        """A context in which `constraint` holds."""
+        return ConstraintScope(lambda: self.enter_constraint(_expr(constraint)))
+
+    def enter_constraint(self, constraint: PrimExpr) -> list[Callable[[], None]]:
+        """Let `constraint` hold until the returned functions are called, the last one first."""
+        parts = (self.bounds, self.modular, self.rewriter)
+        recover = [r for part in parts if (r := part.enter_constraint(constraint)) is not None]
+        self._constraints.append(constraint)
+        self.changed()
+
+        def leave() -> None:
+            self._constraints.pop()
+            self.changed()
+
+        return [leave, *recover]
+
+    def changed(self) -> None:
+        """Forget results that rest on what was known before."""
+        self._sets = None
+
+    def mark_global_non_neg_value(self, value: Any) -> None:
+        """Let `value`, a size such as `n`, `4 * n` or `n + 1`, be non-negative from now on."""
+        value = _expr(value)
+        symbolic, offset = _split_sum(value)
+        if len(symbolic) != 1 or symbolic[0][1] < 0:
+            return
+        factors, scale = _split_product(symbolic[0][0])
+        if scale > 0 and len(factors) == 1 and isinstance(factors[0], Var) and factors[0].dtype.is_index:
+            self.bounds.update(factors[0], (-offset, POS_INF), True)
+            self.changed()
+
+    def const_int_bound_is_bound(self, var: Any) -> bool:
+        """Whether a constant bound of `var` was set."""
+        return var in self.bounds.vars
+
+    # ------------------------------------------------------------------ sub-analyzers
+
+    def const_int_bound(self, expr: Any, bound: dict[PrimExpr, ConstIntBound] | None = None) -> ConstIntBound:
+        """The constant bound of `expr`; those of its parts go into `bound` where it is given."""
+        e = _expr(expr)
+        result = ConstIntBound(*self.bounds.visit(e))
+        if bound is not None:
+            from tvmagic.ir import post_order_visit
+
+            def note(node: Any) -> None:
+                if isinstance(node, PrimExpr):
+                    bound[node] = ConstIntBound(*self.bounds.visit(node))
+
+            post_order_visit(e, note)
+        return result
+
+    def modular_set(self, expr: Any) -> ModularSet:
+        """Which remainder `expr` has."""
+        return ModularSet(*self.modular.visit(_expr(expr)))
+
+    def int_set(self, expr: Any, dom_map: Any = None) -> Any:
+        """The integer set of `expr` for variables in the sets of `dom_map`, or as bound here."""
+        if self._sets is None:
+            from tvmagic.arith.int_set_eval import IntSetAnalyzer
+
+            self._sets = IntSetAnalyzer(self)
+            for var, domain in self._domains.items():
+                self._sets.bind(var, domain, True)
+            for constraint in self._constraints:
+                self._sets.enter_constraint(constraint)
+        return self._sets(_expr(expr), dom_map)
+
+    # ------------------------------------------------------------------ simplification
+
+    def rewrite_simplify(self, expr: Any) -> PrimExpr:
+        """`expr` simplified by rules."""
+        return self.rewriter(_expr(expr))
+
+    def canonical_simplify(self, expr: Any) -> PrimExpr:
+        """`expr` as a canonical sum of products of quotients and remainders."""
+        return self.rewriter(_expr(expr))
+
+    def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
+        """`expr` simplified: the canonical form, then `steps` times the rules and that form in turn."""
+        result = self.canonical_simplify(expr)
+        for i in range(steps):
+            if isinstance(result, IntImm):
+                break
+            result = self.canonical_simplify(result) if i % 2 else self.rewrite_simplify(result)
+        return result
+
+    # ------------------------------------------------------------------ proofs
+
+    def can_prove(self, expr: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
+        """Whether the condition `expr` is proved to hold; False says nothing."""
+        e = _expr(expr)
+        if isinstance(e, IntImm):
+            return e.value != 0
+        simplified = self.simplify(e)
+        if isinstance(simplified, IntImm):
+            return simplified.value != 0
+        return strength >= ProofStrength.SYMBOLIC_BOUND and self._prove_by_set(e)
+
+    def _prove_by_set(self, e: PrimExpr) -> bool:
+        """Prove `a < b` by the least value of `b - a` over the sets of the variables."""
+        if isinstance(e, (LT, LE)):
+            difference = e.b - e.a
+        elif isinstance(e, (GT, GE)):
+            difference = e.a - e.b
+        else:
+            return False
+        interval = self.int_set(self.simplify(difference))
+        if not interval.has_lower_bound():
+            return False
+        least = interval.min_value
+        return self.bounds.visit(self.simplify(least))[0] >= isinstance(e, (LT, GT))
+
+    def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
+        """Whether `lhs == rhs` is proved."""
+        lhs, rhs = _expr(lhs), _expr(rhs)
+        if isinstance(lhs, IntImm) and isinstance(rhs, IntImm):
+            return lhs.value == rhs.value
+        if lhs is rhs:
+            return True
+        if lhs.dtype.is_handle or rhs.dtype.is_handle:
+            return False
+        return self.can_prove(op.equal(op.subtract(lhs, rhs), 0))
+
+    def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
+        """Whether `expr >= lower_bound` is proved by its constant bound."""
+        e = _expr(expr)
+        if not isinstance(e, IntImm):
+            if self.bounds.visit(e)[0] >= lower_bound:
+                return True
+            e = self.rewrite_simplify(e)
+        return self.bounds.visit(e)[0] >= lower_bound
+
+    def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
+        """Whether `expr < upper_bound` is proved by its constant bound."""
+        e = _expr(expr)
+        if not isinstance(e, IntImm):
+            if self.bounds.visit(e)[1] < upper_bound:
+                return True
+            e = self.rewrite_simplify(e)
+        return self.bounds.visit(e)[1] < upper_bound
+
+    def can_prove_less_equal_than_symbolic_shape_value(self, lhs: Any, shape: Any) -> bool:
+        """Whether `lhs <= shape` for a size such as `32 * n`, which is taken to be positive."""
+        lhs, shape = _expr(lhs), _expr(shape)
+        if self.can_prove(op.less_equal(lhs, shape), ProofStrength.SYMBOLIC_BOUND):
+            return True
+        if isinstance(shape, IntImm):
+            return False
+        scale = abs(_split_product(shape)[1])
+        return self.can_prove(op.less_equal(lhs, IntImm(shape.dtype, scale)), ProofStrength.SYMBOLIC_BOUND)
+
+    # ------------------------------------------------------------------ extensions
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        """The optional parts of the rewrite simplifier that are on."""
+        return self.rewriter.extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags: Any) -> None:
+        self.set_enabled_extensions(flags)
+
+    def set_enabled_extensions(self, flags: Any) -> None:
+        """Turn optional parts of the rewrite simplifier on."""
+        self.rewriter.extensions = Extension(flags)
+        self.changed()
+
+
+def _expr(value: Any) -> PrimExpr:
+    return value if isinstance(value, PrimExpr) else expr(value)
+
+
+def _split_sum(e: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
+    """The terms of a sum with their signs, and its constant."""
+    terms: list[tuple[PrimExpr, int]] = []
+    offset, todo = 0, [(e, 1)]
+    while todo:
+        node, sign = todo.pop()
+        if isinstance(node, (Add, Sub)):
+            todo += [(node.b, -sign if isinstance(node, Sub) else sign), (node.a, sign)]
+        elif isinstance(node, IntImm):
+            offset += sign * node.value
+        else:
+            terms.append((node, sign))
+    return terms, offset
+
+
+def _split_product(e: PrimExpr) -> tuple[list[PrimExpr], int]:
+    """The factors of a product, and its constant."""
+    factors: list[PrimExpr] = []
+    scale, todo = 1, [e]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Mul):
+            todo += [node.b, node.a]
+        elif isinstance(node, IntImm):
+            scale *= node.value
+        elif not isinstance(node, FloatImm):
+            factors.append(node)
+    return factors, scale

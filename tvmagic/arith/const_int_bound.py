@@ -1,0 +1,403 @@
+"""Constant bounds of integer expressions.
+
+A bound is a pair (min, max) of Python ints; the ends at `POS_INF` and `NEG_INF` say that nothing
+is known. Arithmetic on ends saturates there, as TVM's 64-bit analysis does, so that the bounds
+have the same values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.arith.constraint import comparison_with_constant, extract_constraints
+from tvmagic.arith.pattern import deep_equal
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Add,
+    Broadcast,
+    Call,
+    Cast,
+    DataType,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    SizeVar,
+    Sub,
+    Var,
+)
+from tvmagic.ir.fold import truncate_divide
+
+__all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything"]
+
+POS_INF = (1 << 63) - 1
+NEG_INF = -POS_INF
+
+Bound = tuple[int, int]
+UNBOUNDED: Bound = (NEG_INF, POS_INF)
+
+
+class ConstIntBound:
+    """The closed interval `[min_value, max_value]`; `POS_INF` and `NEG_INF` mean no bound."""
+
+    POS_INF = POS_INF
+    NEG_INF = NEG_INF
+    __slots__ = ("max_value", "min_value")
+
+    def __init__(self, min_value: int, max_value: int) -> None:
+        self.min_value, self.max_value = int(min_value), int(max_value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConstIntBound):
+            return NotImplemented
+        return (self.min_value, self.max_value) == (other.min_value, other.max_value)
+
+    def __hash__(self) -> int:
+        return hash((self.min_value, self.max_value))
+
+    def __repr__(self) -> str:
+        return f"ConstIntBound[{_end_text(self.min_value)},{_end_text(self.max_value)}]"
+
+
+def _end_text(value: int) -> str:
+    return {POS_INF: "pos_inf", NEG_INF: "neg_inf"}.get(value, str(value))
+
+
+# ---------------------------------------------------------------------------- ends
+
+
+def _clamp(value: int) -> int:
+    if value >= POS_INF:
+        return POS_INF
+    return NEG_INF if value <= NEG_INF else value
+
+
+def _add(x: int, y: int) -> int:
+    if x == POS_INF or x == NEG_INF:
+        return x
+    if y == POS_INF or y == NEG_INF:
+        return y
+    return _clamp(x + y)
+
+
+def _mul(x: int, y: int) -> int:
+    return _clamp(x * y)
+
+
+def _divide(x: int, y: int) -> int:
+    if x == POS_INF or x == NEG_INF:
+        return x if y > 0 else -x
+    return truncate_divide(x, y)
+
+
+def _floor_divide(x: int, y: int) -> int:
+    if x == POS_INF or x == NEG_INF:
+        return x if y > 0 else -x
+    return x // y
+
+
+def _shift_left(x: int, y: int) -> int:
+    if x == POS_INF or x == NEG_INF:
+        return x
+    return x << y if x.bit_length() + y < 64 else POS_INF
+
+
+def _shift_right(x: int, y: int) -> int:
+    if x == POS_INF or x == NEG_INF:
+        return x
+    return x >> min(max(y, 0), 63)
+
+
+def _at_corners(a: Bound, b: Bound, op: Callable[[int, int], int]) -> Bound:
+    """The bound of an operation that is monotonic in each operand."""
+    corners = (op(a[0], b[0]), op(a[1], b[1]), op(a[0], b[1]), op(a[1], b[0]))
+    return min(corners), max(corners)
+
+
+def _make(low: int, high: int) -> Bound:
+    return (low - 1 if low == POS_INF else low), (high + 1 if high == NEG_INF else high)
+
+
+_EVERYTHING: dict[DataType, Bound] = {}
+
+
+def everything(dtype: DataType) -> Bound:
+    """All values of a type; no bound for floats and for integers of 64 bits."""
+    found = _EVERYTHING.get(dtype)
+    if found is None:
+        if dtype.is_bool:
+            found = (0, 1)
+        elif dtype.is_int or dtype.is_uint:
+            bits = dtype.bits - dtype.is_int
+            high = POS_INF if bits >= 63 else (1 << bits) - 1
+            found = (0 if dtype.is_uint else NEG_INF if bits >= 63 else -(1 << bits)), high
+        else:
+            found = UNBOUNDED
+        _EVERYTHING[dtype] = found
+    return found
+
+
+def _divisor(b: Bound, node: PrimExpr) -> Bound:
+    """A divisor is not zero in a program that is right: a size n >= 0 is then n >= 1."""
+    if b == (0, 0):
+        raise TVMagicError("division by zero", node=node)
+    return (1, b[1]) if b[0] == 0 else b
+
+
+def _quotient(a: Bound, b: Bound, dtype: DataType, op: Callable[[int, int], int]) -> Bound:
+    if b[0] <= 0 <= b[1] and dtype.is_int:
+        # the quotient is largest at the divisors next to zero, which are not ends of b
+        below = _at_corners(a, (b[0], -1) if b[0] < 0 else everything(dtype), op)
+        above = _at_corners(a, (1, b[1]) if b[1] > 0 else everything(dtype), op)
+        return min(below[0], above[0]), max(below[1], above[1])
+    return _at_corners(a, b, op)
+
+
+class ConstIntBoundAnalyzer:
+    """Bounds of expressions, from the bounds of variables and from conditions that hold."""
+
+    def __init__(self, parent: Any) -> None:
+        self.parent = parent
+        self.vars: dict[Var, Bound] = {}
+        self.facts: list[tuple[PrimExpr, Bound]] = []
+        self.memo: dict[int, tuple[PrimExpr, Bound]] = {}
+
+    def bind(self, var: Var, range_: Range, allow_override: bool = False) -> None:
+        low = self.visit(range_.min)
+        extent = self.visit(range_.extent)
+        self.update(var, (low[0], _add(low[1], _add(extent[1], -1))), allow_override)
+
+    def update(self, var: Var, bound: Bound, allow_override: bool = False) -> None:
+        """Set the bound of `var`; a different one is an error unless overriding is allowed."""
+        old = self.vars.get(var)
+        if old is not None and old != bound and not allow_override:
+            raise TVMagicError(
+                f"`{var.name}` is bound to {ConstIntBound(*old)!r} already, not to {ConstIntBound(*bound)!r}",
+                hint="pass allow_override=True to bind it anew",
+            )
+        self.vars[var] = _make(*bound)
+        self.memo.clear()
+
+    def visit(self, e: PrimExpr) -> Bound:
+        """The bound of `e`."""
+        kind = type(e)
+        if kind is IntImm:
+            return (e.value, e.value)  # type: ignore[attr-defined]
+        known = self.memo.get(id(e))
+        if known is not None:
+            return known[1]
+        handler = _HANDLERS.get(kind)
+        low, high = handler(self, e) if handler is not None else everything(e.dtype)
+        for expr, bound in self.facts:
+            if type(expr) is kind and deep_equal(expr, e):
+                low, high = max(low, bound[0]), min(high, bound[1])
+        result = low, high
+        self.memo[id(e)] = (e, result)
+        return result
+
+    def enter_constraint(self, condition: PrimExpr) -> Callable[[], None] | None:
+        """Let `condition` hold until the returned function is called."""
+        found = []
+        for part in extract_constraints(condition):
+            detected = comparison_with_constant(part)
+            if detected is not None and not isinstance(detected[0], IntImm):
+                found.append((detected[0], _make(detected[1], detected[2])))
+        if not found:
+            return None
+        size = len(self.facts)
+        self.facts += found
+        self.memo.clear()
+
+        def recover() -> None:
+            del self.facts[size:]
+            self.memo.clear()
+
+        return recover
+
+
+# ---------------------------------------------------------------------------- one class of nodes each
+
+
+def _bound_add(self: ConstIntBoundAnalyzer, e: Add) -> Bound:
+    a, b = self.visit(e.a), self.visit(e.b)
+    return _add(a[0], b[0]), _add(a[1], b[1])
+
+
+def _bound_sub(self: ConstIntBoundAnalyzer, e: Sub) -> Bound:
+    a, b = self.visit(e.a), self.visit(e.b)
+    return _add(a[0], -b[1]), _add(a[1], -b[0])
+
+
+def _bound_mul(self: ConstIntBoundAnalyzer, e: Mul) -> Bound:
+    return _at_corners(self.visit(e.a), self.visit(e.b), _mul)
+
+
+def _bound_div(self: ConstIntBoundAnalyzer, e: Div) -> Bound:
+    return _quotient(self.visit(e.a), _divisor(self.visit(e.b), e), e.dtype, _divide)
+
+
+def _bound_floordiv(self: ConstIntBoundAnalyzer, e: FloorDiv) -> Bound:
+    return _quotient(self.visit(e.a), _divisor(self.visit(e.b), e), e.dtype, _floor_divide)
+
+
+def _bound_mod(self: ConstIntBoundAnalyzer, e: Mod) -> Bound:
+    a, b = self.visit(e.a), _divisor(self.visit(e.b), e)
+    if b[0] <= 0:
+        return everything(e.dtype)
+    cap = _add(b[1], -1)
+    if a[0] >= 0:
+        return a if a[1] < b[0] else (0, min(a[1], cap))
+    return max(a[0], -cap), min(max(a[1], 0), cap)
+
+
+def _bound_floormod(self: ConstIntBoundAnalyzer, e: FloorMod) -> Bound:
+    a, b = self.visit(e.a), _divisor(self.visit(e.b), e)
+    if b[0] > 0:
+        cap = _add(b[1], -1)
+        if a[0] < 0:
+            return 0, cap
+        return a if a[1] < b[0] else (0, min(a[1], cap))
+    low, high = everything(e.dtype)
+    return max(low, min(0, _add(b[0], 1))), min(high, max(0, _add(b[1], -1)))
+
+
+def _bound_min(self: ConstIntBoundAnalyzer, e: Min) -> Bound:
+    a, b = self.visit(e.a), self.visit(e.b)
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _bound_max(self: ConstIntBoundAnalyzer, e: Max) -> Bound:
+    a, b = self.visit(e.a), self.visit(e.b)
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _union(a: Bound, b: Bound) -> Bound:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _bound_select(self: ConstIntBoundAnalyzer, e: Select) -> Bound:
+    return _union(self.visit(e.true_value), self.visit(e.false_value))
+
+
+def _bound_var(self: ConstIntBoundAnalyzer, e: Var) -> Bound:
+    return self.vars.get(e) or everything(e.dtype)
+
+
+def _bound_size_var(self: ConstIntBoundAnalyzer, e: SizeVar) -> Bound:
+    return self.vars.get(e) or (0, POS_INF)
+
+
+def _bound_let(self: ConstIntBoundAnalyzer, e: Let) -> Bound:
+    if e.var in self.vars:
+        return self.visit(e.body)
+    self.update(e.var, self.visit(e.value))
+    try:
+        return self.visit(e.body)
+    finally:
+        del self.vars[e.var]
+        self.memo.clear()
+
+
+def _bound_ramp(self: ConstIntBoundAnalyzer, e: Ramp) -> Bound:
+    # linear in the lane: the extremes are at the first and at the last one
+    last = e.base + IntImm(e.base.dtype, e.lanes - 1) * e.stride
+    return _union(self.visit(e.base), self.visit(last))
+
+
+def _bound_broadcast(self: ConstIntBoundAnalyzer, e: Broadcast) -> Bound:
+    return self.visit(e.value)
+
+
+def _bound_cast(self: ConstIntBoundAnalyzer, e: Cast) -> Bound:
+    argument = _ceil_log2_argument(e)
+    a = self.visit(e.value) if argument is None else _ceil_log2_bound(self, argument)
+    b = everything(e.dtype)
+    return max(a[0], b[0]), min(a[1], b[1])
+
+
+def _is_call(e: Any, name: str) -> bool:
+    return isinstance(e, Call) and getattr(e.op, "name", None) == name
+
+
+def _ceil_log2_argument(e: Cast) -> PrimExpr | None:
+    """x of `int(ceil(log2(x)))`, which bounds the loops of sorting and scanning."""
+    value = e.value
+    if e.dtype.is_int and isinstance(value, Call) and _is_call(value, "tir.ceil"):
+        inner = value.args[0]
+        if _is_call(inner, "tir.log2"):
+            return inner.args[0]
+    return None
+
+
+def _ceil_log2_bound(self: ConstIntBoundAnalyzer, argument: PrimExpr) -> Bound:
+    if isinstance(argument, FloatImm):
+        low = high = argument.value
+    else:
+        low, high = self.visit(argument.value if isinstance(argument, Cast) else argument)
+
+    def ceil_log2(value: float) -> int:
+        return math.ceil(math.log2(value)) if value > 0 else NEG_INF
+
+    return ceil_log2(low), (POS_INF if high == POS_INF else ceil_log2(high))
+
+
+def _call_shift_left(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
+    a, b = self.visit(e.args[0]), self.visit(e.args[1])
+    if a[0] < 0 or b[0] < 0:
+        return everything(e.dtype)
+    return _at_corners(a, b, _shift_left)
+
+
+def _call_shift_right(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
+    return _at_corners(self.visit(e.args[0]), self.visit(e.args[1]), _shift_right)
+
+
+def _call_bitwise_and(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
+    a, b = self.visit(e.args[0]), self.visit(e.args[1])
+    tops = [side[1] for side in (a, b) if side[0] >= 0]
+    return (0, min(tops)) if tops else everything(e.dtype)
+
+
+_CALLS: dict[str, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
+    "tir.shift_left": _call_shift_left,
+    "tir.shift_right": _call_shift_right,
+    "tir.bitwise_and": _call_bitwise_and,
+}
+
+
+def _bound_call(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
+    handler = _CALLS.get(getattr(e.op, "name", ""))
+    return handler(self, e) if handler is not None else everything(e.dtype)
+
+
+_HANDLERS: dict[type, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
+    Add: _bound_add,
+    Sub: _bound_sub,
+    Mul: _bound_mul,
+    Div: _bound_div,
+    Mod: _bound_mod,
+    FloorDiv: _bound_floordiv,
+    FloorMod: _bound_floormod,
+    Min: _bound_min,
+    Max: _bound_max,
+    Select: _bound_select,
+    Var: _bound_var,
+    SizeVar: _bound_size_var,
+    Let: _bound_let,
+    Ramp: _bound_ramp,
+    Broadcast: _bound_broadcast,
+    Cast: _bound_cast,
+    Call: _bound_call,
+}

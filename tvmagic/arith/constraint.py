@@ -1,0 +1,118 @@
+"""Conditions that hold: the parts they are made of, and what they say of bounds."""
+
+from __future__ import annotations
+
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    BufferLoad,
+    Call,
+    CallEffect,
+    IntImm,
+    Node,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    pre_order_visit,
+)
+
+__all__ = ["comparison_with_constant", "extract_constraints", "normalize_boolean", "side_effect"]
+
+
+def normalize_boolean(e: PrimExpr) -> PrimExpr:
+    """`e` with negations pushed inwards and comparisons turned to `<`, `<=`, `==`, `!=`."""
+    if isinstance(e, GE):
+        return LE(e.b, e.a)
+    if isinstance(e, GT):
+        return LT(e.b, e.a)
+    if not isinstance(e, Not):
+        return e
+    a = e.a
+    if isinstance(a, Not):
+        return normalize_boolean(a.a)
+    if isinstance(a, Or):
+        return And(normalize_boolean(Not(a.a)), normalize_boolean(Not(a.b)))
+    if isinstance(a, And):
+        return Or(normalize_boolean(Not(a.a)), normalize_boolean(Not(a.b)))
+    opposite = _OPPOSITE.get(type(a))
+    return opposite(a) if opposite is not None else e
+
+
+_OPPOSITE = {
+    LT: lambda c: LE(c.b, c.a),
+    LE: lambda c: LT(c.b, c.a),
+    GT: lambda c: LE(c.a, c.b),
+    GE: lambda c: LT(c.a, c.b),
+    EQ: lambda c: NE(c.a, c.b),
+    NE: lambda c: EQ(c.a, c.b),
+}
+
+
+def extract_constraints(e: PrimExpr, keep_composite: bool = True) -> list[PrimExpr]:
+    """The conditions that hold where `e` does: `e` itself and the terms of its conjunction.
+
+    Without `keep_composite` only the parts that are no conjunction themselves.
+    """
+    found: list[PrimExpr] = []
+    _collect(e, found, keep_composite)
+    return found
+
+
+def _collect(e: PrimExpr, found: list[PrimExpr], keep_composite: bool) -> None:
+    if isinstance(e, And):
+        parts = [e.a, e.b]
+    elif isinstance(e, Not) and isinstance(e.a, Or):
+        parts = [normalize_boolean(Not(e.a.a)), normalize_boolean(Not(e.a.b))]
+    else:
+        found.append(e)
+        return
+    if keep_composite:
+        found.append(e)
+    for part in parts:
+        _collect(part, found, keep_composite)
+
+
+def comparison_with_constant(e: PrimExpr) -> tuple[PrimExpr, int, int] | None:
+    """The expression that `e` compares with a constant, and the ends it gives.
+
+    The ends are `POS_INF` and `NEG_INF` where `e` says nothing.
+    """
+    from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
+
+    if not isinstance(e, (LT, LE, GT, GE, EQ)):
+        return None
+    if isinstance(e, (GT, GE)):
+        low, high, strict = e.b, e.a, isinstance(e, GT)
+    else:
+        low, high, strict = e.a, e.b, isinstance(e, LT)
+    if isinstance(e, EQ):
+        for value, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(value, IntImm):
+                return other, value.value, value.value
+        return None
+    if isinstance(low, IntImm):
+        return high, low.value + strict, POS_INF
+    if isinstance(high, IntImm):
+        return low, NEG_INF, high.value - strict
+    return None
+
+
+def side_effect(e: PrimExpr) -> CallEffect:
+    """The strongest effect of computing `e`: `PURE`, `READ_STATE`, ... `OPAQUE`."""
+    worst = CallEffect.PURE
+
+    def look(node: Node) -> None:
+        nonlocal worst
+        if isinstance(node, Call):
+            worst = max(worst, getattr(node.op, "effect", CallEffect.OPAQUE))
+        elif isinstance(node, (BufferLoad, ProducerLoad)):
+            worst = max(worst, CallEffect.READ_STATE)
+
+    pre_order_visit(e, look)
+    return worst

@@ -1,0 +1,5 @@
+"""Simplification by rules."""
+
+from tvmagic.arith.rewrite.simplifier import RewriteSimplifier
+
+__all__ = ["RewriteSimplifier"]
