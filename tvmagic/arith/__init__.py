@@ -18,9 +18,20 @@ _EXPORTS: dict[str, str] = {
     "ModularSet": "modular_set",
 }
 
+# integer sets, iterator maps, index maps, solvers
+_SETS_AND_MAPS: dict[str, str] = {
+    "int_set": "IntSet IntervalSet SymbolicLimits as_int_set intersect neg_inf pos_inf union union_lower_bound"
+    " union_region union_region_lower_bound",
+    "int_set_eval": "eval_set eval_set_for_each_sub_expr eval_sets",
+}
+_EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})
+_SUBMODULES = frozenset(("analyzer", "int_set"))
+
 
 def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
+    if name in _SUBMODULES:
+        return importlib.import_module(f"tvmagic.arith.{name}")
     if module is None:
         raise AttributeError(f"module `tvmagic.arith` has no name `{name}`")
     value = getattr(importlib.import_module(f"tvmagic.arith.{module}"), name)
