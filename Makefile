@@ -1,0 +1,48 @@
+# The whole project by a few commands; `.venv` is made from pyproject.toml alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+STAMP := $(VENV)/.installed
+
+.PHONY: help venv demo test lint lab soak bench docs notebooks clean
+
+help:  ## what there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+
+venv: $(STAMP)  ## the virtual environment with everything installed
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev,notebooks]'
+	touch $@
+
+demo: $(STAMP)  ## run the first notebook headless: accuracy, difference to scikit-learn, times
+	$(BIN)/python notebooks/run.py notebooks/01_first_steps.ipynb --results
+
+lint: $(STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+test: lint  ## style, types and every test
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"
+
+lab: $(STAMP)  ## the tutorials in JupyterLab
+	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+notebooks: $(STAMP)  ## run every notebook and save its outputs
+	$(BIN)/python notebooks/run.py notebooks/*.ipynb --in-place
+
+soak: $(STAMP)  ## long random runs
+	$(BIN)/python -m pytest -m soak -n $(WORKERS)
+
+bench: $(STAMP)  ## what is measured
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)  ## every notebook as a page that needs neither a kernel nor scripts
+	$(BIN)/python notebooks/run.py notebooks/*.ipynb
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
