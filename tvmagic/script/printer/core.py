@@ -1,0 +1,311 @@
+"""The state of one print, and how printed items become lines.
+
+A handler is declared for a class of nodes with `@prints(Add, Sub)`. For an expression it returns
+its text and how tightly its outermost operator binds (`ATOM`: needs no parentheses); for a
+statement an item: a line, a `Suite` with a body, or a list of items that stand in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Buffer, PrimExpr, Stmt, Var
+from tvmagic.script.printer.config import PrinterConfig
+from tvmagic.script.printer.literals import float_text, quoted
+from tvmagic.script.printer.scope import CommonAncestors, Frame
+
+__all__ = ["ATOM", "Printer", "Suite", "prints", "unique_name"]
+
+LAMBDA, OR, AND, NOT, COMPARE, ADD, MUL, ATOM = 1, 3, 4, 5, 6, 11, 12, 15
+Text = tuple[str, int]
+Handler = Callable[["Printer", Any], Any]
+
+
+class _Handlers(dict[type, Handler]):
+    """What prints each class of nodes; a class without one of its own takes its base's."""
+
+    by_name: dict[str, Handler] = {}
+
+    def __missing__(self, cls: type) -> Handler:
+        for base in cls.__mro__:
+            handler = self.by_name.get(base.__name__)
+            if handler is not None:
+                self[cls] = handler
+                return handler
+        return _without_handler
+
+
+HANDLERS = _Handlers()
+
+
+def prints(*classes: type | str) -> Callable[[Handler], Handler]:
+    """Mark a function as what prints nodes of these classes (or classes of these names)."""
+
+    def mark(handler: Handler) -> Handler:
+        for cls in classes:
+            HANDLERS.by_name[cls if isinstance(cls, str) else cls.__name__] = handler
+        return handler
+
+    return mark
+
+
+def _without_handler(printer: Printer, node: Any) -> Text:
+    return printer.metadata_reference(node), ATOM
+
+
+class Suite:
+    """A compound statement: headers, each with the items of its body."""
+
+    __slots__ = ("comment", "decorator", "node", "parts")
+
+    def __init__(self, *parts: tuple[str, list[Any]], node: Any = None) -> None:
+        self.parts = parts
+        self.node = node
+        self.comment: str | None = None
+        self.decorator: str | None = None
+
+
+def unique_name(hint: str, taken: Mapping[str, Any] | set[str]) -> str:
+    """`hint` with what cannot stand in a name replaced, and a number where it is taken."""
+    if not (hint.isascii() and hint.isidentifier()):
+        hint = "".join(c if c == "_" or (c.isascii() and c.isalnum()) else "_" for c in hint)
+    name, number = hint, 0
+    while name in taken:
+        number += 1
+        name = f"{hint}_{number}"
+    return name
+
+
+class Printer:
+    """What is known while one node is printed."""
+
+    def __init__(self, root: Any, config: PrinterConfig) -> None:
+        self.root = root
+        self.config = config
+        self.sugar = config.syntax_sugar
+        self.T = config.tir_prefix
+        self.names: dict[int, str | Callable[[], str]] = {}
+        self.taken: set[str] = {"range", config.ir_prefix, config.tir_prefix, config.relax_prefix}
+        self.frames: list[Frame] = []
+        self.dialects: set[str] = set()
+        self.binding_names: list[str] = [config.name] if config.name else []
+        self.metadata: dict[str, list[Any]] = {}
+        self.loops: dict[int, Any] = {}
+        self.annotated = {id(k): v for k, v in config.obj_to_annotate.items()} if config.obj_to_annotate else {}
+        self._ancestors: CommonAncestors | None = None
+        self._ancestors_root = root
+
+    # ------------------------------------------------------------------ parts
+
+    def expr(self, node: Any) -> Text:
+        """The text of an expression and how tightly it binds."""
+        return HANDLERS[type(node)](self, node)
+
+    def text(self, node: Any) -> str:
+        """The text of an expression where it needs no parentheses."""
+        return self.expr(node)[0]
+
+    def stmt(self, node: Any) -> Any:
+        """The item for a statement."""
+        item = HANDLERS[type(node)](self, node)
+        if self.annotated and id(node) in self.annotated:
+            return annotate(item, self.annotated[id(node)])
+        return item
+
+    def body(self, node: Any, frame: Frame) -> None:
+        """Print the statements of a scope into its frame."""
+        seq = getattr(node, "seq", None)
+        if seq is None:
+            frame.concise = True
+            frame.items.append(self.stmt(node))
+            return
+        last = len(seq) - 1
+        for i, child in enumerate(seq):
+            frame.concise = i == last
+            frame.items.append(self.stmt(child))
+
+    def concise(self, node: Any) -> bool:
+        """Whether what `node` defines needs no `with`."""
+        return self.frames[-1].concise and id(node) not in self.annotated
+
+    # ------------------------------------------------------------------ values
+
+    def value(self, value: Any) -> str:
+        """The text of an attribute value."""
+        if value is None:
+            return "None"
+        if isinstance(value, str):
+            return self.string(value)
+        if isinstance(value, (bool, int)):
+            return str(value)
+        if isinstance(value, float):
+            return float_text(value)
+        if isinstance(value, (tuple, list)):
+            return "[" + ", ".join([self.value(v) for v in value]) + "]"
+        if isinstance(value, Mapping):
+            items = sorted(value.items()) if all(isinstance(k, str) for k in value) else value.items()
+            return "{" + ", ".join([f"{self.value(k)}: {self.value(v)}" for k, v in items]) + "}"
+        return self.text(value)
+
+    def string(self, text: str) -> str:
+        """A text in quotes; one of several lines goes to the metadata."""
+        return self.metadata_reference(text, "runtime.String") if "\n" in text else quoted(text)
+
+    def values(self, items: Any) -> str:
+        return ", ".join([self.text(item) for item in items])
+
+    def tuple_of(self, items: Any) -> str:
+        """A Python tuple of the texts of expressions."""
+        return f"({self.text(items[0])},)" if len(items) == 1 else f"({self.values(items)})"
+
+    def metadata_reference(self, node: Any, kind: str | None = None) -> str:
+        """A reference to an object that has no text form."""
+        kind = kind or f"tir.{type(node).__name__}"
+        known = self.metadata.setdefault(kind, [])
+        for i, other in enumerate(known):
+            if other is node:
+                return f'metadata["{kind}"][{i}]'
+        known.append(node)
+        return f'metadata["{kind}"][{len(known) - 1}]'
+
+    def tir(self, name: str) -> str:
+        """`T.name`"""
+        self.dialects.add("tir")
+        return f"{self.T}.{name}"
+
+    def ir(self, name: str) -> str:
+        """`I.name`"""
+        self.dialects.add("ir")
+        return f"{self.config.ir_prefix}.{name}"
+
+    # ------------------------------------------------------------------ names
+
+    @contextmanager
+    def frame(self, node: Any) -> Any:
+        """A scope; the names defined in it are free again after it."""
+        frame = self.push(node)
+        try:
+            yield frame
+        finally:
+            self.pop()
+
+    def push(self, node: Any) -> Frame:
+        frame = Frame(node)
+        self.frames.append(frame)
+        return frame
+
+    def pop(self) -> None:
+        frame = self.frames.pop()
+        for key in reversed(frame.defined):
+            name = self.names.pop(key, None)
+            if isinstance(name, str):
+                self.taken.discard(name)
+
+    def define(self, item: Any, hint: str, frame: Frame) -> str:
+        """Give a variable or buffer its name, until `frame` ends."""
+        known = self.names.get(id(item))
+        if known is not None:
+            return known if isinstance(known, str) else known()
+        if self.config.show_object_address:
+            hint = f"{hint}_{id(item):#x}"
+        name = unique_name(hint, self.taken)
+        self.taken.add(name)
+        self.names[id(item)] = name
+        frame.defined.append(id(item))
+        return name
+
+    def define_inline(self, item: Any, text: Callable[[], str], frame: Frame) -> None:
+        """Let a variable be written as `text()`, a part of the buffer that defines it."""
+        self.names[id(item)] = text
+        frame.defined.append(id(item))
+
+    def define_var(self, var: Var, frame: Frame) -> str:
+        return self.define(var, var.name or "v", frame)
+
+    def define_buffer(self, buffer: Buffer, frame: Frame) -> str:
+        return self.define(buffer, buffer.name or "buffer", frame)
+
+    def is_defined(self, item: Any) -> bool:
+        return id(item) in self.names
+
+    def name_of(self, item: Any) -> str:
+        """The text of a variable or buffer that is defined."""
+        name = self.names[id(item)]
+        return name if isinstance(name, str) else name()
+
+    @property
+    def ancestors(self) -> CommonAncestors:
+        if self._ancestors is None:
+            self._ancestors = CommonAncestors(self._ancestors_root)
+        return self._ancestors
+
+    def start_function(self, function: Any) -> None:
+        """Free variables from now on are declared in `function`."""
+        self._ancestors, self._ancestors_root = None, function
+
+    def lowest_frame(self, item: Any) -> Frame:
+        """The frame that a declaration of the free variable or buffer `item` goes to."""
+        if len(self.frames) == 1:
+            return self.frames[0]
+        open_frames = {id(f.node): f for f in self.frames if f.node is not None}
+        for scope in self.ancestors.scopes_of(item):
+            if scope in open_frames:
+                return open_frames[scope]
+        return self.frames[0]
+
+    def holds_all_uses(self, node: Any, item: Any) -> bool:
+        """Whether every use of `item` is inside `node`."""
+        return id(node) in self.ancestors.scopes_of(item)
+
+
+def annotate(item: Any, comment: str) -> Any:
+    """The item with a comment: before a compound statement, behind a line."""
+    if isinstance(item, Suite):
+        item.comment = comment
+        return item
+    if isinstance(item, str):
+        if "\n" in comment:
+            raise TVMagicError("the comment at a statement of one line has one line too")
+        return f"{item}  # {comment}"
+    if item:
+        return [annotate(item[0], comment), *item[1:]]
+    return item
+
+
+def layout(items: list[Any], indent: int) -> list[str]:
+    """The lines of printed items."""
+    lines: list[str] = []
+    # what is still to do, last first: an item, and the columns it is indented by
+    stack: list[tuple[Any, int]] = [(item, 0) for item in reversed(items)]
+    while stack:
+        item, column = stack.pop()
+        if isinstance(item, str):
+            lines.append(" " * column + item if item else item)
+        elif isinstance(item, list):
+            stack += [(child, column) for child in reversed(item)]
+        else:
+            for header, body in reversed(item.parts):
+                inner = body if has_lines(body) else ["pass"]
+                stack += [(child, column + indent) for child in reversed(inner)]
+                stack.append((header, column))
+            if item.decorator is not None:
+                stack.append((item.decorator, column))
+            if item.comment is not None:
+                stack += [(f"# {line}", column) for line in reversed(item.comment.split("\n"))]
+    return lines
+
+
+def has_lines(items: list[Any]) -> bool:
+    """Whether the items print at least one line."""
+    return any(not isinstance(item, list) or has_lines(item) for item in items)
+
+
+def is_statement(node: Any) -> bool:
+    return isinstance(node, Stmt)
+
+
+def is_expression(node: Any) -> bool:
+    return isinstance(node, PrimExpr)

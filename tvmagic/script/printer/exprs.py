@@ -1,0 +1,366 @@
+"""How expressions are written in TVMScript."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    CommReducer,
+    ConstExpr,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    GlobalVar,
+    IntImm,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PointerType,
+    PrimType,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    TupleType,
+    Var,
+)
+from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.ops import add
+from tvmagic.script.printer.core import (
+    ADD,
+    AND,
+    ATOM,
+    COMPARE,
+    LAMBDA,
+    MUL,
+    NOT,
+    OR,
+    Handler,
+    Printer,
+    Text,
+    prints,
+)
+from tvmagic.script.printer.literals import float_text
+
+__all__ = ["ITER_TYPES", "var_creation"]
+
+# ---------------------------------------------------------------------------- operators
+
+_OPERATORS: dict[type, tuple[str, int]] = {
+    Add: ("+", ADD),
+    Sub: ("-", ADD),
+    Mul: ("*", MUL),
+    Div: ("/", MUL),
+    FloorDiv: ("//", MUL),
+    FloorMod: ("%", MUL),
+    LT: ("<", COMPARE),
+    LE: ("<=", COMPARE),
+    EQ: ("==", COMPARE),
+    NE: ("!=", COMPARE),
+    GT: (">", COMPARE),
+    GE: (">=", COMPARE),
+    And: ("and", AND),
+    Or: ("or", OR),
+}
+
+
+def _folds(node: Any) -> bool:
+    """Whether writing the operator would fold it away when the text is read."""
+    try:
+        return FOLDERS[type(node)](node.a, node.b) is not None
+    except (TVMagicError, ArithmeticError):
+        return True
+
+
+def _operator(cls: type, symbol: str, level: int) -> Handler:
+    middle = f" {symbol} "
+
+    def handler(printer: Printer, node: Any) -> Text:
+        a, b = node.a, node.b
+        left, left_level = printer.expr(a)
+        right, right_level = printer.expr(b)
+        if (isinstance(b, ConstExpr) or isinstance(a, ConstExpr)) and _folds(node):
+            return f"{printer.tir(cls.__name__)}({left}, {right})", ATOM
+        if left_level < level:
+            left = f"({left})"
+        if right_level <= level:
+            right = f"({right})"
+        return left + middle + right, level
+
+    return handler
+
+
+for _cls, (_symbol, _level) in _OPERATORS.items():
+    prints(_cls)(_operator(_cls, _symbol, _level))
+
+
+_divide = _operator(Div, "/", MUL)
+
+
+@prints(Div)
+def _div(printer: Printer, node: Div) -> Text:
+    if node.a.dtype.is_float:
+        return _divide(printer, node)
+    return f"{printer.tir('Div')}({printer.text(node.a)}, {printer.text(node.b)})", ATOM
+
+
+def _function(name: str, *fields: str) -> Handler:
+    """A handler that writes `T.name(fields...)`."""
+
+    def handler(printer: Printer, node: Any) -> Text:
+        return f"{printer.tir(name)}({', '.join([printer.text(getattr(node, f)) for f in fields])})", ATOM
+
+    return handler
+
+
+prints(Mod)(_function("truncmod", "a", "b"))
+prints(Min)(_function("min", "a", "b"))
+prints(Max)(_function("max", "a", "b"))
+prints(Select)(_function("Select", "condition", "true_value", "false_value"))
+
+
+@prints(Not)
+def _not(printer: Printer, node: Not) -> Text:
+    text, level = printer.expr(node.a)
+    return f"not ({text})" if level < NOT else f"not {text}", NOT
+
+
+# ---------------------------------------------------------------------------- constants
+
+
+@prints(IntImm)
+def _int(printer: Printer, node: IntImm) -> Text:
+    dtype = node.dtype
+    if dtype == printer.config.int_dtype:
+        return str(node.value), ATOM
+    return f"{printer.tir(dtype)}({bool(node.value) if dtype.is_bool else node.value})", ATOM
+
+
+@prints(FloatImm)
+def _float(printer: Printer, node: FloatImm) -> Text:
+    text = float_text(node.value)
+    return (text if node.dtype == printer.config.float_dtype else f"{printer.tir(node.dtype)}({text})"), ATOM
+
+
+@prints(StringImm)
+def _string(printer: Printer, node: StringImm) -> Text:
+    if "\n" in node.value:
+        return printer.metadata_reference(node), ATOM
+    return printer.string(node.value), ATOM
+
+
+# ---------------------------------------------------------------------------- vectors and casts
+
+
+@prints(Cast)
+def _cast(printer: Printer, node: Cast) -> Text:
+    return f'{printer.tir("Cast")}("{node.dtype}", {printer.text(node.value)})', ATOM
+
+
+@prints(Ramp)
+def _ramp(printer: Printer, node: Ramp) -> Text:
+    return f"{printer.tir('Ramp')}({printer.text(node.base)}, {printer.text(node.stride)}, {node.lanes})", ATOM
+
+
+@prints(Broadcast)
+def _broadcast(printer: Printer, node: Broadcast) -> Text:
+    return f"{printer.tir('Broadcast')}({printer.text(node.value)}, {node.lanes})", ATOM
+
+
+@prints(Shuffle)
+def _shuffle(printer: Printer, node: Shuffle) -> Text:
+    return f"{printer.tir('Shuffle')}([{printer.values(node.vectors)}], [{printer.values(node.indices)}])", ATOM
+
+
+# ---------------------------------------------------------------------------- variables
+
+
+def var_creation(printer: Printer, var: Var) -> str:
+    """The text that makes a new variable of the type of `var`."""
+    size = "is_size_var=True" if isinstance(var, SizeVar) else ""
+    kind = var.type_annotation
+    if isinstance(kind, PointerType):
+        arguments = _pointer_arguments(printer, kind)
+        return f"{printer.tir('handle')}({arguments}{', ' if size else ''}{size})"
+    return f"{printer.tir(var.dtype)}({size})"
+
+
+@prints(Var)
+def _var(printer: Printer, var: Var) -> Text:
+    name = printer.names.get(id(var))
+    if name is None:
+        frame = printer.lowest_frame(var)
+        name = printer.define_var(var, frame)
+        frame.items.append(f"{name} = {var_creation(printer, var)}")
+        return name, ATOM
+    return (name if isinstance(name, str) else name()), ATOM
+
+
+ITER_TYPES = (
+    "DataPar",
+    "ThreadIndex",
+    "CommReduce",
+    "Ordered",
+    "Opaque",
+    "Unrolled",
+    "Vectorized",
+    "Parallelized",
+    "Tensorized",
+)
+
+
+@prints(IterVar)
+def _iter_var(printer: Printer, node: IterVar) -> Text:
+    var = printer.text(node.var)
+    dom = "None" if node.dom is None else _tir_range(printer, node.dom)
+    return f'{printer.tir("iter_var")}({var}, {dom}, "{ITER_TYPES[node.iter_type]}", "{node.thread_tag}")', ATOM
+
+
+def _tir_range(printer: Printer, node: Range) -> str:
+    return f"{printer.tir('Range')}({printer.text(node.min)}, {printer.text(add(node.extent, node.min))})"
+
+
+@prints(Range)
+def _range(printer: Printer, node: Range) -> Text:
+    if printer.root is node:
+        return f"{printer.ir('Range')}({printer.text(node.min)}, {printer.text(add(node.extent, node.min))})", ATOM
+    return _tir_range(printer, node), ATOM
+
+
+# ---------------------------------------------------------------------------- types
+
+
+@prints(PrimType)
+def _prim_type(printer: Printer, node: PrimType) -> Text:
+    return printer.tir(node.dtype), ATOM
+
+
+def _pointer_arguments(printer: Printer, node: PointerType) -> str:
+    element = node.element_type
+    text = f'"{element.dtype}"' if isinstance(element, PrimType) else printer.text(element)
+    return f'{text}, "{node.storage_scope}"' if node.storage_scope else text
+
+
+@prints(PointerType)
+def _pointer_type(printer: Printer, node: PointerType) -> Text:
+    return f"{printer.tir('handle')}({_pointer_arguments(printer, node)})", ATOM
+
+
+@prints(TupleType)
+def _tuple_type(printer: Printer, node: TupleType) -> Text:
+    return f"{printer.tir('Tuple')}({printer.values(node.fields)})" if node.fields else "None", ATOM
+
+
+# ---------------------------------------------------------------------------- calls
+
+_DTYPE_FIRST = frozenset(
+    f"tir.{name}"
+    for name in """call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin call_spirv_pure_glsl450
+    reinterpret masked_load mma_store mma_fill vectorhigh vectorlow vectorcombine dp4a ptx_mma ptx_ldmatrix
+    ptx_cp_async type_annotation get_active_lane_mask""".split()
+)
+_DTYPE_LAST = frozenset({"tir.tvm_struct_get"})
+
+
+@prints(Call)
+def _call(printer: Printer, node: Call) -> Text:
+    op = node.op
+    if isinstance(op, GlobalVar):
+        return f"{printer.text(op)}({printer.values(node.args)})", ATOM
+    arguments = [printer.text(a) for a in node.args]
+    if op.name in _DTYPE_FIRST:
+        arguments.insert(0, f'"{node.dtype}"')
+    elif op.name in _DTYPE_LAST:
+        arguments.append(f'"{node.dtype}"')
+    return f"{printer.tir(op.script_name)}({', '.join(arguments)})", ATOM
+
+
+@prints(GlobalVar)
+def _global_var(printer: Printer, node: GlobalVar) -> Text:
+    if printer.is_defined(node):
+        return printer.name_of(node), ATOM
+    if printer.root is node:
+        return f'{printer.ir("GlobalVar")}("{node.name_hint}")', ATOM
+    return node.name_hint, ATOM
+
+
+@prints(Let)
+def _let(printer: Printer, node: Let) -> Text:
+    var, value = printer.text(node.var), printer.text(node.value)
+    return f"{printer.tir('Let')}({printer.text(node.body)}, where={{{var}: {value}}})", ATOM
+
+
+# ---------------------------------------------------------------------------- reductions and maps
+
+
+def _lambda(names: list[str], body: str) -> str:
+    return f"lambda {', '.join(names)}: {body}"
+
+
+@prints(CommReducer)
+def _comm_reducer(printer: Printer, node: CommReducer) -> Text:
+    with printer.frame(node) as frame:
+        names = [printer.define_var(v, frame) for v in (*node.lhs, *node.rhs)]
+        results = node.result
+        if len(results) == 1:
+            text, level = printer.expr(results[0])
+            body = f"({text})" if level < LAMBDA else text
+        else:
+            body = printer.tuple_of(results)
+    return f"{printer.tir('comm_reducer')}({_lambda(names, body)}, [{printer.values(node.identity_element)}])", ATOM
+
+
+@prints(Reduce)
+def _reduce(printer: Printer, node: Reduce) -> Text:
+    combiner = printer.text(node.combiner)
+    source, init, axis = printer.values(node.source), printer.values(node.init), printer.values(node.axis)
+    condition = printer.text(node.condition)
+    return (
+        f"{printer.tir('reduce')}({combiner}, source=[{source}], init=[{init}], axis=[{axis}], "
+        f"condition={condition}, value_index={node.value_index})"
+    ), ATOM
+
+
+@prints("IndexMap")
+def _index_map(printer: Printer, node: Any) -> Text:
+    text = _map_text(printer, node)
+    inverse = getattr(node, "inverse_index_map", None)
+    if inverse is not None:
+        text += f", inverse_index_map={_map_text(printer, inverse)}"
+    return f"{printer.tir('index_map')}({text})", ATOM
+
+
+def _map_text(printer: Printer, node: Any) -> str:
+    with printer.frame(node) as frame:
+        names = [printer.define_var(v, frame) for v in node.initial_indices]
+        return _lambda(names, printer.tuple_of(node.final_indices))
+
+
+def slice_text(printer: Printer, begin: Any, extent: Any) -> str:
+    """`begin`, or `begin:end` where the extent is not 1."""
+    low = printer.text(begin)
+    if isinstance(extent, IntImm) and extent.value == 1:
+        return low
+    return f"{low}:{printer.text(add(begin, extent))}"

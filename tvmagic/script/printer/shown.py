@@ -1,0 +1,27 @@
+"""`show`: the text of a program on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.script.printer import script
+
+__all__ = ["set_show_hook", "show"]
+
+_hook: Callable[..., Any] | None = None
+
+
+def set_show_hook(hook: Callable[..., Any] | None) -> None:
+    """What shows a text in place of `print`: called as `hook(text, node, style)`."""
+    global _hook
+    _hook = hook
+
+
+def show(node: Any, style: str | None = None, **options: Any) -> None:
+    """Show the TVMScript text of `node`, coloured in the given Pygments style where possible."""
+    text = script(node, **options)
+    if _hook is None:
+        print(text)
+    else:
+        _hook(text, node, style)

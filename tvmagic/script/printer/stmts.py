@@ -1,0 +1,448 @@
+"""How statements are written in TVMScript."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRealize,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Op,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    ProducerRealize,
+    SeqStmt,
+    TupleType,
+    Var,
+    While,
+)
+from tvmagic.ir.ops import add
+from tvmagic.script.printer.buffers import declaration, producer_name, region_text
+from tvmagic.script.printer.core import Printer, Suite, prints
+from tvmagic.script.printer.literals import float_text, quoted
+from tvmagic.script.printer.scope import Frame
+
+__all__: list[str] = []
+
+_RET = Op.get("tir.ret")
+
+
+def is_constant(node: Any, value: int) -> bool:
+    """Whether `node` is the integer constant `value`."""
+    return isinstance(node, IntImm) and node.value == value
+
+
+def same_expr(a: Any, b: Any) -> bool:
+    """Whether two expressions are the same, variable for variable."""
+    if a is b:
+        return True
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value and a.dtype is b.dtype
+    from tvmagic.ir.equal import expr_deep_equal
+
+    return expr_deep_equal(a, b)
+
+
+# ---------------------------------------------------------------------------- simple statements
+
+
+@prints(Evaluate)
+def _evaluate(printer: Printer, node: Evaluate) -> str:
+    value = node.value
+    if not isinstance(value, Call):
+        return f"{printer.tir('evaluate')}({printer.text(value)})"
+    if value.op is _RET and len(value.args) == 1 and printer.sugar:
+        return f"return {printer.text(value.args[0])}"
+    return printer.text(value)
+
+
+@prints(SeqStmt)
+def _seq(printer: Printer, node: SeqStmt) -> list[Any]:
+    with printer.frame(node) as frame:
+        printer.body(node, frame)
+    return frame.items
+
+
+@prints(IfThenElse)
+def _if(printer: Printer, node: IfThenElse) -> Suite:
+    header = f"if {printer.text(node.condition)}:"
+    parts = [(header, _branch(printer, node.then_case))]
+    if node.else_case is not None:
+        parts.append(("else:", _branch(printer, node.else_case)))
+    return Suite(*parts, node=node)
+
+
+def _branch(printer: Printer, node: Any) -> list[Any]:
+    with printer.frame(node) as frame:
+        printer.body(node, frame)
+    return frame.items
+
+
+@prints(While)
+def _while(printer: Printer, node: While) -> Suite:
+    header = f"while {printer.text(node.condition)}:"
+    with printer.frame(node) as frame:
+        printer.body(node.body, frame)
+    return Suite((header, frame.items), node=node)
+
+
+# ---------------------------------------------------------------------------- scopes
+
+
+def _scope(node: Any, concise: bool, line: str, header: str, frame: Frame) -> Any:
+    """A statement that defines something for its body: as a line before the body or as `with`."""
+    if concise:
+        return [line, frame.items]
+    return Suite((header, frame.items), node=node)
+
+
+@prints(LetStmt)
+def _let(printer: Printer, node: LetStmt) -> Any:
+    concise = printer.concise(node)
+    var = node.var
+    kind = printer.text(var.type_annotation)
+    value = printer.text(node.value)
+    with printer.frame(node) as frame:
+        defined = printer.is_defined(var)
+        name = printer.define_var(var, frame)
+        printer.body(node.body, frame)
+    if defined:
+        return Suite((f"with {printer.tir('LetStmt')}({value}, var={name}):", frame.items), node=node)
+    untyped = isinstance(var.type_annotation, TupleType) and not var.type_annotation.fields
+    line = f"{name} = {value}" if untyped else f"{name}: {kind} = {value}"
+    typed = not untyped and not isinstance(var.type_annotation, PrimType)
+    header = f"with {printer.tir('LetStmt')}({value}{', ' + kind if typed else ''}) as {name}:"
+    return _scope(node, concise, line, header, frame)
+
+
+@prints(AssertStmt)
+def _assert(printer: Printer, node: AssertStmt) -> Any:
+    concise = printer.concise(node)
+    condition, message = printer.text(node.condition), printer.text(node.message)
+    with printer.frame(node) as frame:
+        printer.body(node.body, frame)
+    header = f"with {printer.tir('Assert')}({condition}, {message}):"
+    return _scope(node, concise, f"assert {condition}, {message}", header, frame)
+
+
+@prints(DeclBuffer)
+def _decl_buffer(printer: Printer, node: DeclBuffer) -> Any:
+    return _declared(printer, node, printer.concise(node), False)
+
+
+def _declared(printer: Printer, node: DeclBuffer, concise: bool, defines_data: bool) -> Any:
+    right = declaration(printer, node.buffer, "decl_buffer", printer.frames[-1], defines_data=defines_data)
+    with printer.frame(node) as frame:
+        name = printer.define_buffer(node.buffer, frame)
+        printer.body(node.body, frame)
+    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+
+
+def _declares_all_of(node: Allocate) -> bool:
+    """Whether the body just declares a buffer over the whole allocation."""
+    decl = node.body
+    if not isinstance(decl, DeclBuffer) or decl.buffer.data is not node.buffer_var or node.annotations:
+        return False
+    shape = decl.buffer.shape
+    if node.dtype is not decl.buffer.dtype or not is_constant(node.condition, 1) or len(shape) != len(node.extents):
+        return False
+    return all([same_expr(a, b) for a, b in zip(node.extents, shape)])
+
+
+def _storage_scope(var: Var) -> str:
+    kind = var.type_annotation
+    return kind.storage_scope if isinstance(kind, PointerType) else ""
+
+
+@prints(Allocate)
+def _allocate(printer: Printer, node: Allocate) -> Any:
+    concise = printer.concise(node)
+    if printer.sugar and _declares_all_of(node):
+        return _declared(printer, node.body, concise, True)  # type: ignore[arg-type]
+    texts = [f"[{printer.values(node.extents)}]", quoted(node.dtype), quoted(_storage_scope(node.buffer_var))]
+    if not is_constant(node.condition, 1):
+        texts.append(printer.text(node.condition))
+    if node.annotations:
+        texts.append(f"annotations={printer.value(node.annotations)}")
+    name = printer.define_var(node.buffer_var, printer.frames[-1])
+    with printer.frame(node) as frame:
+        right = f"{printer.tir('allocate')}({', '.join(texts)})"
+        printer.body(node.body, frame)
+    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+
+
+@prints(AllocateConst)
+def _allocate_const(printer: Printer, node: AllocateConst) -> Any:
+    concise = printer.concise(node)
+    data = node.data.tolist() if hasattr(node.data, "tolist") else node.data
+    right = (
+        f"{printer.tir('allocate_const')}({_array_text(data)}, {quoted(node.dtype)}, [{printer.values(node.extents)}])"
+    )
+    with printer.frame(node) as frame:
+        name = printer.define_var(node.buffer_var, frame)
+        printer.body(node.body, frame)
+    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+
+
+def _array_text(data: Any) -> str:
+    """A flat list of the elements of nested lists."""
+    texts: list[str] = []
+    stack = [data]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, tuple)):
+            stack.extend(reversed(item))
+        else:
+            texts.append(float_text(item) if isinstance(item, float) else str(item))
+    return f"[{', '.join(texts)}]"
+
+
+@prints(BufferRealize)
+def _buffer_realize(printer: Printer, node: BufferRealize) -> Any:
+    concise = printer.concise(node)
+    right = _realize_text(printer, node, None)
+    with printer.frame(node) as frame:
+        printer.body(node.body, frame)
+    return _scope(node, concise, right, f"with {right}:", frame)
+
+
+def _realize_text(printer: Printer, node: BufferRealize, scope: PrimExpr | None) -> str:
+    buffer = printer.text(node.buffer)
+    bounds = [f"{printer.text(r.min)}:{printer.text(add(r.min, r.extent))}" for r in node.bounds]
+    texts = [f"{buffer}[{', '.join(bounds) or '()'}]"]
+    if scope is not None:
+        texts.append(printer.text(scope))
+    if not is_constant(node.condition, 1):
+        texts.append(f"condition={printer.text(node.condition)}")
+    return f"{printer.tir('realize')}({', '.join(texts)})"
+
+
+@prints(ProducerRealize)
+def _producer_realize(printer: Printer, node: ProducerRealize) -> Suite:
+    region = f"{producer_name(node.producer)}[{region_text(printer, node.bounds)}]"
+    header = f"with {printer.tir('ProducerRealize')}({region}, {printer.text(node.condition)}):"
+    with printer.frame(node) as frame:
+        printer.body(node.body, frame)
+    return Suite((header, frame.items), node=node)
+
+
+@prints(AttrStmt)
+def _attr(printer: Printer, node: AttrStmt) -> Any:
+    concise = printer.concise(node)
+    body, key, subject = node.body, node.attr_key, node.node
+    defined: Var | None = None
+    if key in ("thread_extent", "virtual_thread") and isinstance(subject, IterVar):
+        thread, defined = _thread(printer, node, subject)
+        right = f"{printer.tir('launch_thread')}({thread}, {printer.text(node.value)})"
+    elif key == "realize_scope" and isinstance(body, BufferRealize) and body.buffer is subject:
+        right = _realize_text(printer, body, node.value)
+        body = body.body
+    else:
+        right = f"{printer.tir('attr')}({printer.value(subject)}, {quoted(key)}, {printer.value(node.value)})"
+    with printer.frame(node) as frame:
+        name = None if defined is None else printer.define_var(defined, frame)
+        printer.body(body, frame)
+    if name is None:
+        return _scope(node, concise, right, f"with {right}:", frame)
+    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+
+
+def _thread(printer: Printer, node: AttrStmt, thread: IterVar) -> tuple[str, Var | None]:
+    """How the thread is named, and the variable to define for it here."""
+    var = thread.var
+    if not printer.is_defined(var):
+        if printer.holds_all_uses(node, var):
+            return quoted(thread.thread_tag), var
+        frame = printer.lowest_frame(var)
+        name = printer.define_var(var, frame)
+        frame.items.append(f"{name} = {printer.tir('env_thread')}({quoted(thread.thread_tag)})")
+    return printer.text(var), None
+
+
+# ---------------------------------------------------------------------------- loops
+
+_KINDS = {
+    ForKind.SERIAL: "serial",
+    ForKind.PARALLEL: "parallel",
+    ForKind.VECTORIZED: "vectorized",
+    ForKind.UNROLLED: "unroll",
+    ForKind.THREAD_BINDING: "thread_binding",
+}
+
+
+def _grid(printer: Printer, loop: For) -> list[For]:
+    """The loops that `T.grid` folds into one line: serial from 0, with independent extents."""
+    found: list[For] = []
+    inside: set[int] = set()
+    if not printer.sugar:
+        return found
+    node: Any = loop
+    while isinstance(node, For):
+        simple = node.kind is ForKind.SERIAL and not node.annotations and is_constant(node.min, 0)
+        if not simple or (inside and not isinstance(node.extent, IntImm) and _uses_any(node.extent, inside)):
+            break
+        found.append(node)
+        inside.add(id(node.loop_var))
+        node = node.body
+    return found
+
+
+def _uses_any(expr: PrimExpr, variables: set[int]) -> bool:
+    from tvmagic.ir import post_order_visit
+
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found = found or id(node) in variables
+
+    post_order_visit(expr, look)
+    return found
+
+
+@prints(For)
+def _for(printer: Printer, loop: For) -> Suite:
+    grid = _grid(printer, loop)
+    loops = grid if len(grid) > 1 else [loop]
+    with printer.frame(loop) as frame:
+        names: list[str] = []
+        extents: list[str] = []
+        for inner in loops:
+            names.append(printer.define_var(inner.loop_var, frame))
+            printer.loops.setdefault(id(inner.loop_var), inner)
+            if len(grid) > 1:
+                extents.append(printer.text(inner.extent))
+        right = f"{printer.tir('grid')}({', '.join(extents)})" if extents else _loop_text(printer, loop)
+        printer.body(loops[-1].body, frame)
+        for inner in loops:
+            printer.loops.pop(id(inner.loop_var), None)
+    return Suite((f"for {', '.join(names)} in {right}:", frame.items), node=loop)
+
+
+def _loop_text(printer: Printer, loop: For) -> str:
+    if is_constant(loop.min, 0):
+        texts = [printer.text(loop.extent)]
+    else:
+        texts = [printer.text(loop.min), printer.text(add(loop.min, loop.extent))]
+    if loop.kind is ForKind.THREAD_BINDING and loop.thread_binding is not None:
+        texts.append(f"thread={quoted(loop.thread_binding.thread_tag)}")
+    if loop.annotations:
+        texts.append(f"annotations={printer.value(loop.annotations)}")
+    plain = loop.kind is ForKind.SERIAL and not loop.annotations
+    return f"{'range' if plain else printer.tir(_KINDS[loop.kind])}({', '.join(texts)})"
+
+
+# ---------------------------------------------------------------------------- blocks
+
+_AXES = {
+    IterVar.DataPar: "spatial",
+    IterVar.CommReduce: "reduce",
+    IterVar.Ordered: "scan",
+    IterVar.Opaque: "opaque",
+}
+
+
+@prints(BlockRealize)
+def _block_realize(printer: Printer, node: BlockRealize) -> Suite:
+    item = _block(printer, node.block, node)
+    if id(node.block) in printer.annotated:
+        item.comment = printer.annotated[id(node.block)]
+    return item
+
+
+@prints(Block)
+def _bare_block(printer: Printer, node: Block) -> Suite:
+    return _block(printer, node, None)
+
+
+def _block(printer: Printer, block: Block, realize: BlockRealize | None) -> Suite:
+    with printer.frame(block) as frame:
+        _bindings(printer, block, realize, frame)
+        items = frame.items
+        if realize is not None and not is_constant(realize.predicate, 1):
+            items.append(f"{printer.tir('where')}({printer.text(realize.predicate)})")
+        items.append(f"{printer.tir('reads')}({printer.values(block.reads)})")
+        items.append(f"{printer.tir('writes')}({printer.values(block.writes)})")
+        if block.annotations:
+            items.append(f"{printer.tir('block_attr')}({printer.value(block.annotations)})")
+        for buffer in block.alloc_buffers:
+            items.append(alloc_buffer(printer, buffer, frame))
+        for match in block.match_buffers:
+            items.append(printer.stmt(match))
+        if block.init is not None:
+            with printer.frame(block.init) as init:
+                printer.body(block.init, init)
+            items.append(Suite((f"with {printer.tir('init')}():", init.items), node=block.init))
+        printer.body(block.body, frame)
+    bare = "" if realize is not None else ", no_realize=True"
+    header = f"with {printer.tir('block')}({quoted(block.name_hint)}{bare}):"
+    return Suite((header, frame.items), node=block if realize is None else realize)
+
+
+def alloc_buffer(printer: Printer, buffer: Buffer, frame: Frame) -> str:
+    """The line that allocates a buffer of a block."""
+    name = printer.define_buffer(buffer, frame)
+    return f"{name} = {declaration(printer, buffer, 'alloc_buffer', frame)}"
+
+
+def _bindings(printer: Printer, block: Block, realize: BlockRealize | None, frame: Frame) -> None:
+    """The lines that bind the block's variables; neighbours bound to whole loops share one."""
+    remapped: list[int] = []
+    for i in range(len(block.iter_vars)):
+        if realize is not None and _is_whole_loop(printer, block.iter_vars[i], realize.iter_values[i]):
+            remapped.append(i)
+            continue
+        _remap(printer, block, realize, remapped, frame)
+        remapped = []
+        frame.items.append(_axis(printer, block, realize, i, frame))
+    _remap(printer, block, realize, remapped, frame)
+
+
+def _is_whole_loop(printer: Printer, axis: IterVar, value: PrimExpr) -> bool:
+    if not printer.sugar or axis.iter_type not in (IterVar.DataPar, IterVar.CommReduce) or axis.dom is None:
+        return False
+    loop = printer.loops.get(id(value))
+    return loop is not None and same_expr(loop.min, axis.dom.min) and same_expr(loop.extent, axis.dom.extent)
+
+
+def _remap(printer: Printer, block: Block, realize: Any, indices: list[int], frame: Frame) -> None:
+    if len(indices) == 1:
+        frame.items.append(_axis(printer, block, realize, indices[0], frame))
+    elif indices:
+        names: list[str] = []
+        loops: list[str] = []
+        for i in indices:
+            names.append(printer.define_var(block.iter_vars[i].var, frame))
+            loops.append(printer.text(realize.iter_values[i]))
+        kinds = "".join(["S" if block.iter_vars[i].iter_type == IterVar.DataPar else "R" for i in indices])
+        frame.items.append(f'{", ".join(names)} = {printer.tir("axis")}.remap("{kinds}", [{", ".join(loops)}])')
+
+
+def _axis(printer: Printer, block: Block, realize: BlockRealize | None, i: int, frame: Frame) -> str:
+    axis = block.iter_vars[i]
+    assert axis.dom is not None
+    if is_constant(axis.dom.min, 0):
+        texts = [printer.text(axis.dom.extent)]
+    else:
+        end = printer.text(add(axis.dom.min, axis.dom.extent))
+        texts = [f"({printer.text(axis.dom.min)}, {end})"]
+    if realize is not None:
+        texts.append(printer.text(realize.iter_values[i]))
+    name = printer.define_var(axis.var, frame)
+    return f"{name} = {printer.tir('axis')}.{_AXES[axis.iter_type]}({', '.join(texts)})"
