@@ -6,6 +6,14 @@ through a hook that `tvmagic.script` sets.
 
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
 from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.equal import (
+    ObjectPathPair,
+    StructuralMismatch,
+    assert_structural_equal,
+    expr_deep_equal,
+    get_first_structural_mismatch,
+    structural_equal,
+)
 from tvmagic.ir.expr import (
     EQ,
     GE,
@@ -74,8 +82,10 @@ from tvmagic.ir.functor import (
     pre_order_visit,
     substitute,
 )
+from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, set_printer
 from tvmagic.ir.op import CallEffect, Op
+from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.stmt import (
     Allocate,
     AllocateConst,

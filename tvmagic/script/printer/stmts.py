@@ -162,7 +162,7 @@ def _declares_all_of(node: Allocate) -> bool:
     shape = decl.buffer.shape
     if node.dtype is not decl.buffer.dtype or not is_constant(node.condition, 1) or len(shape) != len(node.extents):
         return False
-    return all([same_expr(a, b) for a, b in zip(node.extents, shape)])
+    return all(same_expr(a, b) for a, b in zip(node.extents, shape))
 
 
 def _storage_scope(var: Var) -> str:

@@ -1,0 +1,327 @@
+"""Structural equality: whether two programs differ in nothing but names and places in the text.
+
+The rules are TVM's. Variables are equal where they are defined at the same place (each stands for
+just one of the other program), or are the same object; with `map_free_vars`, free ones are mapped
+too. A buffer defines its pointer and the variables of its shape where it first occurs. Hints for
+names are not compared. The comparing functions are generated from the declared fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.expr import FloatImm, GlobalVar, PrimType, Var
+from tvmagic.ir.function import IRModule, PrimFunc
+from tvmagic.ir.node import Field, Kind, Node
+from tvmagic.ir.path import ObjectPath
+
+__all__ = [
+    "ObjectPathPair",
+    "StructuralMismatch",
+    "assert_structural_equal",
+    "expr_deep_equal",
+    "get_first_structural_mismatch",
+    "structural_equal",
+]
+
+
+class ObjectPathPair(NamedTuple):
+    """The places of the first difference in two programs."""
+
+    lhs_path: ObjectPath
+    rhs_path: ObjectPath
+
+
+class StructuralMismatch(TVMagicError, ValueError):
+    """Two programs that should be equal are not."""
+
+
+class Comparison:
+    """What is known while two programs are compared.
+
+    `renamed`: some variable stands for another one, so that the same object on both sides need
+    not be equal. `where`: the steps to the first difference, innermost first.
+    """
+
+    __slots__ = ("backward", "buffers", "forward", "keep_vars", "map_free", "renamed", "where")
+
+    def __init__(self, map_free: bool, keep_vars: bool = False) -> None:
+        self.map_free = map_free
+        self.keep_vars = keep_vars
+        self.forward: dict[int, int] = {}
+        self.backward: dict[int, int] = {}
+        self.buffers: set[tuple[int, int]] = set()
+        self.renamed = False
+        self.where: list[tuple[str, Any, Any]] = []
+
+    def equal(self, a: Any, b: Any) -> bool:
+        if a is b and not self.renamed:
+            return True
+        cls = type(a)
+        return cls is type(b) and COMPARE[cls](self, a, b)
+
+    def bind(self, a: Any, b: Any) -> bool:
+        self.forward[id(a)] = id(b)
+        self.backward[id(b)] = id(a)
+        if a is not b:
+            self.renamed = True
+        return True
+
+    def define(self, a: Any, b: Any) -> bool:
+        """Let a variable of one program stand for one of the other from here on."""
+        known = self.forward.get(id(a))
+        if known is not None:
+            return known == id(b)
+        if id(b) in self.backward or type(a) is not type(b) or a.dtype is not b.dtype:
+            return False
+        if self.keep_vars:
+            return a is b
+        first, second = a.type_annotation, b.type_annotation
+        if first is not second and type(first) is not PrimType and not self.equal(first, second):
+            return False
+        return self.bind(a, b)
+
+    def differs(self, kind: str, key: Any, other_key: Any = None) -> bool:
+        """Note a step to the difference; False, for the comparing functions to return.
+
+        `other_key`: the key on the other side, where it is not the same.
+        """
+        self.where.append((kind, key, key if other_key is None else other_key))
+        return False
+
+
+Compare = Callable[[Comparison, Any, Any], bool]
+
+
+def _same_var(state: Comparison, a: Var, b: Var) -> bool:
+    known = state.forward.get(id(a))
+    if known is not None:
+        return known == id(b)
+    if id(b) in state.backward:
+        return False
+    return a is b or (state.map_free and state.define(a, b))
+
+
+def _same_global_var(state: Comparison, a: GlobalVar, b: GlobalVar) -> bool:
+    if a.name_hint != b.name_hint:
+        return False
+    known = state.forward.get(id(a))
+    if known is not None:
+        return known == id(b)
+    return a is b or (state.map_free and state.bind(a, b))
+
+
+def _same_buffer(state: Comparison, a: Buffer, b: Buffer) -> bool:
+    pair = (id(a), id(b))
+    if pair in state.buffers:
+        return True
+    outer, state.map_free = state.map_free, not state.keep_vars
+    same = _same_buffer_fields(state, a, b)
+    state.map_free = outer
+    if same:
+        state.buffers.add(pair)
+    return same
+
+
+def _same_items(state: Comparison, a: Any, b: Any) -> bool:
+    for i, (x, y) in enumerate(zip(a, b)):
+        if (x is not y or state.renamed) and (type(x) is not type(y) or not COMPARE[type(x)](state, x, y)):
+            return state.differs("index", i)
+    return len(a) == len(b) or state.differs("missing index", min(len(a), len(b)))
+
+
+def _same_mapping(state: Comparison, a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+    for key, value in a.items():
+        if key not in b:
+            return state.differs("missing key", key)
+        if not state.equal(value, b[key]):
+            return state.differs("key", key)
+    for key in b:
+        if key not in a:
+            return state.differs("missing key", key)
+    return True
+
+
+def _same_plain(state: Comparison, a: Any, b: Any) -> bool:
+    same = a == b
+    return same if isinstance(same, bool) else bool(getattr(same, "all", lambda: False)())
+
+
+def _same_array(state: Comparison, a: Any, b: Any) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+
+
+def _same_float(state: Comparison, a: FloatImm, b: FloatImm) -> bool:
+    if a.dtype is not b.dtype:
+        return state.differs("attr", "dtype")
+    both_nan = math.isnan(a.value) and math.isnan(b.value)
+    return both_nan or a.value == b.value or state.differs("attr", "value")
+
+
+def _same_function(state: Comparison, a: PrimFunc, b: PrimFunc) -> bool:
+    if len(a.params) != len(b.params):
+        return state.differs("missing index", min(len(a.params), len(b.params))) or state.differs("attr", "params")
+    for i, (x, y) in enumerate(zip(a.params, b.params)):
+        if not state.define(x, y):
+            return state.differs("index", i) or state.differs("attr", "params")
+    for x, y in zip(a.params, b.params):
+        first, second = a.buffer_map.get(x), b.buffer_map.get(y)
+        if not state.equal(first, second):
+            kind = "missing key" if first is None or second is None else "key"
+            return state.differs(kind, x, y) or state.differs("attr", "buffer_map")
+    for name in ("ret_type", "body", "attrs"):
+        if not state.equal(getattr(a, name), getattr(b, name)):
+            return state.differs("attr", name)
+    return True
+
+
+def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
+    first = {var.name_hint: var for var in a.functions}
+    second = {var.name_hint: var for var in b.functions}
+    for name in sorted(first.keys() ^ second.keys()):
+        return state.differs("missing key", name) or state.differs("attr", "functions")
+    for name, var in first.items():
+        state.bind(var, second[name])
+    for name in sorted(first):
+        if not state.equal(a.functions[first[name]], b.functions[second[name]]):
+            return state.differs("key", name) or state.differs("attr", "functions")
+    return state.equal(a.attrs, b.attrs) or state.differs("attr", "attrs")
+
+
+# ---------------------------------------------------------------------------- from the fields
+
+_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.BUFFER_DEFS})
+
+
+def _lines_of(field: Field) -> list[str]:
+    """The lines that compare one field."""
+    name, kind = field
+    differs = f"return state.differs('attr', {name!r})"
+    lines = [f"x = a.{name}; y = b.{name}"]
+    if kind is Kind.VALUE:
+        return [*lines, f"if x is not y and not plain(state, x, y): {differs}"]
+    if kind is Kind.VAR_DEF:
+        return [*lines, f"if not state.define(x, y): {differs}"]
+    if kind is Kind.VAR_DEFS:
+        lines.append(f"if len(x) != len(y): {differs}")
+        lines.append("for p, q in zip(x, y):")
+        return [*lines, f"    if not state.define(p, q): {differs}"]
+    if kind in _MANY:
+        return [*lines, f"if (x is not y or state.renamed) and not items(state, x, y): {differs}"]
+    test = "type(x) is not type(y) or not compare[type(x)](state, x, y)"
+    return [*lines, f"if (x is not y or state.renamed) and ({test}): {differs}"]
+
+
+def _generate(fields: tuple[Field, ...], name: str) -> Compare:
+    lines = [line for f in fields if f.kind is not Kind.NAME for line in _lines_of(f)]
+    source = "def same(state, a, b):\n" + "".join(f"    {line}\n" for line in [*lines, "return True"])
+    scope: dict[str, Any] = {"compare": COMPARE, "items": _same_items, "plain": _same_value}
+    exec(compile(source, f"<equality of {name}>", "exec"), scope)
+    return scope["same"]
+
+
+def _same_value(state: Comparison, a: Any, b: Any) -> bool:
+    """Whether two plain values (or operators, or functions called) are equal."""
+    return type(a) is type(b) and COMPARE[type(a)](state, a, b)
+
+
+class _Compares(dict[type, Compare]):
+    """What compares two nodes of a class; generated when a class is first met."""
+
+    def __missing__(self, cls: type) -> Compare:
+        if issubclass(cls, Var):
+            found: Compare = _same_var
+        elif issubclass(cls, Node):
+            found = _generate(cls.FIELDS, cls.__name__)
+        elif issubclass(cls, (tuple, list)):
+            found = _same_items
+        elif hasattr(cls, "__array__"):
+            found = _same_array
+        else:
+            found = _same_plain
+        self[cls] = found
+        return found
+
+
+COMPARE = _Compares()
+_same_buffer_fields = _generate(Buffer.FIELDS, "Buffer")
+COMPARE.update(
+    {
+        Buffer: _same_buffer,
+        GlobalVar: _same_global_var,
+        FloatImm: _same_float,
+        PrimFunc: _same_function,
+        IRModule: _same_module,
+        dict: _same_mapping,
+    }
+)
+
+
+# ---------------------------------------------------------------------------- what users call
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two programs (or any parts of programs) are equal but for names."""
+    return Comparison(map_free_vars).equal(lhs, rhs)
+
+
+def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
+    """Whether two expressions are the same with the very same variables and buffers."""
+    return Comparison(False, keep_vars=True).equal(lhs, rhs)
+
+
+def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
+    """Where two programs differ first; None where they are equal."""
+    state = Comparison(map_free_vars)
+    if state.equal(lhs, rhs):
+        return None
+    sides = ObjectPath(), ObjectPath()
+    parts = [lhs, rhs]
+    for kind, *keys in reversed(state.where):
+        sides = tuple([_extend(path, part, kind, key) for path, part, key in zip(sides, parts, keys)])
+        parts = [_step(part, kind, key) for part, key in zip(parts, keys)]
+    return ObjectPathPair(*sides)
+
+
+def _extend(path: ObjectPath, part: Any, kind: str, key: Any) -> ObjectPath:
+    """The path one step on; a part that only the other side has is missing."""
+    if kind == "attr":
+        return path.attr(key)
+    if kind.endswith("index"):
+        return path.array_index(key) if key < len(part) else path.missing_array_element(key)
+    return path.map_value(key) if part is not None and _item(part, key) is not None else path.missing_map_entry()
+
+
+def _item(part: Any, key: Any) -> Any:
+    if isinstance(key, str) and any(isinstance(k, GlobalVar) for k in part):
+        return next((value for k, value in part.items() if k.name_hint == key), None)
+    return part.get(key)
+
+
+def _step(part: Any, kind: str, key: Any) -> Any:
+    if kind == "attr":
+        return getattr(part, key, None)
+    if kind.endswith("index"):
+        return part[key] if part is not None and key < len(part) else None
+    return None if part is None else _item(part, key)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise a `StructuralMismatch` that shows both places where two programs differ first."""
+    mismatch = get_first_structural_mismatch(lhs, rhs, map_free_vars)
+    if mismatch is None:
+        return
+    raise StructuralMismatch(
+        f"StructuralEqual check failed, caused by lhs at {mismatch.lhs_path}:\n{_shown(lhs, mismatch.lhs_path)}\n"
+        f"and rhs at {mismatch.rhs_path}:\n{_shown(rhs, mismatch.rhs_path)}"
+    )
+
+
+def _shown(node: Any, path: ObjectPath) -> str:
+    if isinstance(node, Node):
+        return node.script(path_to_underline=[path], syntax_sugar=False)
+    return str(node)

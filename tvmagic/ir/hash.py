@@ -1,0 +1,157 @@
+"""Structural hash: programs that are structurally equal have the same one.
+
+It does not change from run to run: variables count by the order in which they occur, texts by a
+checksum.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, Var
+from tvmagic.ir.function import IRModule, PrimFunc
+from tvmagic.ir.node import Field, Kind, Node
+from tvmagic.ir.op import Op
+
+__all__ = ["structural_hash"]
+
+
+class Numbers(dict[int, int]):
+    """The hashes of the variables met so far, and of the buffers.
+
+    A variable counts by its place in the order in which they occur. A buffer counts by its fields:
+    two buffers with the same fields are equal.
+    """
+
+    __slots__ = ("buffers",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: dict[int, int] = {}
+
+
+Hasher = Callable[[Numbers, Any], int]
+
+
+@lru_cache(maxsize=65536)
+def _text_hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def _hash_var(numbers: Numbers, var: Var) -> int:
+    known = numbers.get(id(var))
+    if known is None:
+        known = numbers[id(var)] = hash((len(numbers), _text_hash(var.dtype)))
+    return known
+
+
+def _hash_buffer(numbers: Numbers, buffer: Buffer) -> int:
+    known = numbers.buffers.get(id(buffer))
+    if known is None:
+        known = numbers.buffers[id(buffer)] = _buffer_fields(numbers, buffer)
+    return known
+
+
+def _hash_items(numbers: Numbers, items: Any) -> int:
+    return hash(tuple([HASH[type(item)](numbers, item) for item in items]))
+
+
+def _hash_mapping(numbers: Numbers, items: dict[Any, Any]) -> int:
+    keys = sorted(items, key=str)
+    return hash(tuple([(_text_hash(str(k)), HASH[type(items[k])](numbers, items[k])) for k in keys]))
+
+
+def _hash_float(numbers: Numbers, node: FloatImm) -> int:
+    value = 0 if math.isnan(node.value) else hash(node.value)
+    return hash((value, _text_hash(node.dtype)))
+
+
+def _hash_int(numbers: Numbers, node: IntImm) -> int:
+    return hash((node.value, _text_hash(node.dtype)))
+
+
+def _hash_plain_float(numbers: Numbers, value: float) -> int:
+    return 0 if math.isnan(value) else hash(value)
+
+
+def _hash_function(numbers: Numbers, function: PrimFunc) -> int:
+    parts = [HASH[type(p)](numbers, p) for p in function.params]
+    for param in function.params:
+        buffer = function.buffer_map.get(param)
+        parts.append(0 if buffer is None else _hash_buffer(numbers, buffer))
+    parts += [HASH[type(part)](numbers, part) for part in (function.ret_type, function.body, function.attrs)]
+    return hash(tuple(parts))
+
+
+def _hash_module(numbers: Numbers, module: IRModule) -> int:
+    parts = [(_text_hash(var.name_hint), _hash_function(numbers, function)) for var, function in module.functions_items]
+    return hash((tuple(parts), _hash_mapping(numbers, module.attrs)))
+
+
+_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.BUFFER_DEFS, Kind.VAR_DEFS})
+
+
+def _term(field: Field) -> str:
+    if field.kind in _MANY:
+        return f"items(numbers, node.{field.name})"
+    return f"table[type(node.{field.name})](numbers, node.{field.name})"
+
+
+def _generate(cls: type[Node]) -> Hasher:
+    terms = [str(_text_hash(cls.__name__)), *[_term(f) for f in cls.FIELDS if f.kind is not Kind.NAME]]
+    source = f"def hash_node(numbers, node):\n    return hash(({', '.join(terms)},))\n"
+    scope: dict[str, Any] = {"table": HASH, "items": _hash_items}
+    exec(compile(source, f"<hash of {cls.__name__}>", "exec"), scope)
+    return scope["hash_node"]
+
+
+class _Hashers(dict[type, Hasher]):
+    """What hashes a node of a class; generated when a class is first met."""
+
+    def __missing__(self, cls: type) -> Hasher:
+        found = self[cls] = self.find(cls)
+        return found
+
+    @staticmethod
+    def find(cls: type) -> Hasher:
+        if issubclass(cls, Var):
+            return _hash_var
+        if issubclass(cls, Node):
+            return _generate(cls)
+        if issubclass(cls, str):
+            return lambda numbers, text: _text_hash(text)
+        if issubclass(cls, int):
+            return lambda numbers, value: int(value)
+        if issubclass(cls, (tuple, list)):
+            return _hash_items
+        if hasattr(cls, "__array__"):
+            return lambda numbers, array: zlib.crc32(array.tobytes())
+        return lambda numbers, value: _text_hash(cls.__name__)
+
+
+HASH = _Hashers()
+HASH.update(
+    {
+        type(None): lambda numbers, value: 0,
+        float: _hash_plain_float,
+        dict: _hash_mapping,
+        Buffer: _hash_buffer,
+        FloatImm: _hash_float,
+        IntImm: _hash_int,
+        GlobalVar: lambda numbers, var: _text_hash(var.name_hint),
+        Op: lambda numbers, op: _text_hash(op.name),
+        PrimFunc: _hash_function,
+        IRModule: _hash_module,
+    }
+)
+_buffer_fields = _generate(Buffer)
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A hash that structurally equal programs share (whether free variables are mapped or not)."""
+    return HASH[type(node)](Numbers(), node)
