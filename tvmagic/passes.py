@@ -12,13 +12,14 @@ import contextlib
 import contextvars
 import difflib
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir import IRModule, PrimFunc, Span
 
 __all__ = [
     "Note",
@@ -29,11 +30,13 @@ __all__ = [
     "Sequential",
     "Step",
     "is_recording",
+    "is_watched",
     "module_pass",
     "note",
     "prim_func_pass",
     "recording",
     "run_step",
+    "user_span",
 ]
 
 _T = TypeVar("_T")
@@ -122,6 +125,22 @@ def is_recording() -> bool:
     """Whether notes are kept now; ask before building a costly note."""
     record = _record.get()
     return record is not None and bool(record._open)
+
+
+def is_watched() -> bool:
+    """Whether somebody keeps a record now."""
+    return _record.get() is not None
+
+
+def user_span() -> Any:
+    """The line of the user's code that led here, for calls that a user writes.
+
+    It is the nearest frame outside this package; None where there is none.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("tvmagic"):
+        frame = frame.f_back
+    return None if frame is None else Span(frame.f_code.co_filename, frame.f_lineno)
 
 
 def note(topic: str, text: str, node: Any = None, **facts: Any) -> None:

@@ -1,0 +1,34 @@
+"""TensorIR schedules: the state, the primitives, the trace."""
+
+from __future__ import annotations
+
+from tvmagic.tir.schedule import primitives
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import CachedFlags
+from tvmagic.tir.schedule.instruction import BlockRV, ExprRV, Instruction, InstructionKind, LoopRV
+from tvmagic.tir.schedule.schedule import Schedule, install
+from tvmagic.tir.schedule.scope import BlockScope, Dependency, DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleDebugMask, ScheduleState
+from tvmagic.tir.schedule.trace import Trace
+
+install(Schedule)
+
+__all__ = [
+    "BlockRV",
+    "BlockScope",
+    "CachedFlags",
+    "DepKind",
+    "Dependency",
+    "ExprRV",
+    "Instruction",
+    "InstructionKind",
+    "LoopRV",
+    "Schedule",
+    "ScheduleDebugMask",
+    "ScheduleError",
+    "ScheduleState",
+    "StmtSRef",
+    "Trace",
+    "primitives",
+]

@@ -1,0 +1,214 @@
+"""What is known of a block in its scope: affine binding, region cover, stage pipeline.
+
+Each is computed from the program when it is asked for, and kept by the identity of the nodes it
+was computed from: a node is never changed, so what was found for it stays true.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set import IntSet, intersect, union_region
+from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.ir import Block, BlockRealize, Buffer, BufferRegion, Range, Stmt, Var, substitute
+from tvmagic.tir.schedule.scope import BlockScope, DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
+
+if TYPE_CHECKING:
+    from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = ["CachedFlags", "FlagCache", "is_affine_binding", "loop_domains"]
+
+_LIMIT = 20_000
+
+
+class CachedFlags(NamedTuple):
+    """`affine_binding`: the block's variables are bound to affine expressions of its loops, each
+    value once. `region_cover`: all that it reads was written before. `stage_pipeline`: its scope is a
+    chain of stages, each covering what the next reads."""
+
+    affine_binding: bool
+    region_cover: bool
+    stage_pipeline: bool
+
+
+def loop_domains(loops: list[StmtSRef]) -> dict[Var, Range]:
+    """The range of each loop's variable."""
+    domains: dict[Var, Range] = {}
+    for sref in loops:
+        loop = sref.loop
+        domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
+    return domains
+
+
+def loop_analyzer(loops: list[StmtSRef]) -> Analyzer:
+    """An analyzer that knows the ranges of the loops' variables."""
+    analyzer = Analyzer()
+    for var, domain in loop_domains(loops).items():
+        analyzer.bind(var, domain)
+    return analyzer
+
+
+def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
+    """Whether the values bound are independent iterators of the loops, each with scale 1."""
+    from tvmagic.arith.iter_map import detect_iter_map
+
+    if not domains:
+        return True
+    result = detect_iter_map(
+        realize.iter_values, domains, realize.predicate, check_level="surjective", analyzer=analyzer
+    )
+    if not result.indices:
+        return False
+    return all(not s.args or analyzer.can_prove_equal(s.args[0].scale, 1) for s in result.indices)
+
+
+def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[BufferRegion]:
+    """What a block reads or writes, in terms of its loops' variables."""
+    realize = state.realize_of(sref)
+    block = realize.block
+    values = {v.var: value for v, value in zip(block.iter_vars, realize.iter_values)}
+    return [substitute(region, values) for region in getattr(block, side)]
+
+
+class FlagCache:
+    """Flags by the nodes they follow from; shared by a state and its copies."""
+
+    def __init__(self) -> None:
+        self.affine: dict[tuple[Stmt, ...], bool] = {}
+        self.cover: dict[tuple[Any, ...], bool] = {}
+        self.scopes: dict[tuple[int, Block], BlockScope] = {}
+
+    def scope(self, state: ScheduleState, block_sref: StmtSRef) -> BlockScope:
+        key = (id(state), block_sref.block)
+        found = self.scopes.get(key)
+        if found is None:
+            if len(self.scopes) > _LIMIT:
+                self.scopes.clear()
+            found = self.scopes[key] = BlockScope(state.child_blocks(block_sref))
+        return found
+
+    def flags(self, state: ScheduleState, block_sref: StmtSRef) -> CachedFlags:
+        covered = True
+        if block_sref.parent is not None:
+            scope_root = state.scope_of(block_sref)
+            covered = self.region_cover(state, scope_root, block_sref)
+        return CachedFlags(self.affine_binding(state, block_sref), covered, self.stage_pipeline(state, block_sref))
+
+    def affine_binding(self, state: ScheduleState, block_sref: StmtSRef) -> bool:
+        """Whether the bindings of a block are affine in the loops of its scope."""
+        if block_sref.parent is None:
+            return True
+        loops = state.loops_of(block_sref)
+        realize = state.realize_of(block_sref)
+        key = (realize, *[sref.loop for sref in loops])
+        found = self.affine.get(key)
+        if found is None:
+            if len(self.affine) > _LIMIT:
+                self.affine.clear()
+            found = self.affine[key] = is_affine_binding(realize, loop_domains(loops), loop_analyzer(loops))
+        return found
+
+    def stage_pipeline(self, state: ScheduleState, scope_root: StmtSRef) -> bool:
+        """Whether every child of a scope reads only what was written before it."""
+        return all(self.region_cover(state, scope_root, child) for child in self.scope(state, scope_root).children)
+
+    def region_cover(self, state: ScheduleState, scope_root: StmtSRef, consumer: StmtSRef) -> bool:
+        """Whether the writers of what `consumer` reads cover it, where they meet."""
+        deps = [d for d in self.scope(state, scope_root).get_deps_by_dst(consumer) if d.kind is DepKind.RAW]
+        if not deps:
+            return True
+        producers = list(dict.fromkeys([d.src for d in deps]))
+        key = (
+            consumer.stmt,
+            _top(consumer, scope_root),
+            *[x for p in producers for x in (p.stmt, _top(p, scope_root))],
+        )
+        found = self.cover.get(key)
+        if found is None:
+            if len(self.cover) > _LIMIT:
+                self.cover.clear()
+            found = self.cover[key] = _region_covered(state, scope_root, consumer, producers)
+        return found
+
+
+def _top(sref: StmtSRef, scope_root: StmtSRef) -> Stmt | None:
+    """The statement directly below the scope's root that holds `sref`."""
+    while sref.parent is not None and sref.parent is not scope_root:
+        sref = sref.parent
+    return sref.stmt
+
+
+def path_below(sref: StmtSRef, limit: StmtSRef) -> list[StmtSRef]:
+    """The loops round `sref` that are inside `limit`, outermost first."""
+    loops: list[StmtSRef] = []
+    above = sref.parent
+    while above is not None and above is not limit:
+        if above.is_loop:
+            loops.append(above)
+        above = above.parent
+    loops.reverse()
+    return loops
+
+
+def _region_covered(state: ScheduleState, scope_root: StmtSRef, consumer: StmtSRef, producers: list[StmtSRef]) -> bool:
+    """For each place where producers and the consumer meet: what is written there, relaxed over the
+    loops below it, holds what is read there."""
+    path = [consumer]
+    while path[-1] is not scope_root:
+        above = path[-1].parent
+        assert above is not None
+        path.append(above)
+    on_path = set(path)
+    by_meeting: dict[StmtSRef, list[StmtSRef]] = {}
+    for producer in producers:
+        meeting = producer.parent
+        while meeting not in on_path:
+            assert meeting is not None
+            meeting = meeting.parent
+        by_meeting.setdefault(meeting, []).append(producer)
+    reads = bind_regions(state, consumer, "reads")
+    for meeting in path:
+        if meeting in by_meeting and not _covered_at(state, meeting, by_meeting[meeting], consumer, reads):
+            return False
+    return True
+
+
+def _covered_at(
+    state: ScheduleState,
+    meeting: StmtSRef,
+    producers: list[StmtSRef],
+    consumer: StmtSRef,
+    reads: list[BufferRegion],
+) -> bool:
+    written: dict[Buffer, list[list[IntSet]]] = {}
+    for producer in producers:
+        domains = loop_domains(path_below(producer, meeting))
+        for region in bind_regions(state, producer, "writes"):
+            written.setdefault(region.buffer, []).append(eval_sets(region.region, domains))
+    outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
+    analyzer = loop_analyzer([s for s in outer if s.is_loop])
+    domains = loop_domains(path_below(consumer, meeting))
+    for region in reads:
+        produced = written.get(region.buffer)
+        if produced is None:
+            continue
+        union = produced[0] if len(produced) == 1 else union_region(produced)
+        if not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
+            return False
+    return True
+
+
+def _covers(buffer: Buffer, produced: list[IntSet], consumed: list[IntSet], analyzer: Analyzer) -> bool:
+    """Whether each side of the box `produced` holds that of `consumed`, inside the buffer's shape."""
+    for size, has, needs in zip(buffer.shape, produced, consumed):
+        whole = IntSet.from_min_extent(0, size)
+        has, needs = intersect([has, whole]), intersect([needs, whole])
+        if not (
+            has.has_lower_bound() and has.has_upper_bound() and needs.has_lower_bound() and needs.has_upper_bound()
+        ):
+            return False
+        if not analyzer.can_prove(has.min() <= needs.min()) or not analyzer.can_prove(needs.max() <= has.max()):
+            return False
+    return True

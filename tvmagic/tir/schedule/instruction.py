@@ -1,0 +1,269 @@
+"""Primitives and instructions: what a schedule can do, and one call of it.
+
+A primitive is a function on the state, declared once with `@primitive`. Its signature says by
+annotation what each argument is; from that follow the method of `Schedule`, how a call stands in
+the trace, its Python and JSON forms, and how it is replayed.
+
+    @primitive("Parallel")
+    def parallel(state: ScheduleState, loop: Loop) -> None:
+        '''Mark a loop ... (becomes the method's docstring)'''
+
+Annotations of inputs (references and sizes): `Loop`, `BlockRef`, `BlockOrLoop`, `Loops` and
+`Sizes` (several; at most one such argument) and `BlocksIn` (several blocks, left out of the text where empty). Every other argument is an
+attribute: a plain value (text, number, list, dict, dtype, `IndexMap`). The return annotation
+says what comes out: `None`, `Loop`, `Loops`, `BlockRef`, `Blocks`, `Size`, `Sizes`. A primitive
+that samples takes `random` and `decision` and returns the result and the decision taken.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = [
+    "BlockOrLoop",
+    "BlockRV",
+    "BlockRef",
+    "Blocks",
+    "BlocksIn",
+    "ExprRV",
+    "Instruction",
+    "InstructionKind",
+    "Loop",
+    "LoopRV",
+    "Loops",
+    "Size",
+    "Sizes",
+    "primitive",
+]
+
+# What the arguments of primitives are when they reach the primitive.
+Loop = StmtSRef
+BlockRef = StmtSRef
+BlockOrLoop = StmtSRef
+Loops = Sequence[StmtSRef]
+Blocks = Sequence[StmtSRef]
+BlocksIn = Sequence[StmtSRef]
+Size = int
+Sizes = Sequence[int | None]
+
+_INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "Loops", "BlocksIn", "Sizes", "Size")
+_MANY_ROLES = ("Loops", "BlocksIn", "Sizes")
+
+
+class BlockRV:
+    """A name for a block in a schedule and its trace."""
+
+    __slots__ = ("__weakref__",)
+
+
+class LoopRV:
+    """A name for a loop in a schedule and its trace."""
+
+    __slots__ = ("__weakref__",)
+
+
+ExprRV = PrimExpr
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of a primitive: its name, its role (None for an attribute), its default."""
+
+    name: str
+    role: str | None
+    default: Any
+    variadic: bool
+
+    @property
+    def many(self) -> bool:
+        return self.role in _MANY_ROLES
+
+
+class InstructionKind:
+    """A primitive as the trace knows it.
+
+    `name` as in TVM (`ComputeAt`), `method` as users call it (`compute_at`), `is_pure` where
+    leaving it out changes nothing, `outputs` the role of what comes out.
+    """
+
+    registry: ClassVar[dict[str, InstructionKind]] = {}
+    methods: ClassVar[dict[str, InstructionKind]] = {}
+
+    def __init__(self, name: str, function: Callable[..., Any], is_pure: bool, checked_name: str | None) -> None:
+        self.name = name
+        self.function = function
+        self.method = checked_name or function.__name__
+        self.is_pure = is_pure
+        self.doc = inspect.getdoc(function) or ""
+        signature = inspect.signature(function)
+        names = list(signature.parameters)
+        self.samples = "random" in names
+        self.parameters = tuple(
+            Parameter(
+                p.name,
+                _role(p.annotation),
+                p.default,
+                p.kind is inspect.Parameter.VAR_POSITIONAL,
+            )
+            for p in signature.parameters.values()
+            if p.name not in ("state", "random", "decision")
+        )
+        self.inputs = tuple(p for p in self.parameters if p.role is not None)
+        self.attrs = tuple(p for p in self.parameters if p.role is None)
+        self.outputs = _output_role(signature.return_annotation)
+        self.signature = signature
+
+    @staticmethod
+    def get(name: str) -> InstructionKind:
+        """The kind called `name`, as in JSON traces."""
+        kind = InstructionKind.registry.get(name)
+        if kind is None:
+            raise TVMagicError(f"there is no schedule instruction `{name}`")
+        return kind
+
+    def flatten(self, arguments: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """The inputs and attributes of a call in order, several ones opened."""
+        inputs: list[Any] = []
+        for p in self.inputs:
+            value = arguments[p.name]
+            inputs += list(value) if p.many else [value]
+        return inputs, [arguments[p.name] for p in self.attrs]
+
+    def gather(self, inputs: Sequence[Any], attrs: Sequence[Any]) -> dict[str, Any]:
+        """The arguments by name from inputs and attributes in order."""
+        arguments: dict[str, Any] = {}
+        extra = len(inputs) - (len(self.inputs) - 1)
+        position = 0
+        for p in self.inputs:
+            if p.many:
+                arguments[p.name] = list(inputs[position : position + extra])
+                position += extra
+            else:
+                arguments[p.name] = inputs[position]
+                position += 1
+        # attributes that an older text leaves out have their defaults
+        for p, value in zip(self.attrs, [*attrs, *[q.default for q in self.attrs[len(attrs) :]]]):
+            arguments[p.name] = value
+        return arguments
+
+    def __repr__(self) -> str:
+        return f"InstructionKind({self.name})"
+
+
+def _role(annotation: Any) -> str | None:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    text = text.replace(" | None", "")
+    return text if text in _INPUT_ROLES else None
+
+
+def _output_role(annotation: Any) -> str | None:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    if text.startswith("tuple[") and text.endswith(", Any]"):
+        text = text[len("tuple[") : -len(", Any]")]
+    known = ("Loop", "BlockRef", "Loops", "Blocks", "Size", "Sizes")
+    return text if text in known else None
+
+
+def primitive(name: str, *, pure: bool = False, method: str | None = None) -> Callable[[Any], Any]:
+    """Declare a function on the state as the primitive `name`; see the module's text."""
+
+    def register(function: Any) -> Any:
+        kind = InstructionKind(name, function, pure, method)
+        InstructionKind.registry[name] = kind
+        InstructionKind.methods[kind.method] = kind
+        return function
+
+    return register
+
+
+@dataclass(eq=False)
+class Instruction:
+    """One call of a primitive: its inputs (random variables, numbers), attributes and outputs."""
+
+    kind: InstructionKind
+    inputs: list[Any] = field(default_factory=list)
+    attrs: list[Any] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+
+    def as_python(self, names: Callable[[Any], str], decision: Any = None) -> str:
+        """The call as a line of Python; `names` gives the text of a random variable."""
+        arguments = self.kind.gather(self.inputs, self.attrs)
+        parts: list[str] = []
+        for p in self.kind.parameters:
+            value = arguments[p.name]
+            if p.role == "BlocksIn" and not value:
+                continue
+            if p.variadic:
+                parts += [argument_text(v, names) for v in value]
+            else:
+                parts.append(f"{p.name}={argument_text(value, names)}")
+        if decision is not None:
+            parts.append(f"decision={argument_text(decision, names)}")
+        call = f"sch.{self.kind.method}({', '.join(parts)})"
+        if not self.outputs:
+            return call
+        targets = ", ".join(names(rv) for rv in self.outputs)
+        if self.kind.outputs in ("Loops", "Blocks", "Sizes") and len(self.outputs) == 1:
+            targets += ","
+        return f"{targets} = {call}"
+
+    def __repr__(self) -> str:
+        return self.as_python(lambda rv: "_")
+
+
+def argument_text(value: Any, names: Callable[[Any], str]) -> str:
+    """An argument as it stands in a line of Python."""
+    if isinstance(value, (BlockRV, LoopRV)):
+        return names(value)
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, (str, StringImm)):
+        return json.dumps(str(value.value if isinstance(value, StringImm) else value))
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, IntImm):
+        return repr(bool(value.value)) if value.dtype.is_bool else repr(value.value)
+    if isinstance(value, FloatImm):
+        return repr(value.value)
+    if isinstance(value, tuple):
+        inner = ", ".join(argument_text(v, names) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list):
+        return "[" + ", ".join(argument_text(v, names) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)}: {argument_text(v, names)}" for k, v in value.items()) + "}"
+    if hasattr(value, "to_python_lambda"):
+        return value.to_python_lambda()
+    if isinstance(value, PrimExpr):
+        return expression_text(value, names)
+    return str(value)
+
+
+def expression_text(value: PrimExpr, names: Callable[[Any], str]) -> str:
+    """An expression over random variables, with their names in the trace."""
+    from tvmagic.ir import Var, post_order_visit, substitute
+
+    used: list[Var] = []
+    post_order_visit(value, lambda n: used.append(n) if isinstance(n, Var) else None)
+    return str(substitute(value, {v: Var(names(v), v.dtype) for v in used}))
+
+
+def is_random_variable(value: Any) -> bool:
+    """Whether a value in an instruction is a name for something, not the thing itself."""
+    return isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, PrimExpr) and not isinstance(value, IntImm))
+
+
+def flat(values: Iterable[Any]) -> list[Any]:
+    """Nested lists and tuples opened."""
+    result: list[Any] = []
+    for value in values:
+        result += flat(value) if isinstance(value, (list, tuple)) else [value]
+    return result

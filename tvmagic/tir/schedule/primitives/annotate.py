@@ -1,0 +1,40 @@
+"""Primitives that set and clear annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import attr_value
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockOrLoop, primitive
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+def set_annotations(state: ScheduleState, sref: StmtSRef, annotations: dict[str, Any]) -> None:
+    """Put the annotations of a block or loop in place of the ones it has."""
+    assert sref.stmt is not None
+    new = sref.stmt.replace(annotations=annotations)
+    state.replace(sref, new, {sref.block: new} if sref.is_block else None)
+
+
+@primitive("Annotate")
+def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann_val: Any) -> None:
+    """Set the annotation `ann_key` of a block or loop; one that has it already keeps it.
+
+    The value is a text, a number, or a list or mapping of those.
+    """
+    assert block_or_loop.stmt is not None
+    known = block_or_loop.stmt.annotations
+    if ann_key not in known:
+        set_annotations(state, block_or_loop, {**known, ann_key: attr_value(ann_val)})
+
+
+@primitive("Unannotate")
+def unannotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str) -> None:
+    """Clear the annotation `ann_key` of a block or loop, which must have it."""
+    assert block_or_loop.stmt is not None
+    known = block_or_loop.stmt.annotations
+    if ann_key not in known:
+        raise ScheduleError(f"{block_or_loop.label} has no annotation `{ann_key}`", block_or_loop)
+    set_annotations(state, block_or_loop, {k: v for k, v in known.items() if k != ann_key})

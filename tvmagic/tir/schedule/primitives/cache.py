@@ -1,0 +1,332 @@
+"""Primitives that put a copy of a buffer between those who write it and those who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mutator,
+    PointerType,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, BlocksIn, primitive
+from tvmagic.tir.schedule.regions import replace_buffer_in_matches, replace_buffer_in_regions, whole_region
+from tvmagic.tir.schedule.relax import relax_region
+from tvmagic.tir.schedule.requirements import region_at, scope_root
+from tvmagic.tir.schedule.rewrite import BlockReuse
+from tvmagic.tir.schedule.scope import DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+def with_scope(buffer: Buffer, storage_scope: str) -> Buffer:
+    """A new buffer like `buffer`, in another memory, named after it."""
+    name = f"{buffer.name}_{storage_scope}"
+    annotation = buffer.data.type_annotation
+    assert isinstance(annotation, PointerType)
+    data = Var(name, PointerType(annotation.element_type, storage_scope))
+    return buffer.replace(data=data, name=name)
+
+
+@dataclass
+class CacheStage:
+    """A copy from `source` to `target`: the block that makes it and where it goes.
+
+    `place` is the loop or block whose body gets the copy at position `index`; `buffer` is the new one.
+    """
+
+    source: Buffer
+    target: Buffer
+    buffer: Buffer
+    place: StmtSRef
+    index: int
+    stage: Stmt | None = None
+    block: Block | None = None
+    consumers: set[Stmt] = field(default_factory=set)
+
+    def make(self, region: BufferRegion, storage_scope: str) -> None:
+        """Build the loops that copy `region`, one block instance an element."""
+        loop_vars = [Var(f"ax{i}", r.extent.dtype) for i, r in enumerate(region.region)]
+        block_vars = [Var(f"v{i}", r.extent.dtype) for i, r in enumerate(region.region)]
+        iters = [
+            IterVar(Range.from_min_extent(IntImm(size.dtype, 0), size), var, IterVar.DataPar)
+            for var, size in zip(block_vars, region.buffer.shape)
+        ]
+        point = [Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in block_vars]
+        self.block = Block(
+            iters,
+            [BufferRegion(self.source, point)],
+            [BufferRegion(self.target, point)],
+            f"{region.buffer.name}_{storage_scope}",
+            BufferStore(self.target, BufferLoad(self.source, block_vars), block_vars),
+        )
+        values = [r.min + var for r, var in zip(region.region, loop_vars)]
+        body: Stmt = BlockRealize(values, IntImm("bool", 1), self.block)
+        for var, r in zip(reversed(loop_vars), reversed(region.region)):
+            body = For(var, 0, r.extent, ForKind.SERIAL, body)
+        self.stage = body
+
+
+def insert_stage(body: Stmt, index: int, stage: Stmt) -> Stmt:
+    """`body` with a statement put in at a position of its sequence."""
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    return SeqStmt.flatten(*parts[:index], stage, *parts[index:])
+
+
+class _PlaceFinder(Visitor):
+    """Where a copy goes: into the innermost sequence that holds the writer and a consumer, before
+    the first statement with a consumer."""
+
+    def __init__(self, state: ScheduleState, writer: StmtSRef, scope: StmtSRef, related: Sequence[StmtSRef]) -> None:
+        self.state, self.writer, self.scope = state, writer, scope
+        self.related = {sref.stmt for sref in related}
+        self.seen_writer = self.seen_related = False
+        self.place: StmtSRef | None = None
+        self.index = -1
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        before = self.seen_writer, self.seen_related
+        self.seen_writer = self.seen_related = False
+        index = -1
+        for i, child in enumerate(node.seq):
+            if self.index != -1:
+                break
+            self.visit(child)
+            if self.seen_writer and self.seen_related and index == -1:
+                index = i
+        self.seen_writer, self.seen_related = self.seen_writer or before[0], self.seen_related or before[1]
+        if self.seen_writer and self.seen_related and self.index == -1:
+            self.index = index
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        if node is self.scope.stmt:
+            self.visit_children(node)
+            if self.seen_related and self.place is None:
+                self.place = self.scope
+                if self.index == -1:
+                    self.index = 1 if self.seen_writer else 0
+        elif node is self.writer.stmt:
+            self.seen_writer = True
+        elif node in self.related:
+            self.seen_related = True
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.visit_children(node)
+        if self.seen_writer and self.seen_related and self.place is None and self.index != -1:
+            self.place = self.state.sref_of(node)
+
+
+def find_place(
+    state: ScheduleState, writer: StmtSRef, scope: StmtSRef, consumers: Sequence[StmtSRef]
+) -> tuple[StmtSRef, int]:
+    """The loop or block, and the position in it, for a copy of what `writer` writes."""
+    deps = state.get_block_scope(scope).get_deps_by_src(writer)
+    related = list(consumers) or [d.dst for d in deps if d.kind is DepKind.RAW]
+    if not related:
+        body = scope.block.body
+        return scope, len(body.seq) if isinstance(body, SeqStmt) else 1
+    finder = _PlaceFinder(state, writer, scope, related)
+    finder.visit(scope.block)
+    assert finder.place is not None
+    return finder.place, finder.index
+
+
+def only_writer(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+    """The block of a scope that writes a buffer; None where none does."""
+    writers = state.get_block_scope(scope).buffer_writers.get(buffer, [])
+    if len(writers) > 1:
+        raise ScheduleError(
+            f"buffer `{buffer.name}` must be written by one block, {len(writers)} blocks write it", *writers
+        )
+    return writers[0] if writers else None
+
+
+class _CacheRewriter(Mutator):
+    """Puts the copy and the new buffer's allocation in, and the new buffer in place of the old."""
+
+    def __init__(self, scope: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
+        self.scope, self.cache, self.old, self.new = scope, cache, old, new
+        self.reuse = BlockReuse()
+        self.active = False
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        new = self.visit_children(node)
+        return self._insert(node, new)
+
+    def _insert(self, old: Block | For, new: Block | For) -> Block | For:
+        if old is not self.cache.place.stmt:
+            return new
+        assert self.cache.stage is not None
+        return new.replace(body=insert_stage(new.body, self.cache.index, self.cache.stage))
+
+    def scope_block(self, node: Block) -> Block:
+        """The scope's root: its body rewritten, the new buffer allocated."""
+        new = self._insert(node, self.visit_children(node))
+        assert isinstance(new, Block)
+        new = new.replace(alloc_buffers=(*new.alloc_buffers, self.cache.buffer))
+        self.reuse.note(node, new)
+        return new
+
+    def swap_buffers(self, node: Block, *, reads: bool, writes: bool) -> Block:
+        """A block with the new buffer in its signature."""
+        return node.replace(
+            reads=replace_buffer_in_regions(node.reads, self.old, self.new) if reads else node.reads,
+            writes=replace_buffer_in_regions(node.writes, self.old, self.new) if writes else node.writes,
+            match_buffers=replace_buffer_in_matches(node.match_buffers, self.old, self.new),
+        )
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        new = self.visit_children(node)
+        return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new
+
+    @handles(Var)
+    def var(self, node: Var) -> Var:
+        return self.new.data if self.active and node is self.old.data else node
+
+
+class _ReadRewriter(_CacheRewriter):
+    """The consumers read the copy."""
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        if node is self.scope.stmt:
+            self.active = not self.cache.consumers
+            return self.scope_block(node)
+        if any(region.buffer is self.old for region in node.writes):
+            return node
+        outer, self.active = self.active, self.active or node in self.cache.consumers
+        new = self.visit_children(node)
+        if self.active:
+            swapped = self.swap_buffers(new, reads=True, writes=False)
+            new = swapped if _signature_differs(swapped, new) else new
+        self.active = outer
+        self.reuse.note(node, new)
+        return new
+
+
+def _signature_differs(a: Block, b: Block) -> bool:
+    return any(
+        x is not y
+        for left, right in ((a.reads, b.reads), (a.writes, b.writes), (a.match_buffers, b.match_buffers))
+        for x, y in zip(left, right)
+    )
+
+
+class _WriteRewriter(_CacheRewriter):
+    """The writer writes the copy, and the consumers that are named read it."""
+
+    def __init__(self, scope: StmtSRef, writer: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
+        super().__init__(scope, cache, old, new)
+        self.writer = writer
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        if node is self.scope.stmt:
+            return self.scope_block(node)
+        if not self.active and node is not self.writer.stmt and node not in self.cache.consumers:
+            return node
+        outer, self.active = self.active, True
+        new = self.swap_buffers(self.visit_children(node), reads=True, writes=True)
+        self.active = outer
+        self.reuse.note(node, new)
+        return new
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        new = self.visit_children(node)
+        return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new
+
+
+def put_stage(state: ScheduleState, scope: StmtSRef, rewriter: _CacheRewriter) -> StmtSRef:
+    """Rewrite the scope with the copy in it; the reference of the block that copies."""
+    new = rewriter.visit(scope.block)
+    state.replace(scope, new, rewriter.reuse)
+    assert rewriter.cache.block is not None
+    return state.sref_of(rewriter.cache.block)
+
+
+def read_place(
+    state: ScheduleState, scope: StmtSRef, buffer: Buffer, consumers: Sequence[StmtSRef]
+) -> tuple[StmtSRef, int, BufferRegion]:
+    """Where a copy for reading goes, and the region of the buffer that it copies."""
+    writer = only_writer(state, scope, buffer)
+    if writer is None:
+        known = next((r for r in scope.block.reads if r.buffer is buffer), None)
+        return scope, 0, known if known is not None else whole_region(buffer)
+    place, index = find_place(state, writer, scope, consumers)
+    written = next(r for r in writer.block.writes if r.buffer is buffer)
+    return place, index, relax_region(state, written, writer, writer.parent, place)
+
+
+@primitive("CacheRead")
+def cache_read(
+    state: ScheduleState,
+    block: BlockRef,
+    read_buffer_index: int,
+    storage_scope: str,
+    consumer_blocks: BlocksIn = (),
+) -> BlockRef:
+    """Copy a buffer that a block reads into a new one in `storage_scope`, which its readers then read.
+
+    `read_buffer_index` counts the block's read regions; `consumer_blocks` are the readers to change,
+    all unless told. The result is the block that copies.
+
+    Requires: at most one block of the scope writes the buffer.
+    """
+    buffer = region_at(block, read_buffer_index, "reads").buffer
+    scope = scope_root(state, block)
+    place, index, region = read_place(state, scope, buffer, consumer_blocks)
+    copy = with_scope(buffer, storage_scope)
+    cache = CacheStage(buffer, copy, copy, place, index, consumers={sref.block for sref in consumer_blocks})
+    cache.make(region, storage_scope)
+    return put_stage(state, scope, _ReadRewriter(scope, cache, buffer, copy))
+
+
+@primitive("CacheWrite")
+def cache_write(
+    state: ScheduleState,
+    block: BlockRef,
+    write_buffer_index: int,
+    storage_scope: str,
+    consumer_blocks: BlocksIn = (),
+) -> BlockRef:
+    """Let a block write a new buffer in `storage_scope`, which another block copies to the old one.
+
+    `write_buffer_index` counts the block's write regions; `consumer_blocks` are readers that shall read
+    the new buffer. The result is the block that copies.
+
+    Requires: the block is the only writer of the buffer in its scope.
+    """
+    region = region_at(block, write_buffer_index, "writes")
+    buffer = region.buffer
+    scope = scope_root(state, block)
+    only_writer(state, scope, buffer)
+    place, index = find_place(state, block, scope, ())
+    relaxed = relax_region(state, region, block, block.parent, place)
+    copy = with_scope(buffer, storage_scope)
+    cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
+    cache.make(relaxed, storage_scope)
+    return put_stage(state, scope, _WriteRewriter(scope, block, cache, buffer, copy))

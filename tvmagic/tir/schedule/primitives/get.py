@@ -1,0 +1,85 @@
+"""Primitives that look things up; they change nothing."""
+
+from __future__ import annotations
+
+import difflib
+
+from tvmagic.ir import Block
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, Blocks, Loops, primitive
+from tvmagic.tir.schedule.requirements import is_output, scope_root
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+def _function_named(state: ScheduleState, func_name: str | None) -> str:
+    if func_name is not None:
+        return func_name
+    names = [var.name_hint for var in state.functions.values()]
+    if len(names) == 1:
+        return names[0]
+    if "main" in names:
+        return "main"
+    raise ScheduleError("the module has several functions", hint="say which one with func_name or work_on")
+
+
+@primitive("GetBlock", pure=True)
+def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> BlockRef:
+    """The block called `name` in the function `func_name` (the one worked on unless told).
+
+    Refused where no block, or more than one, has that name.
+    """
+    func_name = _function_named(state, func_name)
+    roots = {var.name_hint: sref for sref, var in state.functions.items()}
+    if func_name not in roots:
+        raise ScheduleError(f"the module has no function `{func_name}` with blocks")
+    root = roots[func_name]
+    blocks = [sref for sref in state.srefs.values() if sref.is_block and state.root_of(sref) is root]
+    found = [sref for sref in blocks if sref.block.name_hint == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ScheduleError(f"{len(found)} blocks are called `{name}`", *found, hint="rename all but one of them")
+    names = [sref.block.name_hint for sref in blocks if sref is not root]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else "the blocks are " + ", ".join(f"`{n}`" for n in names)
+    raise ScheduleError(f"there is no block `{name}` in `{func_name}`", hint=hint)
+
+
+@primitive("GetLoops", pure=True)
+def get_loops(state: ScheduleState, block: BlockRef) -> Loops:
+    """The loops of a block in its scope, from the outermost in."""
+    return state.loops_of(block)
+
+
+@primitive("GetChildBlocks", pure=True)
+def get_child_blocks(state: ScheduleState, block_or_loop: BlockOrLoop) -> Blocks:
+    """The blocks directly inside a block's scope or below a loop, in program order."""
+    return state.child_blocks(block_or_loop)
+
+
+@primitive("GetProducers", pure=True)
+def get_producers(state: ScheduleState, block: BlockRef) -> Blocks:
+    """The blocks of the same scope whose results `block` reads."""
+    return state.get_block_scope(scope_root(state, block)).producers(block)
+
+
+@primitive("GetConsumers", pure=True)
+def get_consumers(state: ScheduleState, block: BlockRef) -> Blocks:
+    """The blocks of the same scope that read what `block` writes."""
+    return state.get_block_scope(scope_root(state, block)).consumers(block)
+
+
+@primitive("GetOutputBlocks", pure=True)
+def get_output_blocks(state: ScheduleState, scope_block: BlockRef) -> Blocks:
+    """The blocks inside `scope_block` that write what is seen outside it."""
+    outputs: list[StmtSRef] = []
+    stack = list(reversed(state.child_blocks(scope_block)))
+    while stack:
+        sref = stack.pop()
+        inner = state.child_blocks(sref) if isinstance(sref.stmt, Block) else []
+        if inner:
+            stack += reversed(inner)
+        elif is_output(state, sref, scope_block):
+            outputs.append(sref)
+    return outputs

@@ -1,0 +1,323 @@
+"""Primitives that write one block into another."""
+
+from __future__ import annotations
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IfThenElse,
+    IntImm,
+    Mutator,
+    PrimExpr,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    structural_equal,
+    substitute,
+)
+from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.regions import with_detected_regions
+from tvmagic.tir.schedule.requirements import check_complete, check_not_output, is_complete, is_one, scope_root
+from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
+from tvmagic.tir.schedule.scope import DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+class _Inliner(Mutator):
+    """Rewrites a scope: loads or stores of the inlined buffer are replaced, signatures renewed."""
+
+    def __init__(self, root: Block, buffer: Buffer) -> None:
+        self.root = root
+        self.buffer = buffer
+        self.reuse = BlockReuse()
+
+    def rewrite_scope(self, body: Stmt) -> Block:
+        """The scope's root with a new body, without the inlined buffer."""
+        new = self.root.replace(
+            body=self.visit(body),
+            alloc_buffers=tuple([b for b in self.root.alloc_buffers if b is not self.buffer]),
+        )
+        self.reuse.note(self.root, new)
+        return new
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        if any(match.source.buffer is self.buffer for match in node.match_buffers):
+            raise ScheduleError(
+                f"buffer `{self.buffer.name}` is matched in block `{node.name_hint}`, so it cannot be inlined", node
+            )
+        new = with_detected_regions(self.visit_children(node))
+        self.reuse.note(node, new)
+        return new
+
+
+# ---------------------------------------------------------------------------- compute_inline
+
+
+def _single_write(block: StmtSRef) -> Buffer:
+    if block.block.init is not None:
+        raise ScheduleError(f"{block.label} has an init, so it is a reduction and cannot be inlined", block)
+    buffers = list(dict.fromkeys([r.buffer for r in block.block.writes]))
+    if len(block.block.writes) != 1 or len(buffers) != 1:
+        raise ScheduleError(f"{block.label} must write exactly one buffer, it writes {len(block.block.writes)}", block)
+    return buffers[0]
+
+
+class _ComputeInliner(_Inliner):
+    """Replaces loads of the producer's buffer by the stored value at their indices."""
+
+    def __init__(self, root: Block, buffer: Buffer, block: StmtSRef) -> None:
+        super().__init__(root, buffer)
+        store = block.block.body
+        if not isinstance(store, BufferStore):
+            raise ScheduleError(f"the body of {block.label} must be one store", block)
+        self.value = store.value
+        self.variables = self._plain_indices(block.block, store) or self._inverted_indices(block, store)
+
+    @staticmethod
+    def _plain_indices(block: Block, store: BufferStore) -> list[Var] | None:
+        """The block's variables where they are the indices, each in its place."""
+        if len(block.iter_vars) != len(store.indices):
+            return None
+        analyzer = Analyzer()
+        for var, index in zip(block.iter_vars, store.indices):
+            if index is var.var:
+                continue
+            assert var.dom is not None
+            unit = isinstance(var.dom.extent, IntImm) and var.dom.extent.value == 1
+            if not (unit and analyzer.can_prove_equal(index, 0) and analyzer.can_prove_equal(var.dom.min, 0)):
+                return None
+        return [var.var for var in block.iter_vars]
+
+    def _inverted_indices(self, block: StmtSRef, store: BufferStore) -> list[Var]:
+        """Placeholders for the indices, with the value rewritten in terms of them."""
+        from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
+
+        iter_vars = block.block.iter_vars
+        domains = {v.var: v.dom for v in iter_vars}
+        found = detect_iter_map(store.indices, domains, check_level="bijective", simplify_trivial_iterators=False)
+        if not found.indices:
+            raise ScheduleError(
+                f"the indices at which {block.label} stores are not a bijection of its variables", block
+            )
+        places = [Var(f"ph_{i}", index.dtype) for i, index in enumerate(store.indices)]
+        inverse = dict(inverse_affine_iter_map(found.indices, places))
+        analyzer = Analyzer()
+        for var in iter_vars:
+            assert var.dom is not None
+            if isinstance(var.dom.min, IntImm) and analyzer.can_prove_equal(var.dom.extent, 1):
+                inverse[var.var] = var.dom.min
+        self.value = substitute(store.value, inverse)
+        return places
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        new = self.visit_children(node)
+        if new.buffer is not self.buffer:
+            return new
+        return substitute(self.value, dict(zip(self.variables, new.indices)))
+
+
+def _without(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> Stmt:
+    body = remove_child(root.block.body, block.block)
+    if body is None:
+        raise ScheduleError(f"{block.label} is the only leaf of its scope {root.label}", block)
+    return body
+
+
+@primitive("ComputeInline")
+def compute_inline(state: ScheduleState, block: BlockRef) -> None:
+    """Write a block into its consumers and take it away.
+
+    Requires: the block is complete, writes one buffer that its scope allocates, stores it by one
+    statement at indices that are a bijection of its variables, is not the only leaf of its scope, and
+    its scope is a stage pipeline.
+    """
+    root = scope_root(state, block, stage_pipeline=True)
+    buffer = _single_write(block)
+    check_complete(state, block, root)
+    check_not_output(state, block, root)
+    inliner = _ComputeInliner(root.block, buffer, block)
+    new = inliner.rewrite_scope(_without(state, root, block))
+    state.replace(root, new, inliner.reuse)
+
+
+# ---------------------------------------------------------------------------- reverse_compute_inline
+
+
+def _single_read(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -> Buffer:
+    """The one buffer that the consumer reads and its scope writes."""
+    if consumer.block.init is not None:
+        raise ScheduleError(f"{consumer.label} has an init, so it is a reduction and cannot be inlined", consumer)
+    writers = state.get_block_scope(root).buffer_writers
+    produced = [r.buffer for r in consumer.block.reads if r.buffer in writers]
+    buffers = list(dict.fromkeys(produced))
+    if len(buffers) != 1:
+        raise ScheduleError(
+            f"{consumer.label} must read exactly one buffer that a block of its scope writes, it reads {len(buffers)}",
+            consumer,
+        )
+    return buffers[0]
+
+
+def _single_producer(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -> StmtSRef:
+    scope = state.get_block_scope(root)
+    into = scope.get_deps_by_dst(consumer)
+    producers = list(dict.fromkeys([d.src for d in into]))
+    if len(producers) == 1 and all(d.kind is DepKind.RAW for d in into):
+        producer = producers[0]
+        out = scope.get_deps_by_src(producer)
+        if {d.dst for d in out} == {consumer} and is_complete(state, producer, root):
+            return producer
+    raise ScheduleError(
+        f"{consumer.label} must have a single producer, a complete block with no other consumer", consumer
+    )
+
+
+def _store_of(block: Block) -> BufferStore | None:
+    """The store that is all of a block's body, or all of an `if` without `else` there."""
+    body = block.body
+    if isinstance(body, IfThenElse) and body.else_case is None:
+        body = body.then_case
+    return body if isinstance(body, BufferStore) else None
+
+
+class _ReverseInliner(_Inliner):
+    """Writes a consumer into the store of its producer.
+
+    `values` gives for each variable of the consumer the expression in the producer's variables.
+    """
+
+    def __init__(self, root: Block, buffer: Buffer, consumer: StmtSRef, realize: BlockRealize, producer: Block) -> None:
+        super().__init__(root, buffer)
+        self.label, self.consumer, self.producer = consumer.label, consumer.block, producer
+        if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+            raise ScheduleError(f"{self.label} has a predicate, so it cannot be inlined", consumer)
+        if not isinstance(self.consumer.body, BufferStore):
+            raise ScheduleError(f"the body of {self.label} must be one store", consumer)
+        self.store = self.consumer.body
+        self.analyzer = Analyzer()
+        self.values = self._invert(consumer)
+        self._check_covered(consumer)
+
+    def _invert(self, consumer: StmtSRef) -> dict[Var, PrimExpr]:
+        from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
+
+        loads: list[BufferLoad] = []
+        post_order_visit(
+            self.store, lambda n: loads.append(n) if isinstance(n, BufferLoad) and n.buffer is self.buffer else None
+        )
+        produced = _store_of(self.producer)
+        same = loads and all(
+            structural_equal(a, b) for other in loads[1:] for a, b in zip(loads[0].indices, other.indices)
+        )
+        if produced is None or not same:
+            raise ScheduleError(
+                f"{self.label} must read `{self.buffer.name}` at one place, written by one store", consumer
+            )
+        domains = {v.var: v.dom for v in self.consumer.iter_vars}
+        found = detect_iter_map(
+            loads[0].indices, domains, check_level="nocheck", simplify_trivial_iterators=False, analyzer=self.analyzer
+        )
+        if not found.indices:
+            raise ScheduleError(
+                f"the indices at which {self.label} reads `{self.buffer.name}` cannot be inverted", consumer
+            )
+        values: dict[Var, PrimExpr] = {}
+        for var in self.consumer.iter_vars:
+            assert var.dom is not None
+            if is_one(var.dom.extent) and isinstance(var.dom.min, IntImm):
+                values[var.var] = var.dom.min
+        values.update(inverse_affine_iter_map(found.indices, produced.indices))
+        return values
+
+    def _check_covered(self, consumer: StmtSRef) -> None:
+        domains = {v.var: v.dom for v in self.producer.iter_vars}
+        for var in self.consumer.iter_vars:
+            assert var.dom is not None
+            value = self.values.get(var.var)
+            covered = value is not None
+            if value is not None:
+                reached = eval_set(value, domains)
+                last = var.dom.min + var.dom.extent - 1
+                covered = not (
+                    self.analyzer.can_prove(reached.min() > var.dom.min)
+                    or self.analyzer.can_prove(reached.max() < last)
+                )
+            if not covered:
+                raise ScheduleError(
+                    f"{self.label} is not covered by its producer: `{var.var.name}` goes beyond what is written",
+                    consumer,
+                )
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        new = self.visit_children(node)
+        if node.block is not self.producer:
+            return new
+        predicate = self._in_bounds()
+        if is_one(predicate):
+            return new
+        bound = {v.var: value for v, value in zip(self.producer.iter_vars, node.iter_values)}
+        return new.replace(predicate=Analyzer().simplify(logical_and(node.predicate, substitute(predicate, bound))))
+
+    def _in_bounds(self) -> PrimExpr:
+        """That the consumer's variables lie in their domains, in the producer's variables."""
+        analyzer = Analyzer()
+        for var in self.producer.iter_vars:
+            assert var.dom is not None
+            analyzer.bind(var.var, var.dom)
+        inside: PrimExpr = IntImm("bool", 1)
+        for var in self.consumer.iter_vars:
+            assert var.dom is not None
+            value = var.var
+            inside = logical_and(inside, logical_and(value >= var.dom.min, value < var.dom.min + var.dom.extent))
+        return analyzer.simplify(substitute(inside, self.values))
+
+    @handles(BufferStore)
+    def producer_store(self, node: BufferStore) -> BufferStore:
+        new = self.visit_children(node)
+        if new.buffer is not self.buffer:
+            return new
+        return _WriteInto(self.buffer, new.value, self.values).visit(self.store)
+
+
+class _WriteInto(Mutator):
+    """The consumer's store with the producer's value in place of the load."""
+
+    def __init__(self, buffer: Buffer, value: PrimExpr, values: dict[Var, PrimExpr]) -> None:
+        self.buffer, self.value, self.values = buffer, value, values
+
+    @handles(Var)
+    def var(self, node: Var) -> PrimExpr:
+        return self.values.get(node, node)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        return self.value if node.buffer is self.buffer else self.visit_children(node)
+
+
+@primitive("ReverseComputeInline")
+def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
+    """Write a block into its one producer and take it away.
+
+    Requires: the block is complete, reads one buffer that its scope writes, at indices that can be
+    inverted, stores by one statement, has no predicate, is covered by its producer, which is a complete
+    block with no other consumer; it is not the only leaf of its scope, a stage pipeline.
+    """
+    root = scope_root(state, block, stage_pipeline=True)
+    buffer = _single_read(state, block, root)
+    check_complete(state, block, root)
+    producer = _single_producer(state, block, root)
+    inliner = _ReverseInliner(root.block, buffer, block, state.realize_of(block), producer.block)
+    new = inliner.rewrite_scope(_without(state, root, block))
+    state.replace(root, new, inliner.reuse)

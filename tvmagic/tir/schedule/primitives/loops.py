@@ -1,0 +1,331 @@
+"""Primitives that split, fuse, reorder and mark loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmagic.arith import Analyzer
+from tvmagic.ir import (
+    Block,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    post_order_visit,
+)
+from tvmagic.ir.ops import floordiv, floormod
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockOrLoop, Loop, Loops, Sizes, primitive
+from tvmagic.tir.schedule.requirements import (
+    check_affine,
+    check_plain_loop,
+    check_starts_at_zero,
+    check_subtree_compact_dataflow,
+    only_child,
+)
+from tvmagic.tir.schedule.rewrite import BlockReuse, append_predicate, simplify_bindings, substitute_loops
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState, replace_child
+
+# ---------------------------------------------------------------------------- split and fuse
+
+
+def infer_factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
+    """The factors with the one that is None filled in, as constants of the loop's type."""
+    extent = loop.loop.extent
+    dtype = loop.loop.loop_var.dtype
+    unknown = [i for i, f in enumerate(factors) if f is None]
+    if len(unknown) > 1:
+        raise ScheduleError("at most one factor may be None", loop)
+    if not factors:
+        raise ScheduleError("a split takes one factor or more", loop)
+    product = 1
+    for factor in factors:
+        if factor is not None and factor <= 0:
+            raise ScheduleError(f"the factors of a split are positive, not {factor}", loop)
+        product *= factor or 1
+    result: list[PrimExpr] = [IntImm(dtype, f or 1) for f in factors]
+    analyzer = Analyzer()
+    if unknown:
+        result[unknown[0]] = analyzer.simplify(floordiv(extent + (product - 1), product))
+    elif not analyzer.can_prove(IntImm(dtype, product) >= extent):
+        raise ScheduleError(
+            f"the factors {list(factors)} make {product} iterations, fewer than the {extent} of {loop.label}",
+            loop,
+            hint="leave one factor None, and it is worked out",
+        )
+    return result
+
+
+@primitive("Split")
+def split(
+    state: ScheduleState,
+    loop: Loop,
+    factors: Sizes,
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
+) -> Loops:
+    """Split a loop into one for each factor, outermost first.
+
+    At most one factor is None and is worked out from the extent. Where the factors do not divide
+    the extent, the blocks inside get a predicate, unless `disable_predication`.
+
+    Requires: the loop starts at 0 and has neither annotations nor a thread binding.
+    """
+    check_plain_loop(loop)
+    check_starts_at_zero(loop)
+    sizes = infer_factors(loop, factors)
+    stmt = loop.loop
+    analyzer = Analyzer()
+    value: PrimExpr = IntImm(stmt.loop_var.dtype, 0)
+    variables: list[Var] = []
+    for i, size in enumerate(sizes):
+        var = stmt.loop_var.copy_with_suffix(f"_{i}")
+        value = value * size + var
+        analyzer.bind(var, Range.from_min_extent(IntImm(var.dtype, 0), size))
+        variables.append(var)
+    reuse = BlockReuse()
+    body = substitute_loops(stmt.body, {stmt.loop_var: value}, reuse)
+    predicate = value < stmt.extent
+    if not disable_predication and not analyzer.can_prove(predicate):
+        body = append_predicate(body, predicate)
+    for var, size in zip(reversed(variables), reversed(sizes)):
+        body = For(var, 0, size, ForKind.SERIAL, body, span=stmt.span)
+    body = simplify_bindings(body, state.loops_of(loop), reuse, preserve_unit_iters)
+    state.replace(loop, body, reuse)
+    return _chain_below(state, body, len(sizes))
+
+
+def _chain_below(state: ScheduleState, stmt: Stmt, count: int) -> list[StmtSRef]:
+    """The references of `count` loops, each the body of the one before."""
+    found: list[StmtSRef] = []
+    for _ in range(count):
+        assert isinstance(stmt, For)
+        found.append(state.sref_of(stmt))
+        stmt = stmt.body
+    return found
+
+
+def check_loop_nest(loops: Sequence[StmtSRef], what: str) -> None:
+    """Each loop must be all of the body of the one before, and start at 0."""
+    for outer, inner in zip(loops, loops[1:]):
+        if only_child(outer.loop) is not inner.stmt:
+            raise ScheduleError(
+                f"the loops cannot be {what}: {inner.label} is not the only child of {outer.label}", inner, outer
+            )
+    for loop in loops:
+        check_starts_at_zero(loop)
+
+
+def check_independent_bounds(loops: Sequence[StmtSRef], what: str) -> None:
+    """No loop's extent may depend on another loop of the list."""
+    variables = {loop.loop.loop_var for loop in loops}
+    for loop in loops:
+        used: list[Var] = []
+        for part in (loop.loop.min, loop.loop.extent):
+            post_order_visit(part, lambda n: used.append(n) if isinstance(n, Var) and n in variables else None)
+        if used:
+            raise ScheduleError(
+                f"the loops cannot be {what}: the bounds of {loop.label} depend on `{used[0].name}`", loop
+            )
+
+
+@primitive("Fuse")
+def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) -> Loop:
+    """Fuse loops, given from the outermost in, into one.
+
+    Requires: each is all of the body of the one before, starts at 0, has neither annotations nor a
+    thread binding, and its extent does not depend on the others.
+    """
+    if not loops:
+        raise ScheduleError("fuse takes one loop or more")
+    nest: list[StmtSRef] = list(loops)  # type: ignore[arg-type]
+    for loop in nest:
+        check_plain_loop(loop)
+    check_loop_nest(nest, "fused")
+    check_independent_bounds(nest, "fused")
+    stmts = [loop.loop for loop in nest]
+    suffix = "".join(f"_{s.loop_var.name}" for s in stmts[1:]) + "_fused"
+    fused = stmts[0].loop_var.copy_with_suffix(suffix)
+    values: dict[Var, PrimExpr] = {}
+    lower: PrimExpr = IntImm(fused.dtype, 1)
+    for stmt in reversed(stmts[1:]):
+        inner = floordiv(floormod(fused, lower * stmt.extent), lower)
+        values[stmt.loop_var] = IntImm(fused.dtype, 0) if _is_one(stmt.extent) else inner
+        lower = lower * stmt.extent
+    first = stmts[0]
+    values[first.loop_var] = IntImm(fused.dtype, 0) if _is_one(first.extent) else floordiv(fused, lower)
+    extent = Analyzer().simplify(lower * first.extent)
+    reuse = BlockReuse()
+    body = substitute_loops(stmts[-1].body, values, reuse)
+    body = For(fused, 0, extent, ForKind.SERIAL, body, span=first.span)
+    body = simplify_bindings(body, state.loops_of(nest[0]), reuse, preserve_unit_iters)
+    state.replace(nest[0], body, reuse)
+    return state.sref_of(body)  # type: ignore[arg-type]
+
+
+def _is_one(value: PrimExpr) -> bool:
+    return isinstance(value, IntImm) and value.value == 1
+
+
+# ---------------------------------------------------------------------------- reorder
+
+
+@primitive("Reorder")
+def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
+    """Put loops in the given order; the ones between them that are not named stay where they are.
+
+    Requires: the loops are in one chain with nothing else beside it, no bound depends on a loop that
+    would come inside it, and the blocks below have affine bindings and variables that are data
+    parallel or reduced.
+    """
+    wanted: list[StmtSRef] = list(ordered_loops)  # type: ignore[arg-type]
+    if len(wanted) <= 1:
+        return
+    if len(set(wanted)) != len(wanted):
+        raise ScheduleError("a loop is named twice", *wanted)
+    chain = _loop_chain(wanted)
+    _check_single_branch(chain)
+    for block in state.child_blocks(chain[0]):
+        _check_reorderable_block(state, block)
+    replacements = iter(wanted)
+    order = [next(replacements) if loop in set(wanted) else loop for loop in chain]
+    _check_bounds_after(order)
+    body = chain[-1].loop.body
+    for loop in reversed(order):
+        body = loop.loop.replace(body=body)
+    state.replace(chain[0], body)
+
+
+def _loop_chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
+    """The loops from the outermost to the innermost of `loops`, all that lie between included."""
+    wanted = set(loops)
+    bottom = max(loops, key=lambda loop: len(loop.ancestors()))
+    chain = [bottom]
+    missing = wanted - {bottom}
+    above = bottom.parent
+    while missing:
+        if above is None or not above.is_loop:
+            raise ScheduleError("the loops are not in one chain of loops", *loops)
+        chain.append(above)
+        missing.discard(above)
+        above = above.parent
+    chain.reverse()
+    return chain
+
+
+def _check_single_branch(chain: Sequence[StmtSRef]) -> None:
+    for outer, inner in zip(chain, chain[1:]):
+        if outer.loop.body is not inner.stmt:
+            raise ScheduleError(f"the loops are not a chain: {outer.label} holds more than {inner.label}", outer, inner)
+
+
+def _check_reorderable_block(state: ScheduleState, block: StmtSRef) -> None:
+    check_affine(state, block)
+    for var in block.block.iter_vars:
+        if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+            raise ScheduleError(
+                f"the variable `{var.var.name}` of {block.label} is neither data parallel nor reduced", block
+            )
+
+
+def _check_bounds_after(order: Sequence[StmtSRef]) -> None:
+    inside: set[Var] = {loop.loop.loop_var for loop in order}
+    for loop in order:
+        for part in (loop.loop.min, loop.loop.extent):
+            used: list[Var] = []
+            post_order_visit(part, lambda n: used.append(n) if isinstance(n, Var) and n in inside else None)
+            if used:
+                raise ScheduleError(f"the bounds of {loop.label} depend on `{used[0].name}`, which it would hold", loop)
+        inside.discard(loop.loop.loop_var)
+
+
+@primitive("AddUnitLoop")
+def add_unit_loop(state: ScheduleState, block_or_loop: BlockOrLoop) -> Loop:
+    """Put a loop of one iteration round a block or loop."""
+    if block_or_loop.is_loop:
+        unit = For(Var("u"), 0, 1, ForKind.SERIAL, block_or_loop.loop)
+        state.replace(block_or_loop, unit)
+        return state.sref_of(unit)
+    if block_or_loop.parent is None:
+        raise ScheduleError("no loop can stand round the root block", block_or_loop)
+    realize = state.realize_of(block_or_loop)
+    unit = For(Var("u"), 0, 1, ForKind.SERIAL, realize)
+    parent = block_or_loop.parent
+    assert parent.stmt is not None
+    new = parent.stmt.replace(body=replace_child(parent.stmt.body, realize.block, unit))
+    state.replace(parent, new, {parent.block: new} if isinstance(new, Block) else None)
+    return state.sref_of(unit)
+
+
+# ---------------------------------------------------------------------------- kinds
+
+
+def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, thread_tag: str = "") -> None:
+    """Each block below must have affine bindings and use the loop only for data parallel variables
+    (for reduced ones too where the loop is bound to threads of one block)."""
+    check_subtree_compact_dataflow(state, loop)
+    stack = state.child_blocks(loop)
+    variable = loop.loop.loop_var
+    for block in stack:
+        check_affine(state, block)
+        realize = state.realize_of(block)
+        for iter_var, value in zip(block.block.iter_vars, realize.iter_values):
+            used: list[Var] = []
+            post_order_visit(value, lambda n: used.append(n) if n is variable else None)
+            reduces = iter_var.iter_type == IterVar.CommReduce and thread_tag.startswith("threadIdx")
+            if used and iter_var.iter_type != IterVar.DataPar and not reduces:
+                raise ScheduleError(
+                    f"{loop.label} cannot be {kind}: the variable `{iter_var.var.name}` of {block.label} depends on it "
+                    "and is not data parallel",
+                    loop,
+                    block,
+                    hint="split off the reduction with rfactor or decompose_reduction",
+                )
+
+
+def _set_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, binding: IterVar | None = None) -> None:
+    state.replace(loop, loop.loop.replace(kind=kind, thread_binding=binding))
+
+
+@primitive("Parallel")
+def parallel(state: ScheduleState, loop: Loop) -> None:
+    """Run the iterations of a loop on several threads.
+
+    Requires: the blocks below are complete or reductions, have affine bindings, and use the loop only
+    for data parallel variables.
+    """
+    _check_parallelizable(state, loop, "run in parallel")
+    _set_kind(state, loop, ForKind.PARALLEL)
+
+
+@primitive("Vectorize")
+def vectorize(state: ScheduleState, loop: Loop) -> None:
+    """Run the iterations of a loop as lanes of vectors.
+
+    Requires: as for `parallel`.
+    """
+    _check_parallelizable(state, loop, "vectorized")
+    _set_kind(state, loop, ForKind.VECTORIZED)
+
+
+@primitive("Bind")
+def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
+    """Bind the iterations of a loop to the threads named `thread_axis` (`blockIdx.x`, `threadIdx.y`, ...).
+
+    Requires: as for `parallel`; a reduced variable may use a loop bound to `threadIdx`.
+    """
+    _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
+    dtype = loop.loop.loop_var.dtype
+    binding = IterVar(None, Var(thread_axis, dtype), IterVar.ThreadIndex, thread_axis)
+    _set_kind(state, loop, ForKind.THREAD_BINDING, binding)
+
+
+@primitive("Unroll")
+def unroll(state: ScheduleState, loop: Loop) -> None:
+    """Mark a loop to be unrolled."""
+    _set_kind(state, loop, ForKind.UNROLLED)

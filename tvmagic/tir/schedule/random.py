@@ -1,0 +1,83 @@
+"""Random choices of a schedule: the linear congruential engine that TVM uses.
+
+The engine is `x -> 48271 * x mod 2147483647` (the "minimal standard" generator with Park and
+Miller's later multiplier). Integers and weighted choices are drawn from it the way libstdc++
+draws them, so that a seed gives the same samples as in TVM.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import secrets
+from collections.abc import Sequence
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["LinearCongruentialEngine"]
+
+_MULTIPLIER = 48271
+_MODULUS = 2147483647
+
+
+class LinearCongruentialEngine:
+    """A stream of random numbers from a seed; -1 (or None) takes a seed from the system."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.state = 1
+        self.seed(seed)
+
+    def seed(self, seed: int | None = None) -> None:
+        """Start the stream anew."""
+        if seed is None or seed == -1:
+            seed = secrets.randbelow(_MODULUS - 1) + 1
+        if seed < 0:
+            raise TVMagicError(f"a seed is -1 or not negative, not {seed}")
+        self.state = (seed or 1) % _MODULUS
+
+    def next(self) -> int:
+        """The next number, from 0 to 2147483646."""
+        self.state = self.state * _MULTIPLIER % _MODULUS
+        return self.state
+
+    def fork_seed(self) -> int:
+        """A seed for another stream that does not follow this one."""
+        return self.next() * 32767 % 1999999973
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer from `low` to `high - 1`, each as likely as the others."""
+        if low + 1 >= high:
+            return low
+        size = high - low
+        scaling = (_MODULUS - 1) // size
+        past = size * scaling
+        while True:
+            value = self.next()
+            if value < past:
+                return low + value // scaling
+
+    def real(self) -> float:
+        """A number from 0 up to 1, the 1 left out, with 53 random bits."""
+        first, second = self.next(), self.next()
+        value = (float(first) + float(second) * _MODULUS) / (float(_MODULUS) * _MODULUS)
+        return value if value < 1.0 else math.nextafter(1.0, 0.0)
+
+    def weighted(self, weights: Sequence[float]) -> int:
+        """An index, each as likely as its weight says."""
+        total = math.fsum(weights)
+        if len(weights) < 2:
+            return 0
+        cumulative = list(itertools.accumulate(w / total for w in weights))
+        cumulative[-1] = 1.0
+        return min(bisect.bisect_left(cumulative, self.real()), len(weights) - 1)
+
+    def shuffle_unique(self, count: int, n: int) -> list[int]:
+        """`n` different integers below `count`, in random order."""
+        pool = list(range(count))
+        chosen = []
+        for i in range(n):
+            j = self.integer(i, count)
+            pool[i], pool[j] = pool[j], pool[i]
+            chosen.append(pool[i])
+        return chosen

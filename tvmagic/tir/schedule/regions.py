@@ -1,0 +1,52 @@
+"""The regions that a block's body touches, found anew after a rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, substitute
+
+__all__ = ["detected_regions", "replace_buffer_in_regions", "whole_region", "with_detected_regions"]
+
+_known: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
+
+
+def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """What the body of a block reads and writes; what it touches in unknown ways counts as both."""
+    found = _known.get(block)
+    if found is None:
+        from tvmagic.ir.regions import block_access_regions
+
+        reads, writes, opaque = block_access_regions(block)
+        found = _known[block] = ((*reads, *opaque), (*writes, *opaque))
+    return found
+
+
+def with_detected_regions(block: Block) -> Block:
+    """The block with its reads and writes as its body has them."""
+    reads, writes = detected_regions(block)
+    return block.replace(reads=tuple(reads), writes=tuple(writes))
+
+
+def whole_region(buffer: Buffer) -> BufferRegion:
+    """All of a buffer."""
+    return BufferRegion(buffer, [Range.from_min_extent(IntImm(s.dtype, 0), s) for s in buffer.shape])
+
+
+def replace_buffer_in_regions(regions: Sequence[BufferRegion], old: Buffer, new: Buffer) -> tuple[BufferRegion, ...]:
+    """The regions with one buffer in place of another."""
+    return tuple([r.replace(buffer=new) if r.buffer is old else r for r in regions])
+
+
+def replace_buffer_in_matches(
+    matches: Sequence[MatchBufferRegion], old: Buffer, new: Buffer
+) -> tuple[MatchBufferRegion, ...]:
+    """The matched regions with one buffer in place of another as their source."""
+    return tuple([m.replace(source=m.source.replace(buffer=new)) if m.source.buffer is old else m for m in matches])
+
+
+def bound_regions(regions: Sequence[BufferRegion], values: dict[Any, Any]) -> list[BufferRegion]:
+    """The regions with variables replaced by the values they are bound to."""
+    return [substitute(region, values) for region in regions]

@@ -1,0 +1,234 @@
+"""Conditions that many primitives share, each with the error that names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    PrimFunc,
+    Var,
+    post_order_visit,
+)
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.scope import BlockScope
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = [
+    "buffer_at",
+    "check_affine",
+    "check_complete",
+    "check_complete_or_reduction",
+    "check_not_output",
+    "check_reduction",
+    "check_subtree_compact_dataflow",
+    "is_complete",
+    "is_output",
+    "is_reduction",
+    "scope_root",
+]
+
+
+def scope_root(state: ScheduleState, sref: StmtSRef, *, stage_pipeline: bool = False) -> StmtSRef:
+    """The scope that holds `sref`; where asked for, it must be a stage pipeline."""
+    if sref.parent is None:
+        raise ScheduleError("the root block cannot be scheduled: no scope holds it", sref)
+    root = state.scope_of(sref)
+    if stage_pipeline and not state.flags.stage_pipeline(state, root):
+        raise ScheduleError(
+            f"{root.label} is not a stage pipeline: some block in it reads what was not written before",
+            root,
+            hint="reorder or inline the producers so that each covers what its consumers read",
+        )
+    return root
+
+
+def _dominant_failure(scope: BlockScope, block: StmtSRef) -> str | None:
+    for region in block.block.writes:
+        if len(scope.buffer_writers.get(region.buffer, ())) > 1:
+            return f"{block.label} is not the only writer of buffer `{region.buffer.name}`"
+    return None
+
+
+def complete_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> str | None:
+    """Why a block is not complete, or None where it is.
+
+    A complete block computes each element of its outputs once, from other buffers: its variables
+    are data parallel, it is the only writer, and it does not read what it writes.
+    """
+    for var in block.block.iter_vars:
+        if var.iter_type != IterVar.DataPar:
+            return f"its variable `{var.var.name}` is not data parallel"
+    failure = _dominant_failure(state.get_block_scope(root), block)
+    if failure:
+        return failure
+    written = {region.buffer for region in block.block.writes}
+    for region in block.block.reads:
+        if region.buffer in written:
+            return f"it reads and writes buffer `{region.buffer.name}`"
+    return None
+
+
+def reduction_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> str | None:
+    """Why a block is not a reduction block, or None where it is.
+
+    A reduction block has an init, affine bindings, variables that are data parallel or reduced, is
+    the only writer of its outputs and does not index them by a reduced variable.
+    """
+    if block.block.init is None:
+        return "it has no init"
+    if not state.flags.affine_binding(state, block):
+        return "its bindings are not affine"
+    for var in block.block.iter_vars:
+        if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+            return f"its variable `{var.var.name}` is neither data parallel nor reduced"
+    failure = _dominant_failure(state.get_block_scope(root), block)
+    if failure:
+        return failure
+    return None if reduction_vars_stay_inside(block.block) else "a reduced variable indexes its output"
+
+
+def reduction_vars_stay_inside(block: Block) -> bool:
+    """Whether no store of the block's outputs is indexed by a reduced variable."""
+    reduced = {v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce}
+    outputs = {region.buffer.data for region in block.writes}
+    uses: list[Var] = []
+
+    def at_store(node: Any) -> None:
+        if isinstance(node, BufferStore) and node.buffer.data in outputs:
+            for index in node.indices:
+                post_order_visit(index, lambda n: uses.append(n) if isinstance(n, Var) and n in reduced else None)
+
+    post_order_visit(block.body, at_store)
+    if block.init is not None:
+        post_order_visit(block.init, at_store)
+    return not uses
+
+
+def is_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
+    return complete_failure(state, block, root) is None
+
+
+def is_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
+    return reduction_failure(state, block, root) is None
+
+
+def check_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+    """The block must be complete."""
+    failure = complete_failure(state, block, root)
+    if failure:
+        raise ScheduleError(f"{block.label} must be a complete block, but {failure}", block)
+
+
+def check_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+    """The block must be a reduction block."""
+    failure = reduction_failure(state, block, root)
+    if failure:
+        raise ScheduleError(f"{block.label} must be a reduction block, but {failure}", block)
+
+
+def check_complete_or_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+    """The block must be complete, or a reduction block."""
+    first = complete_failure(state, block, root)
+    second = reduction_failure(state, block, root) if first else None
+    if first and second:
+        raise ScheduleError(
+            f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})", block
+        )
+
+
+def check_subtree_compact_dataflow(state: ScheduleState, root: StmtSRef) -> None:
+    """Every block below the loop or block `root` must be complete or a reduction, in its scope."""
+    scope = state.scope_of(root) if not root.is_block else root
+    for child in state.child_blocks(root):
+        check_complete_or_reduction(state, child, scope)
+
+
+def is_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
+    """Whether a block writes what its scope does not allocate: somebody outside sees it."""
+    allocated = set(root.block.alloc_buffers)
+    return any(region.buffer not in allocated for region in block.block.writes)
+
+
+def check_not_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+    """The block must not write what is seen outside its scope."""
+    if is_output(state, block, root):
+        raise ScheduleError(f"{block.label} is an output block: what it writes is seen outside its scope", block)
+
+
+def check_affine(state: ScheduleState, block: StmtSRef) -> None:
+    """The bindings of the block must be affine."""
+    if not state.flags.affine_binding(state, block):
+        raise ScheduleError(f"the bindings of {block.label} are not affine in its loops", block)
+
+
+def buffer_at(block: StmtSRef, index: int, side: str) -> Buffer:
+    """The buffer of the block's region number `index` on the side `reads` or `writes`."""
+    return region_at(block, index, side).buffer
+
+
+def region_at(block: StmtSRef, index: int, side: str) -> BufferRegion:
+    """The block's region number `index` on the side `reads` or `writes`."""
+    regions = getattr(block.block, side)
+    if not 0 <= index < len(regions):
+        raise ScheduleError(
+            f"{block.label} has {len(regions)} {side}, so the buffer index lies in [0, {len(regions)}), not {index}",
+            block,
+        )
+    return regions[index]
+
+
+def is_thread_bound(loop: For) -> bool:
+    return loop.kind == ForKind.THREAD_BINDING
+
+
+def check_plain_loop(loop: StmtSRef) -> None:
+    """The loop must start at 0 and carry neither annotations nor a thread binding."""
+    stmt = loop.loop
+    if stmt.annotations or stmt.thread_binding is not None:
+        raise ScheduleError(f"{loop.label} has annotations or a thread binding", loop)
+
+
+def is_zero(value: Any) -> bool:
+    """Whether an expression is the constant 0."""
+    return getattr(value, "value", None) == 0
+
+
+def is_one(value: Any) -> bool:
+    """Whether an expression is the constant 1 (or true)."""
+    return getattr(value, "value", None) == 1
+
+
+def check_starts_at_zero(loop: StmtSRef) -> None:
+    """The loop must start at 0."""
+    if not is_zero(loop.loop.min):
+        raise ScheduleError(f"{loop.label} does not start at 0", loop)
+
+
+def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+    """The block above (or at) `block` that allocates `buffer`, or None where none does."""
+    for sref in [block, *block.ancestors()]:
+        if sref.is_block and any(b is buffer for b in sref.block.alloc_buffers):
+            return sref
+    return None
+
+
+def only_child(loop: For) -> Any:
+    """The loop or block that is all of a loop's body, or None."""
+    body = loop.body
+    if isinstance(body, BlockRealize):
+        return body.block
+    return body if isinstance(body, For) else None
+
+
+def interface_buffers(function: PrimFunc) -> set[Buffer]:
+    """The buffers that callers of a function see."""
+    return set(function.buffer_map.values())

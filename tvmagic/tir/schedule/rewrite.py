@@ -1,0 +1,149 @@
+"""Rewrites that many primitives share: substitution with the blocks it changes, predicates,
+simplified bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
+from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.flags import loop_domains
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = ["BlockReuse", "append_predicate", "remove_child", "simplify_bindings", "substitute_loops"]
+
+
+class BlockReuse(dict[Block, Block]):
+    """Which new block stands for which old one, kept through several rewrites."""
+
+    def note(self, old: Block, new: Block) -> None:
+        """Say that `new` stands where `old` stood."""
+        if old is new:
+            return
+        origin = next((first for first, last in self.items() if last is old), old)
+        self[origin] = new
+
+    def follow(self, before: Stmt, after: Stmt) -> None:
+        """Match the blocks of a statement before and after a rewrite that kept their order."""
+        for old, new in zip(_blocks(before), _blocks(after)):
+            self.note(old, new)
+
+
+def _blocks(stmt: Stmt) -> list[Block]:
+    from tvmagic.ir import pre_order_visit
+
+    found: list[Block] = []
+    pre_order_visit(stmt, lambda n: found.append(n) if isinstance(n, Block) else None)
+    return found
+
+
+def substitute_loops(stmt: Stmt, values: Mapping[Var, PrimExpr], reuse: BlockReuse) -> Stmt:
+    """`stmt` with loop variables replaced, the changed blocks noted in `reuse`."""
+    new = substitute(stmt, values)
+    if new is not stmt:
+        reuse.follow(stmt, new)
+    return new
+
+
+class _PredicateAppender(Mutator):
+    def __init__(self, predicate: PrimExpr) -> None:
+        self.predicate = predicate
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        return node.replace(predicate=logical_and(node.predicate, self.predicate))
+
+
+def append_predicate(stmt: Stmt, predicate: PrimExpr) -> Stmt:
+    """`stmt` with `predicate` added to the outermost blocks in it."""
+    return _PredicateAppender(predicate).visit(stmt)
+
+
+class _BindingSimplifier(Mutator):
+    """Simplifies what blocks are bound to, as iterator maps over the loops round them."""
+
+    def __init__(self, loops: Mapping[Var, Range], reuse: BlockReuse, preserve_unit_iters: bool) -> None:
+        self.loops = dict(loops)
+        self.reuse = reuse
+        self.preserve_unit_iters = preserve_unit_iters
+        self.analyzer = Analyzer()
+        for var, domain in self.loops.items():
+            self.analyzer.bind(var, domain, True)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        domain = Range.from_min_extent(node.min, node.extent)
+        self.analyzer.bind(node.loop_var, domain, True)
+        self.loops[node.loop_var] = domain
+        result = self.visit_children(node)
+        del self.loops[node.loop_var]
+        return result
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Stmt:
+        from tvmagic.arith.iter_map import iter_map_simplify
+
+        if not node.iter_values:
+            new = self.visit_children(node)
+            self.reuse.note(node.block, new.block)
+            return new
+        values = iter_map_simplify(
+            node.iter_values,
+            self.loops,
+            node.predicate,
+            check_level="surjective",
+            analyzer=self.analyzer,
+            simplify_trivial_iterators=not self.preserve_unit_iters,
+        )
+        if all(a is b for a, b in zip(values, node.iter_values)):
+            return node
+        return node.replace(iter_values=tuple(values))
+
+
+def simplify_bindings(
+    stmt: Stmt, outer_loops: Sequence[StmtSRef], reuse: BlockReuse, preserve_unit_iters: bool = True
+) -> Stmt:
+    """`stmt` with the bindings of its blocks simplified; `outer_loops` are those round it."""
+    return _BindingSimplifier(loop_domains(list(outer_loops)), reuse, preserve_unit_iters).visit(stmt)
+
+
+class _RemoveChild(Mutator):
+    """Takes one block's realize (or loop) out, and whatever then holds nothing."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+    @handles(Stmt)
+    def other(self, node: Stmt) -> Any:
+        if node is self.target or (isinstance(node, BlockRealize) and node.block is self.target):
+            return None
+        if isinstance(node, SeqStmt):
+            return self.sequence(node)
+        if isinstance(node, BlockRealize):
+            return node
+        body = getattr(node, "body", None)
+        if body is None:
+            return node
+        new = self.visit(body)
+        if new is body:
+            return node
+        return None if new is None else node.replace(body=new)
+
+    def sequence(self, node: SeqStmt) -> Any:
+        parts = [self.visit(s) for s in node.seq]
+        if all(a is b for a, b in zip(parts, node.seq)):
+            return node
+        left = [p for p in parts if p is not None]
+        if not left:
+            return None
+        return left[0] if len(left) == 1 else SeqStmt.flatten(*left)
+
+
+def remove_child(body: Stmt, target: Any) -> Stmt | None:
+    """`body` without the block or loop `target`; loops and sequences left empty go with it.
+
+    None where nothing is left.
+    """
+    return _RemoveChild(target).visit(body)

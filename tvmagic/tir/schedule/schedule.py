@@ -1,0 +1,298 @@
+"""`Schedule`: what users call. Each primitive is a method; each call goes into the trace."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmagic import passes
+from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.ir import Block, For, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Var, convert, substitute
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import (
+    BlockRV,
+    Instruction,
+    InstructionKind,
+    LoopRV,
+    Parameter,
+    flat,
+)
+from tvmagic.tir.schedule.random import LinearCongruentialEngine
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+from tvmagic.tir.schedule.trace import Trace
+
+__all__ = ["Schedule"]
+
+
+class Schedule:
+    """A program, and the calls that transform it step by step.
+
+    Parameters
+    ----------
+    mod: the function or module to schedule; it is not changed.
+    seed: where random samples start; the system's choice unless told.
+    debug_mask: `all` verifies references and flags after each step.
+    error_render_level: `detail` shows errors in the program, `fast` only the sentence, `none` less.
+    enable_check: whether primitives check what they may; without it an illegal call may give a wrong
+        program.
+
+    A call that fails raises `ScheduleError` and leaves the schedule as it was. The program as it is
+    now is `mod`, the calls so far `trace`.
+    """
+
+    def __init__(
+        self,
+        mod: PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        if error_render_level not in ("detail", "fast", "none"):
+            raise TVMagicError(f"`{error_render_level}` is not a level: write detail, fast or none")
+        self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
+        self.trace = Trace()
+        self.error_render_level = error_render_level
+        self._random = LinearCongruentialEngine(seed)
+        self._values: dict[Any, Any] = {}
+        self._working_on = self._first_function()
+
+    def _first_function(self) -> GlobalVar | None:
+        functions = self.mod.functions
+        if len(functions) == 1:
+            return next(iter(functions))
+        return next((var for var in functions if var.name_hint == "main"), None)
+
+    # ------------------------------------------------------------------ what it holds
+
+    @property
+    def mod(self) -> IRModule:
+        """The program as it is now."""
+        return self.state.mod
+
+    @property
+    def func_working_on(self) -> GlobalVar | None:
+        """The function in which blocks are looked up."""
+        return self._working_on
+
+    def work_on(self, func_name: str) -> None:
+        """Look blocks up in the function called `func_name` from now on."""
+        self._working_on = self.mod.get_global_var(func_name)
+
+    def copy(self) -> Schedule:
+        """A schedule of its own at the same point; the random variables are valid in both."""
+        new = type(self).__new__(type(self))
+        new.state, mapping = self.state.copy()
+        new.trace = self.trace.copy()
+        new.error_render_level = self.error_render_level
+        new._random = LinearCongruentialEngine(self.fork_seed())
+        new._values = {rv: mapping.get(v, v) if isinstance(v, StmtSRef) else v for rv, v in self._values.items()}
+        new._working_on = self._working_on
+        return new
+
+    def seed(self, seed: int) -> None:
+        """Start the random samples anew."""
+        self._random.seed(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule."""
+        return self._random.fork_seed()
+
+    def script(self, **options: Any) -> str:
+        """The program as TVMScript."""
+        return self.mod.script(**options)
+
+    def show(self, *args: Any, **kwargs: Any) -> None:
+        """Print the program and the trace."""
+        self.mod.show(*args, **kwargs)
+        self.trace.show()
+
+    def __repr__(self) -> str:
+        return f"Schedule of {', '.join(v.name_hint for v in self.mod.functions)} after {len(self.trace.insts)} calls"
+
+    # ------------------------------------------------------------------ random variables
+
+    def get(self, rand_var_or_sref: Any) -> Any:
+        """The block, loop or number that a random variable or a reference stands for now."""
+        if isinstance(rand_var_or_sref, StmtSRef):
+            return rand_var_or_sref.stmt
+        if isinstance(rand_var_or_sref, (BlockRV, LoopRV)):
+            return self.get_sref(rand_var_or_sref).stmt
+        return self._number(rand_var_or_sref)
+
+    def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
+        """The reference that a random variable, a block or a loop has."""
+        if isinstance(rand_var_or_stmt, StmtSRef):
+            return rand_var_or_stmt
+        if isinstance(rand_var_or_stmt, (Block, For)):
+            return self.state.sref_of(rand_var_or_stmt)
+        sref = self._values.get(rand_var_or_stmt)
+        if not isinstance(sref, StmtSRef):
+            raise TVMagicError("the random variable does not belong to this schedule")
+        if sref.stmt is None and sref not in (StmtSRef.inline_mark(), StmtSRef.root_mark()):
+            raise ScheduleError("the block or loop that the random variable named is gone")
+        return sref
+
+    def remove_rv(self, rand_var: Any) -> None:
+        """Forget a random variable."""
+        if self._values.pop(rand_var, None) is None:
+            raise TVMagicError("the random variable does not belong to this schedule")
+
+    def _number(self, value: Any) -> int | None:
+        """A size given as a number, a random variable or an expression of those."""
+        if value is None or isinstance(value, int):
+            return value
+        if isinstance(value, IntImm):
+            return value.value
+        if isinstance(value, Var) and value in self._values:
+            return int(self._values[value])
+        if isinstance(value, PrimExpr):
+            known = {v: n for v, n in self._values.items() if isinstance(v, Var)}
+            from tvmagic.arith import Analyzer
+
+            result = Analyzer().simplify(substitute(value, known))
+            if isinstance(result, IntImm):
+                return result.value
+        raise TVMagicError(f"`{value}` is not a number in this schedule")
+
+    # ------------------------------------------------------------------ running
+
+    def run_instruction(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
+    ) -> list[Any]:
+        """Run one instruction and add it to the trace; the random variables of its outputs."""
+        return flat([self._run(kind, kind.gather(inputs, attrs), decision)])
+
+    def _run(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
+        prepared = {p.name: self._argument(kind, p, arguments[p.name]) for p in kind.parameters}
+        values = {p.name: self._value(p, prepared[p.name]) for p in kind.parameters}
+        if kind.samples:
+            values["random"], values["decision"] = self._random, decision
+        result = self._perform(kind, values)
+        if kind.samples:
+            result, decision = result
+        outputs, shaped = self._name_outputs(kind, result)
+        inputs, attrs = kind.flatten(prepared)
+        self.trace.append(Instruction(kind, inputs, attrs, outputs), decision if kind.samples else None)
+        return shaped
+
+    def _perform(self, kind: InstructionKind, values: dict[str, Any]) -> Any:
+        variadic = next((p for p in kind.parameters if p.variadic), None)
+        keywords = {k: v for k, v in values.items() if variadic is None or k != variadic.name}
+        positional = values[variadic.name] if variadic is not None else ()
+
+        def run() -> Any:
+            with self.state.transaction():
+                result = kind.function(self.state, *positional, **keywords)
+                if self.state.debug_mask:
+                    self.state.debug_verify()
+                return result
+
+        try:
+            if kind.is_pure or not passes.is_watched():
+                return run()
+            return passes.run_step(
+                kind.method,
+                run,
+                kind="schedule",
+                before=self.mod,
+                after=lambda _: self.mod,
+                span=passes.user_span(),
+            )
+        except ScheduleError as error:
+            error.primitive = kind.method
+            error.mod, error.level = self.mod, self.error_render_level
+            raise
+
+    def _argument(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
+        """An argument as the trace keeps it: names of blocks looked up, expressions converted."""
+        if p.role is None:
+            return _attribute(value)
+        if p.many:
+            return [self._one_input(kind, p, v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+        return self._one_input(kind, p, value)
+
+    def _one_input(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
+        if p.role in ("Sizes", "Size"):
+            return convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
+        if isinstance(value, str) and p.role in ("BlockRef", "BlocksIn", "BlockOrLoop"):
+            return self._run(InstructionKind.get("GetBlock"), {"name": value, "func_name": None})
+        if value is None and p.default is None:
+            return None
+        expected = {"BlockRef": (BlockRV,), "BlocksIn": (BlockRV,), "Loop": (LoopRV,), "Loops": (LoopRV,)}.get(
+            p.role or "", (BlockRV, LoopRV)
+        )
+        if not isinstance(value, expected):
+            wanted = " or ".join({BlockRV: "a block", LoopRV: "a loop"}[c] for c in expected)
+            raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
+        return value
+
+    def _value(self, p: Parameter, value: Any) -> Any:
+        """An argument as the primitive takes it: references and numbers."""
+        if p.role is None:
+            return value
+        if p.many:
+            return [self._one_value(p, v) for v in value]
+        return self._one_value(p, value)
+
+    def _one_value(self, p: Parameter, value: Any) -> Any:
+        if p.role in ("Sizes", "Size"):
+            return self._number(value)
+        return None if value is None else self.get_sref(value)
+
+    def _name_outputs(self, kind: InstructionKind, result: Any) -> tuple[list[Any], Any]:
+        """New random variables for what came out, in a list and in the shape that users get."""
+        if kind.outputs is None:
+            return [], None
+        if kind.outputs in ("Loops", "Blocks", "Sizes"):
+            named = [self._new_variable(kind, value) for value in result]
+            return named, named
+        one = self._new_variable(kind, result)
+        return [one], one
+
+    def _new_variable(self, kind: InstructionKind, value: Any) -> Any:
+        if kind.outputs in ("Size", "Sizes"):
+            rv: Any = Var(f"v{len(self._values)}", "int32")
+            self._values[rv] = int(value)
+            return rv
+        if not isinstance(value, StmtSRef):
+            raise InternalError(f"`{kind.method}` gave no reference")
+        rv = LoopRV() if kind.outputs in ("Loop", "Loops") else BlockRV()
+        self._values[rv] = value
+        return rv
+
+
+def _attribute(value: Any) -> Any:
+    """An attribute as the trace keeps it."""
+    return list(value) if isinstance(value, range) else value
+
+
+def _method(kind: InstructionKind) -> Callable[..., Any]:
+    """The method of `Schedule` that calls a primitive."""
+    parameters = [p for p in kind.signature.parameters.values() if p.name not in ("state", "random")]
+    receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = kind.signature.replace(parameters=[receiver, *parameters])
+
+    def method(self: Schedule, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TVMagicError(f"`{kind.method}`: {error}", hint=f"its form is {kind.method}{signature}") from None
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        arguments.pop("self")
+        return self._run(kind, arguments, arguments.pop("decision", None))
+
+    method.__name__ = method.__qualname__ = kind.method
+    method.__doc__ = kind.doc
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return method
+
+
+def install(cls: type) -> None:
+    """Give a class a method for each declared primitive."""
+    for name, kind in InstructionKind.methods.items():
+        setattr(cls, name, _method(kind))

@@ -1,0 +1,92 @@
+"""Dependencies between the blocks of one scope."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from tvmagic.ir import Block, Buffer
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = ["BlockScope", "DepKind", "Dependency"]
+
+
+class DepKind(enum.IntEnum):
+    """Why one block must run before another."""
+
+    RAW = 0
+    WAW = 1
+    WAR = 2
+    OPAQUE = 3
+
+
+class Dependency(NamedTuple):
+    """`dst` must run after `src`."""
+
+    src: StmtSRef
+    dst: StmtSRef
+    kind: DepKind
+
+
+class BlockScope:
+    """The child blocks of a block in program order, and the dependencies between them.
+
+    `buffer_writers` gives for each buffer the children that write it, in order.
+    """
+
+    def __init__(self, children: list[StmtSRef]) -> None:
+        self.children = children
+        self.src2deps: dict[StmtSRef, list[Dependency]] = {}
+        self.dst2deps: dict[StmtSRef, list[Dependency]] = {}
+        self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
+        readers: dict[Buffer, list[StmtSRef]] = {}
+        for child in children:
+            block = child.block
+            reads = _buffers(block, "reads")
+            writes = _buffers(block, "writes")
+            for buffer in reads:
+                for writer in self.buffer_writers.get(buffer, ()):
+                    self._add(writer, child, DepKind.RAW)
+            for buffer in writes:
+                for writer in self.buffer_writers.get(buffer, ()):
+                    self._add(writer, child, DepKind.WAW)
+                for reader in readers.get(buffer, ()):
+                    self._add(reader, child, DepKind.WAR)
+            for buffer in reads:
+                readers.setdefault(buffer, []).append(child)
+            for buffer in writes:
+                self.buffer_writers.setdefault(buffer, []).append(child)
+
+    def _add(self, src: StmtSRef, dst: StmtSRef, kind: DepKind) -> None:
+        if src is dst:
+            return
+        known = self.src2deps.setdefault(src, [])
+        if any(dep.dst is dst and dep.kind is kind for dep in known):
+            return
+        dep = Dependency(src, dst, kind)
+        known.append(dep)
+        self.dst2deps.setdefault(dst, []).append(dep)
+
+    def get_deps_by_src(self, block: StmtSRef) -> list[Dependency]:
+        """The dependencies that begin at `block`."""
+        return list(self.src2deps.get(block, ()))
+
+    def get_deps_by_dst(self, block: StmtSRef) -> list[Dependency]:
+        """The dependencies that end at `block`."""
+        return list(self.dst2deps.get(block, ()))
+
+    def producers(self, block: StmtSRef) -> list[StmtSRef]:
+        """The children whose results `block` reads, each once."""
+        return _unique([d.src for d in self.dst2deps.get(block, ()) if d.kind is DepKind.RAW])
+
+    def consumers(self, block: StmtSRef) -> list[StmtSRef]:
+        """The children that read what `block` writes, each once."""
+        return _unique([d.dst for d in self.src2deps.get(block, ()) if d.kind is DepKind.RAW])
+
+
+def _buffers(block: Block, side: str) -> list[Buffer]:
+    return list(dict.fromkeys([region.buffer for region in getattr(block, side)]))
+
+
+def _unique(srefs: list[StmtSRef]) -> list[StmtSRef]:
+    return list(dict.fromkeys(srefs))

@@ -1,0 +1,419 @@
+"""The state of a schedule: the module, its tree of references, and how a part is replaced.
+
+The program is immutable, so replacing a part copies the path to the root and points the
+references along it to the copies. What is known of a scope (dependencies, affine bindings,
+region cover) is computed when it is asked for and kept by the identity of the scope's nodes, so
+it is never out of date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tvmagic.errors import InternalError, ScheduleError, TVMagicError
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    For,
+    GlobalVar,
+    IRModule,
+    Mutator,
+    Node,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Visitor,
+    handles,
+)
+from tvmagic.tir.schedule.flags import CachedFlags, FlagCache
+from tvmagic.tir.schedule.scope import BlockScope
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = ["ScheduleDebugMask", "ScheduleState"]
+
+
+class ScheduleDebugMask:
+    """What to verify after each step: the tree of references, the cached flags."""
+
+    VERIFY_SREF_TREE = 1
+    VERIFY_CACHED_FLAGS = 2
+
+
+class _Schedulables(Visitor):
+    """The blocks and loops directly below a statement, each with its place in a sequence."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Block | For, int]] = []
+
+    def below(self, stmt: Block | For) -> list[tuple[Block | For, int]]:
+        self.visit(stmt.body)
+        return self.found
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.found.append((node, -1))
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> None:
+        self.found.append((node.block, -1))
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        for index, child in enumerate(node.seq):
+            if isinstance(child, For):
+                self.found.append((child, index))
+            elif isinstance(child, BlockRealize):
+                self.found.append((child.block, index))
+            else:
+                self.visit(child)
+
+
+def children_of(stmt: Block | For) -> list[tuple[Block | For, int]]:
+    """The blocks and loops directly below `stmt`, with their places in a sequence."""
+    body = stmt.body
+    if isinstance(body, For):
+        return [(body, -1)]
+    if isinstance(body, BlockRealize):
+        return [(body.block, -1)]
+    return _Schedulables().below(stmt)
+
+
+class _ReplaceChild(Mutator):
+    """Puts a new child in the place of one statement, not looking inside blocks and loops."""
+
+    def __init__(self, old: Node, new: Stmt) -> None:
+        self.old, self.new = old, new
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        return self.new if node is self.old else node
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Stmt:
+        if node.block is not self.old:
+            return node
+        return node.replace(block=self.new) if isinstance(self.new, Block) else self.new
+
+
+def replace_child(body: Stmt, old: Block | For, new: Stmt, seq_index: int = -1) -> Stmt:
+    """`body` with its block or loop `old` replaced; a Block keeps the realize round it."""
+    change = _ReplaceChild(old, new).visit
+    if isinstance(body, SeqStmt) and 0 <= seq_index < len(body.seq):
+        child = body.seq[seq_index]
+        replaced = change(child)
+        if replaced is not child:
+            if isinstance(replaced, SeqStmt):
+                return SeqStmt.flatten(*body.seq[:seq_index], replaced, *body.seq[seq_index + 1 :])
+            return body.replace(seq=(*body.seq[:seq_index], replaced, *body.seq[seq_index + 1 :]))
+    return change(body)
+
+
+class ScheduleState:
+    """A module that is being scheduled, with a reference to each of its blocks and loops."""
+
+    def __init__(self, mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({"main": mod})
+        if not isinstance(mod, IRModule):
+            raise TVMagicError(f"a schedule works on a PrimFunc or an IRModule, not on {type(mod).__name__}")
+        self.mod = mod
+        self.debug_mask = _debug_mask(debug_mask)
+        self.enable_check = enable_check
+        self.srefs: dict[Stmt, StmtSRef] = {}
+        self.functions: dict[StmtSRef, GlobalVar] = {}
+        self.flags = FlagCache()
+        for var, function in mod.functions.items():
+            if isinstance(function, PrimFunc) and isinstance(function.body, BlockRealize):
+                root = self._build(function.body.block, None, -1)
+                self.functions[root] = var
+
+    def _build(self, stmt: Block | For, parent: StmtSRef | None, seq_index: int) -> StmtSRef:
+        top = StmtSRef(stmt, parent, seq_index)
+        self.srefs[stmt] = top
+        stack = [top]
+        while stack:
+            sref = stack.pop()
+            assert sref.stmt is not None
+            for child, index in children_of(sref.stmt):
+                below = StmtSRef(child, sref, index)
+                self.srefs[child] = below
+                stack.append(below)
+        return top
+
+    # ------------------------------------------------------------------ looking up
+
+    def get_sref(self, stmt: Block | For) -> StmtSRef | None:
+        """The reference to a block or loop of the program as it is now."""
+        return self.srefs.get(stmt)
+
+    def sref_of(self, stmt: Block | For) -> StmtSRef:
+        """The reference to a block or loop that is known to be in the program."""
+        sref = self.srefs.get(stmt)
+        if sref is None:
+            raise InternalError("a block or loop is not in the tree of references")
+        return sref
+
+    def root_of(self, sref: StmtSRef) -> StmtSRef:
+        """The reference to the root block of the function that holds `sref`."""
+        while sref.parent is not None:
+            sref = sref.parent
+        return sref
+
+    def function_of(self, sref: StmtSRef) -> tuple[GlobalVar, PrimFunc]:
+        """The function that holds `sref`."""
+        var = self.functions[self.root_of(sref)]
+        return var, self.mod.functions[var]
+
+    def scope_of(self, sref: StmtSRef) -> StmtSRef:
+        """The block whose scope holds `sref`: the nearest block above it."""
+        above = sref.parent
+        while above is not None and not above.is_block:
+            above = above.parent
+        if above is None:
+            raise ScheduleError(f"{sref.label} is the root block, which no scope holds", node=sref.stmt)
+        return above
+
+    def realize_of(self, sref: StmtSRef) -> BlockRealize:
+        """The realize that binds the variables of a block."""
+        block = sref.block
+        if sref.parent is None:
+            body = self.function_of(sref)[1].body
+            assert isinstance(body, BlockRealize)
+            return body
+        finder = _FindRealize(block)
+        assert sref.parent.stmt is not None
+        finder.visit(sref.parent.stmt.body)
+        assert finder.found is not None
+        return finder.found
+
+    def loops_of(self, sref: StmtSRef) -> list[StmtSRef]:
+        """The loops between a block (or loop) and its scope, outermost first."""
+        loops = []
+        above = sref.parent
+        while above is not None and above.is_loop:
+            loops.append(above)
+            above = above.parent
+        loops.reverse()
+        return loops
+
+    def child_blocks(self, sref: StmtSRef) -> list[StmtSRef]:
+        """The blocks directly inside a block's scope or below a loop, in program order."""
+        found: list[StmtSRef] = []
+        assert sref.stmt is not None
+        stack = [child for child, _ in reversed(children_of(sref.stmt))]
+        while stack:
+            stmt = stack.pop()
+            if isinstance(stmt, Block):
+                found.append(self.srefs[stmt])
+            else:
+                stack += [child for child, _ in reversed(children_of(stmt))]
+        return found
+
+    def get_block_scope(self, block_sref: StmtSRef) -> BlockScope:
+        """The scope of a block: its child blocks and the dependencies between them."""
+        return self.flags.scope(self, block_sref)
+
+    def get_cached_flags(self, block_sref: StmtSRef) -> CachedFlags:
+        """Whether a block's bindings are affine, its reads covered, its scope a stage pipeline."""
+        return self.flags.flags(self, block_sref)
+
+    _get_cached_flags = get_cached_flags
+
+    # ------------------------------------------------------------------ changing
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Put everything back as it was where the body raises."""
+        saved = [(sref, sref.stmt, sref.parent, sref.seq_index) for sref in self.srefs.values()]
+        mod, srefs, functions = self.mod, dict(self.srefs), dict(self.functions)
+        try:
+            yield
+        except BaseException:
+            self.mod, self.srefs, self.functions = mod, srefs, functions
+            for sref, stmt, parent, seq_index in saved:
+                sref.stmt, sref.parent, sref.seq_index = stmt, parent, seq_index
+            raise
+
+    def replace(
+        self, src_sref: StmtSRef, tgt_stmt: Stmt, block_sref_reuse: Mapping[Block, Block] | None = None
+    ) -> None:
+        """Put `tgt_stmt` in the place of the block or loop `src_sref`.
+
+        A loop may become a loop or a BlockRealize, a block another block. References stay for
+        subtrees that are used again as they are, for loops with the same variable, and for the
+        blocks that `block_sref_reuse` maps from old to new.
+        """
+        src = src_sref.stmt
+        if src is None:
+            raise InternalError("a block or loop that was removed cannot be replaced")
+        if src is tgt_stmt:
+            return
+        parent, seq_index = src_sref.parent, src_sref.seq_index
+        top = tgt_stmt.block if isinstance(tgt_stmt, BlockRealize) else tgt_stmt
+        if not isinstance(top, (Block, For)):
+            raise InternalError(f"a {type(top).__name__} cannot stand in the tree of references")
+        kept, fresh = self._divide(top)
+        dropped = self._drop(src, kept)
+        self._graft(top, parent, seq_index, fresh, dropped, dict(block_sref_reuse or {}))
+        self._replace_above(src_sref, src, parent, seq_index, tgt_stmt, top)
+
+    def _divide(self, top: Block | For) -> tuple[set[Stmt], list[Block | For]]:
+        """The largest subtrees of the new tree that are in the old one, and the new nodes."""
+        kept: set[Stmt] = set()
+        fresh: list[Block | For] = []
+        stack: list[Block | For] = [top]
+        while stack:
+            stmt = stack.pop()
+            if stmt in self.srefs:
+                kept.add(stmt)
+                continue
+            fresh.append(stmt)
+            stack += [child for child, _ in children_of(stmt)]
+        return kept, fresh
+
+    def _drop(self, src: Block | For, kept: set[Stmt]) -> dict[Stmt, StmtSRef]:
+        """Take the old tree's nodes that are not kept out of the table."""
+        dropped: dict[Stmt, StmtSRef] = {}
+        stack: list[Block | For] = [src]
+        while stack:
+            stmt = stack.pop()
+            if stmt in kept:
+                continue
+            dropped[stmt] = self.srefs.pop(stmt)
+            stack += [child for child, _ in children_of(stmt)]
+        return dropped
+
+    def _graft(
+        self,
+        top: Block | For,
+        parent: StmtSRef | None,
+        seq_index: int,
+        fresh: list[Block | For],
+        dropped: dict[Stmt, StmtSRef],
+        reuse: dict[Block, Block],
+    ) -> None:
+        """Give the new nodes references, old ones where they are meant to stay."""
+        by_var = {stmt.loop_var: sref for stmt, sref in dropped.items() if isinstance(stmt, For)}
+        by_block = {new: dropped[old] for old, new in reuse.items() if old in dropped}
+        old_of: dict[Stmt, StmtSRef | None] = {}
+        for stmt in fresh:
+            old_of[stmt] = by_var.pop(stmt.loop_var, None) if isinstance(stmt, For) else by_block.get(stmt)
+        stays = {sref for sref in old_of.values() if sref is not None}
+        for sref in dropped.values():
+            if sref not in stays:
+                sref.stmt, sref.parent = None, None
+        stack: list[tuple[Block | For, StmtSRef | None, int]] = [(top, parent, seq_index)]
+        while stack:
+            stmt, above, index = stack.pop()
+            sref = self.srefs.get(stmt)
+            is_fresh = sref is None
+            if sref is None:
+                sref = self.srefs[stmt] = old_of[stmt] or StmtSRef(stmt)
+                sref.stmt = stmt
+            sref.parent, sref.seq_index = above, index
+            if is_fresh:
+                stack += [(child, sref, i) for child, i in children_of(stmt)]
+
+    def _replace_above(
+        self,
+        src_sref: StmtSRef,
+        src: Block | For,
+        parent: StmtSRef | None,
+        seq_index: int,
+        tgt_stmt: Stmt,
+        top: Block | For,
+    ) -> None:
+        """Copy the path from the replaced place to the module."""
+        old, new, sref = src, tgt_stmt, self.srefs[top]
+        while parent is not None:
+            above = parent.stmt
+            assert above is not None
+            body = replace_child(above.body, old, new, seq_index)
+            if body is above.body:
+                raise InternalError("the tree of references does not fit the program")
+            copy = above.replace(body=body)
+            del self.srefs[above]
+            self.srefs[copy] = parent
+            parent.stmt = copy
+            if isinstance(body, SeqStmt) and isinstance(new, SeqStmt | BlockRealize | For | Block):
+                self._renumber(parent)
+            old, new, sref, seq_index, parent = above, copy, parent, parent.seq_index, parent.parent
+        var = self.functions.pop(sref) if sref in self.functions else self.functions.pop(src_sref)
+        self.functions[sref] = var
+        function = self.mod.functions[var]
+        assert isinstance(function.body, BlockRealize)
+        realize = new if isinstance(new, BlockRealize) else function.body.replace(block=new)
+        self.mod = self.mod.with_functions({var: function.replace(body=realize)})
+
+    def _renumber(self, sref: StmtSRef) -> None:
+        """Set the places of the children of `sref` from its body."""
+        assert sref.stmt is not None
+        for child, index in children_of(sref.stmt):
+            below = self.srefs.get(child)
+            if below is not None:
+                below.seq_index = index
+
+    def set_function(self, var: GlobalVar, function: PrimFunc) -> None:
+        """Change what is round the root block (parameters, buffers, attributes)."""
+        self.mod = self.mod.with_functions({var: function})
+
+    # ------------------------------------------------------------------ verifying
+
+    def debug_verify(self) -> None:
+        """Raise where the tree of references does not fit the program."""
+        seen: set[Stmt] = set()
+        for root, var in self.functions.items():
+            function = self.mod.functions[var]
+            if not isinstance(function.body, BlockRealize) or function.body.block is not root.stmt:
+                raise InternalError(f"the root reference of `{var.name_hint}` does not fit its body")
+            stack = [root]
+            while stack:
+                sref = stack.pop()
+                assert sref.stmt is not None
+                seen.add(sref.stmt)
+                if self.srefs.get(sref.stmt) is not sref:
+                    raise InternalError(f"{sref.label} is not in the table of references")
+                for child, index in children_of(sref.stmt):
+                    below = self.srefs.get(child)
+                    if below is None or below.parent is not sref or below.seq_index != index:
+                        raise InternalError(f"the reference to a child of {sref.label} is wrong")
+                    stack.append(below)
+        if len(seen) != len(self.srefs):
+            raise InternalError("the table of references holds statements that are gone")
+
+    def copy(self) -> tuple[ScheduleState, dict[StmtSRef, StmtSRef]]:
+        """A state of its own on the same module, and the new reference for each old one."""
+        new = ScheduleState.__new__(ScheduleState)
+        new.mod, new.debug_mask, new.enable_check = self.mod, self.debug_mask, self.enable_check
+        new.flags = self.flags
+        mapping = {sref: StmtSRef(sref.stmt, None, sref.seq_index) for sref in self.srefs.values()}
+        for old, copy in mapping.items():
+            copy.parent = mapping[old.parent] if old.parent is not None else None
+        new.srefs = {stmt: mapping[sref] for stmt, sref in self.srefs.items()}
+        new.functions = {mapping[sref]: var for sref, var in self.functions.items()}
+        return new, mapping
+
+
+class _FindRealize(Visitor):
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.found: BlockRealize | None = None
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> None:
+        if node.block is self.block:
+            self.found = node
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        pass
+
+
+def _debug_mask(mask: Any) -> int:
+    if isinstance(mask, str):
+        if mask not in ("none", "all"):
+            raise TVMagicError(f"`{mask}` is not a debug mask", hint="write `none`, `all` or a number")
+        return 3 if mask == "all" else 0
+    return int(mask)
