@@ -23,9 +23,12 @@ _SETS_AND_MAPS: dict[str, str] = {
     "int_set": "IntSet IntervalSet SymbolicLimits as_int_set intersect neg_inf pos_inf union union_lower_bound"
     " union_region union_region_lower_bound",
     "int_set_eval": "eval_set eval_set_for_each_sub_expr eval_sets",
+    "domain_touched": "DomainTouched domain_touched",
+    "iter_map": "IterMapExpr IterMapLevel IterMapResult IterMark IterSplitExpr IterSumExpr detect_iter_map"
+    " iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr normalize_to_iter_sum",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})
-_SUBMODULES = frozenset(("analyzer", "int_set"))
+_SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set"))
 
 
 def __getattr__(name: str) -> Any:

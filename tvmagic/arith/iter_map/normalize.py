@@ -1,0 +1,105 @@
+"""Iterator maps written with plain operators again, and what is proved with that form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.arith.int_set import new_analyzer
+from tvmagic.arith.iter_map.expr import IterSplitExpr, IterSumExpr, int_const, is_const
+from tvmagic.ir import IntImm, Mul, Mutator, PrimExpr, expr, handles, ops
+
+if TYPE_CHECKING:
+    from tvmagic.arith.analyzer import Analyzer
+
+__all__ = ["Prover", "ToExpr", "mul_and_normalize", "normalize_iter_map_to_expr", "product_factors"]
+
+
+def product_factors(value: PrimExpr) -> list[PrimExpr]:
+    """The factors of a product, from left to right."""
+    factors: list[PrimExpr] = []
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Mul):
+            todo += (node.b, node.a)
+        else:
+            factors.append(node)
+    return factors
+
+
+def mul_and_normalize(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+    """`lhs * rhs` as a product of symbols with one constant behind them."""
+    constant = 1
+    result: PrimExpr = int_const(lhs.dtype, 1)
+    for factor in (*product_factors(lhs), *product_factors(rhs)):
+        if isinstance(factor, IntImm):
+            constant *= factor.value
+        else:
+            result = result * factor
+    return result if constant == 1 else result * int_const(result.dtype, constant)
+
+
+class ToExpr(Mutator):
+    """Writes the sums and splits in an expression with plain operators."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def same(self, a: PrimExpr, b: PrimExpr) -> bool:
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return a.value == b.value
+        return a is b or self.analyzer.can_prove(ops.equal(a, b))
+
+    @handles(IterSumExpr)
+    def sum(self, node: IterSumExpr) -> PrimExpr:
+        result: PrimExpr = int_const(node.dtype, 0)
+        for arg in node.args:
+            result = result + self.split(arg)
+        return result + self.visit(node.base)
+
+    @handles(IterSplitExpr)
+    def split(self, node: IterSplitExpr) -> PrimExpr:
+        source, mark = self.visit(node.source.source), node.source
+        if is_const(node.lower_factor, 1) and self.same(node.extent, mark.extent):
+            return source * node.scale
+        full_extent = node.lower_factor * node.extent
+        if self.same(mark.extent, full_extent):
+            # always 0; a trivial iterator itself stays, since later steps look for it
+            if is_const(node.extent, 1) and not is_const(mark.extent, 1):
+                return int_const(node.extent.dtype, 0)
+            return ops.floordiv(source, node.lower_factor) * node.scale
+        full_extent = self.analyzer.canonical_simplify(node.extent * node.lower_factor)
+        return ops.floordiv(ops.floormod(source, full_extent), node.lower_factor) * node.scale
+
+
+def normalize_iter_map_to_expr(value: Any) -> PrimExpr:
+    """`value`, which may hold sums and splits of iterators, with plain operators alone."""
+    return ToExpr(new_analyzer()).visit(expr(value))
+
+
+class Prover:
+    """What the detection of iterator maps asks of an analyzer; constants take the short way."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return a.value == b.value
+        return a is b or self.analyzer.can_prove_equal(a, b)
+
+    def divisible(self, dividend: PrimExpr, divisor: PrimExpr) -> bool:
+        """Whether `divisor` is proved to divide `dividend`."""
+        if isinstance(divisor, IntImm):
+            if divisor.value == 0:
+                return False
+            if isinstance(dividend, IntImm):
+                return dividend.value % divisor.value == 0
+        to_expr = ToExpr(self.analyzer)
+        dividend, divisor = to_expr.visit(dividend), to_expr.visit(divisor)
+        if self.analyzer.can_prove_equal(dividend, divisor):
+            return True
+        return self.analyzer.can_prove(ops.equal(ops.floormod(dividend, divisor), 0))
+
+    def simplify(self, value: PrimExpr, steps: int = 2) -> PrimExpr:
+        return value if isinstance(value, IntImm) else self.analyzer.simplify(value, steps)

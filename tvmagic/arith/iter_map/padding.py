@@ -1,0 +1,165 @@
+"""Padding of iterators, so that a divisor divides their extents.
+
+With `i` from 0 to 18, `i // 4` and `i % 4` count through a padded iterator of extent 20. A first
+pass over all indices collects the divisors of each iterator, a second one puts the padded iterator
+in its place; the predicate says where the padding lies.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tvmagic.arith.iter_map.expr import (
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    Report,
+    int_const,
+    is_const,
+    structure_key,
+)
+from tvmagic.arith.iter_map.normalize import Prover, normalize_iter_map_to_expr
+from tvmagic.errors import InternalError
+from tvmagic.ir import IntImm, Mul, PrimExpr, ops
+
+if TYPE_CHECKING:
+    from tvmagic.arith.analyzer import Analyzer
+
+__all__ = ["Padder"]
+
+
+class _Padding:
+    """What is known of the padding of one iterator."""
+
+    def __init__(self) -> None:
+        self.factor: PrimExpr = int_const("int32", 1)
+        self.left: PrimExpr = int_const("int32", 0)
+        self.padded: IterMark | None = None
+
+
+class Padder:
+    """The padding of the iterators of one map.
+
+    `collecting` says whether this is the first pass; `required` whether anything needs padding.
+    """
+
+    def __init__(self, analyzer: Analyzer, report: Report) -> None:
+        self.analyzer, self.report = analyzer, report
+        self.prover = Prover(analyzer)
+        self.collecting = False
+        self.required = False
+        self.predicate: PrimExpr = IntImm("bool", 0)
+        self._paddings: dict[object, _Padding] = {}
+        # padded mark -> (the mark it comes from, its padding on the left)
+        self._origins: dict[object, tuple[IterMark, PrimExpr]] = {}
+
+    def origin(self, mark: IterMark) -> IterMark | None:
+        """The iterator that `mark` is the padded form of."""
+        found = self._origins.get(structure_key(mark)) if self._origins else None
+        return None if found is None else found[0]
+
+    def pad(self, split: IterSplitExpr, base: PrimExpr, divisor: PrimExpr) -> tuple[IterSplitExpr, PrimExpr] | None:
+        """`split` padded for `(split + base) // divisor`, and the padding on its left side.
+
+        None where the padding that the iterator got would change the result.
+        """
+        simplify = self.analyzer.simplify
+        left = simplify(ops.floormod(base, divisor))
+        right_edge = left + split.extent
+        if self.prover.divisible(right_edge, divisor):
+            right: PrimExpr = int_const("int32", 0)
+        else:
+            right = simplify(ops.floormod(-right_edge, divisor))
+        if self.collecting:
+            return self._collect(split, divisor, left, right)
+        padded = self._apply(split, divisor, left)
+        if padded is not None and not self.prover.divisible(base - padded[1], divisor):
+            return self._incompatible(split, padded[1])
+        return padded
+
+    def _collect(
+        self, split: IterSplitExpr, divisor: PrimExpr, left: PrimExpr, right: PrimExpr
+    ) -> tuple[IterSplitExpr, PrimExpr]:
+        info = self._paddings.setdefault(structure_key(split.source), _Padding())
+        info.factor = _common_multiple(info.factor, divisor * split.lower_factor, self.analyzer)
+        if is_const(left, 0) and is_const(right, 0):
+            return split, int_const("int32", 0)
+        self.required = True
+        info.left = ops.maximum(info.left, left * split.lower_factor)
+        return split.replace(extent=self.analyzer.simplify(left + split.extent + right)), left
+
+    def _apply(self, split: IterSplitExpr, divisor: PrimExpr, left: PrimExpr) -> tuple[IterSplitExpr, PrimExpr] | None:
+        mark = split.source
+        info = self._paddings.get(structure_key(mark))
+        if info is None or (is_const(info.left, 0) and self.prover.divisible(mark.extent, info.factor)):
+            return (split, left) if is_const(left, 0) else self._incompatible(split, left)
+        for factor in (split.lower_factor, divisor):
+            if not self.prover.divisible(info.factor, factor):
+                raise InternalError(f"the padding factor `{info.factor}` is not a multiple of `{factor}`")
+        # only the outermost part of an iterator grows with it
+        if not self.covers_top(split) or not self.prover.divisible(info.left, split.lower_factor):
+            return self._incompatible(split, info.left)
+        if info.padded is None:
+            info.padded = self._padded_mark(mark, info)
+        extent = ops.floordiv(info.padded.extent, split.lower_factor)
+        return split.replace(source=info.padded, extent=extent), ops.floordiv(info.left, split.lower_factor)
+
+    def covers_top(self, split: IterSplitExpr) -> bool:
+        """Whether `split` is the outermost part of its iterator, so that its remainder changes nothing."""
+        reach, extent = split.lower_factor * split.extent, split.source.extent
+        padded = self._origins.get(structure_key(split.source)) if self._origins else None
+        if padded is not None:
+            extent = padded[0].extent + padded[1]
+        return self.prover.equal(reach, extent) or self.analyzer.can_prove(ops.greater_equal(reach, extent))
+
+    def _incompatible(self, split: IterSplitExpr, left: PrimExpr) -> None:
+        self.report.add(
+            "Detect incompatible left padding on {}, the iter mark is left padded with {}",
+            normalize_iter_map_to_expr(split),
+            left,
+        )
+
+    def _padded_mark(self, mark: IterMark, info: _Padding) -> IterMark:
+        """The padded form of `mark`; the predicate grows by the places of its padding."""
+        right_edge = mark.extent + info.left
+        if self.prover.divisible(right_edge, info.factor):
+            right: PrimExpr = int_const("int32", 0)
+        else:
+            right = ops.floormod(-right_edge, info.factor)
+        total = IterSumExpr((IterSplitExpr(mark),), info.left)
+        padded = IterMark(total, self.analyzer.simplify(right_edge + right))
+        self._origins[structure_key(padded)] = (mark, info.left)
+        block, place = ops.floordiv(total, info.factor), ops.floormod(total, info.factor)
+        in_left = ops.logical_and(
+            ops.not_equal(info.left, 0), ops.logical_and(ops.equal(block, 0), ops.less(place, info.left))
+        )
+        last_block = ops.equal(block, ops.floordiv(right_edge, info.factor))
+        behind = ops.greater_equal(place, ops.floormod(right_edge, info.factor))
+        in_right = ops.logical_and(ops.not_equal(right, 0), ops.logical_and(last_block, behind))
+        self.predicate = ops.logical_or(self.predicate, ops.logical_or(in_left, in_right))
+        return padded
+
+
+def _split_constant(value: PrimExpr) -> tuple[PrimExpr, int]:
+    if isinstance(value, IntImm):
+        return int_const("int32", 1), value.value
+    if isinstance(value, Mul):
+        if isinstance(value.b, IntImm):
+            return value.a, value.b.value
+        if isinstance(value.a, IntImm):
+            return value.b, value.a.value
+    return value, 1
+
+
+def _common_multiple(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    """A common multiple, the least one where that can be told."""
+    (symbol_a, constant_a), (symbol_b, constant_b) = _split_constant(a), _split_constant(b)
+    constant = int_const("int32", math.lcm(constant_a, constant_b))
+    if analyzer.can_prove_equal(symbol_a, symbol_b):
+        return symbol_a * constant
+    if analyzer.can_prove_equal(ops.floormod(symbol_a, symbol_b), 0):
+        return symbol_a * constant
+    if analyzer.can_prove_equal(ops.floormod(symbol_b, symbol_a), 0):
+        return symbol_b * constant
+    return symbol_a * symbol_b * constant
