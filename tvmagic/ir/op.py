@@ -79,13 +79,13 @@ _register(
     """exp exp2 exp10 erf tanh sigmoid sqrt rsqrt log log2 log1p log10 tan cos cosh sin sinh asin acos
     atan acosh asinh atanh atan2 nextafter hypot copysign ldexp floor ceil trunc fabs round nearbyint pow
     isnan isfinite isinf popcount clz fma if_then_else bitwise_and bitwise_or bitwise_xor bitwise_not
-    shift_left shift_right reinterpret q_multiply_shift q_multiply_shift_per_axis vscale
-    get_active_lane_mask call_pure_extern call_llvm_pure_intrin call_spirv_pure_glsl450""",
+    shift_left shift_right reinterpret q_multiply_shift q_multiply_shift_per_axis""",
     vectorizable=True,
 )
 _register(
     CallEffect.PURE,
     """large_uint_imm address_of tvm_access_ptr isnullptr tvm_static_handle tvm_tuple type_annotation
+    vscale get_active_lane_mask call_pure_extern call_llvm_pure_intrin call_spirv_pure_glsl450
     vectorhigh vectorlow vectorcombine dp4a undef""",
 )
 _register(CallEffect.EXPR_ANNOTATION, "likely", vectorizable=True)

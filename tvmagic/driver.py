@@ -1,0 +1,200 @@
+"""`lower` and `build`: the pipelines put together.
+
+A TE schedule is normalized, gets its bounds (InferBound), its loops (ScheduleOps) and its buffers
+(SchedulePostProcToPrimFunc); then the passes of `default_passes` lower the function. A TensorIR
+function starts with the passes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Buffer, DataType, IRModule, IterVar, PointerType, PrimFunc, PrimType, Var, dtype_of
+from tvmagic.passes import Pass, PassContext, Sequential, run_step
+from tvmagic.tir import transform
+
+__all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module"]
+
+CACHE_LINE = 64
+
+
+def get_binds(
+    args: Sequence[Any], compact: bool = False, binds: Mapping[Any, Buffer] | None = None
+) -> tuple[dict[Any, Buffer], list[Any]]:
+    """The buffer of each tensor among `args`, and the arguments with buffers for tensors.
+
+    With `compact` the buffers are dense; else those with variable sizes have strides of their own.
+    """
+    from tvmagic.te import Tensor
+
+    buffers = dict(binds or {})
+    arguments: list[Any] = []
+    for arg in args:
+        if isinstance(arg, Tensor):
+            if arg not in buffers:
+                buffers[arg] = _argument_buffer(arg, compact)
+            arguments.append(buffers[arg])
+        elif isinstance(arg, (Buffer, Var)):
+            arguments.append(arg)
+        elif isinstance(arg, IterVar):
+            arguments.append(arg.var)
+        else:
+            raise TVMagicError(f"an argument is a tensor, a buffer or a variable, not `{type(arg).__name__}`")
+    return buffers, arguments
+
+
+def _argument_buffer(tensor: Any, compact: bool) -> Buffer:
+    """The buffer of an argument; where some size is a variable and accesses allow it, of any strides."""
+    dtype = DataType("int8") if tensor.dtype == "bool" else dtype_of(tensor.dtype)
+    data = Var(tensor.op.name, PointerType(PrimType(dtype), ""))
+    free = not compact and any(isinstance(size, Var) for size in tensor.shape)
+    strides = [Var("stride", size.dtype) for size in tensor.shape] if free else None
+    kind = "auto" if free else ""
+    return Buffer(data, tensor.dtype, tensor.shape, strides, None, tensor.op.name, buffer_type=kind)
+
+
+def schedule_to_module(
+    sch: Any, args: Sequence[Any] | None = None, name: str = "main", binds: Mapping[Any, Buffer] | None = None
+) -> IRModule:
+    """The module of a TE schedule before the passes: loops over multi-dimensional buffers."""
+    from tvmagic import te
+
+    context = PassContext.current()
+    keep_trivial = bool(context.option("tir.debug_keep_trivial_loop", False))
+    normalized = run_step("te.normalize", sch.normalize, before=sch)
+    bounds = run_step("te.InferBound", lambda: te.schedule.InferBound(normalized), before=normalized)
+    stmt = run_step(
+        "te.ScheduleOps",
+        lambda: te.schedule.ScheduleOps(normalized, bounds, keep_trivial),
+        before=normalized,
+        options={"debug_keep_trivial_loop": keep_trivial},
+    )
+    compact = te.schedule.VerifyCompactBuffer(stmt)
+    buffers, arguments = get_binds(args or (), compact, binds)
+
+    def post_process() -> IRModule:
+        func = te.schedule.SchedulePostProcToPrimFunc(arguments, stmt, buffers)
+        attrs: dict[str, Any] = {"global_symbol": name, "from_legacy_te_schedule": True}
+        if context.option("tir.noalias", True):
+            attrs["tir.noalias"] = True
+        return IRModule({name: func.with_attr(attrs)})
+
+    return run_step("te.SchedulePostProcToPrimFunc", post_process, before=stmt)
+
+
+def default_passes(simple_mode: bool = False) -> list[Pass]:
+    """The passes that lower a module for the CPU, in order, with those the context adds.
+
+    `simple_mode` leaves LoopPartition out.
+    """
+    context = PassContext.current()
+
+    def flag(key: str) -> bool:
+        return bool(context.option(key, False))
+
+    added: dict[int, list[Pass]] = {phase: [] for phase in range(4)}
+    for phase, extra in context.config.get("tir.add_lower_pass", ()):
+        if int(phase) < 0:
+            raise TVMagicError("a phase of `tir.add_lower_pass` is 0, 1, 2 or 3")
+        added[min(int(phase), 3)].append(extra)
+    t = transform
+    checks = flag("tir.instrument_bound_checkers")
+    passes = [*added[0], t.InjectPrefetch(), t.TextureFlatten(), t.StorageFlatten(CACHE_LINE, checks)]
+    for name in _BLOCK_PASSES:
+        passes.append(getattr(t, name)())
+    passes += [t.BF16ComputeLegalize(), t.NarrowDataType(32), t.Simplify(), *added[1]]
+    if not simple_mode:
+        passes.append(t.LoopPartition())
+    passes += [t.VectorizeLoop(not flag("tir.disable_vectorize")), t.InjectVirtualThread(), t.InjectDoubleBuffer()]
+    if not flag("tir.disable_storage_rewrite"):
+        passes.append(t.StorageRewrite())
+    passes += [t.HoistIfThenElse(), t.UnrollLoop(), *added[2]]
+    passes += [t.RenormalizeSplitPattern(), t.Simplify(), t.RemoveNoOp(), t.RewriteUnsafeSelect(), *added[3]]
+    if checks:
+        passes.append(t.InstrumentBoundCheckers())
+    passes.append(t.CommonSubexprElimTIR(not flag("tir.disable_cse_tir"), flag("tir.enable_equiv_terms_in_cse_tir")))
+    return passes
+
+
+_BLOCK_PASSES = (
+    "LowerCrossThreadReduction",
+    "LowerInitBlock",
+    "PlanAndUpdateBufferAllocationLocation",
+    "ConvertBlocksToOpaque",
+    "LiftThreadBinding",
+    "ManifestSharedMemoryLocalStage",
+    "CompactBufferAllocation",
+    "LowerAutoCopy",
+    "UnifyThreadBinding",
+    "LowerMatchBuffer",
+    "Simplify",
+    "InjectPermutedLayout",
+    "InjectSoftwarePipeline",
+    "TransformMmaBufferLayout",
+    "LowerOpaqueBlock",
+    "FlattenBuffer",
+)
+
+
+def lower(
+    inp: Any,
+    args: Sequence[Any] | None = None,
+    name: str = "main",
+    binds: Mapping[Any, Buffer] | None = None,
+    simple_mode: bool = False,
+) -> IRModule:
+    """Lower a TE schedule, a function or a module to loops over flat memory.
+
+    Parameters
+    ----------
+    inp: a TE schedule (with `args`: its tensors, buffers and variables in the order of the
+        function's parameters), a `PrimFunc` or an `IRModule`.
+    name: the name of the function in the module.
+    binds: buffers to use for some of the tensors.
+    simple_mode: leave out LoopPartition.
+    """
+    if isinstance(inp, PrimFunc):
+        attrs: dict[str, Any] = {"global_symbol": name}
+        if PassContext.current().option("tir.noalias", True):
+            attrs["tir.noalias"] = True
+        mod = IRModule({name: inp.with_attr(attrs)})
+    elif isinstance(inp, IRModule):
+        mod = inp
+    elif hasattr(inp, "normalize") and hasattr(inp, "stages"):
+        if args is None:
+            raise TVMagicError("`lower` of a schedule needs `args`", hint="pass its tensors: lower(s, [A, B])")
+        mod = schedule_to_module(inp, args, name, binds)
+    else:
+        raise TVMagicError(
+            f"`lower` takes a schedule, a PrimFunc or an IRModule, not `{type(inp).__name__}`",
+            hint="pass te.create_schedule(...) with its tensors as args",
+        )
+    return Sequential(default_passes(simple_mode), name="lower")(mod)
+
+
+def build(
+    inputs: Any,
+    args: Sequence[Any] | None = None,
+    target: Any = None,
+    name: str = "main",
+    target_host: Any = None,
+    binds: Mapping[Any, Buffer] | None = None,
+) -> Any:
+    """Compile a TE schedule, a function or a module for `target` (the host unless told).
+
+    Returns a runtime module; calling it runs the function `name`.
+    """
+    from tvmagic import codegen
+
+    if isinstance(inputs, IRModule):
+        mod = lower(inputs)
+    else:
+        mod = lower(inputs, args, name, binds)
+    return codegen.compile_module(mod, target)
+
+
+# TVM has these names in `driver.build_module`.
+build_module = sys.modules[__name__]

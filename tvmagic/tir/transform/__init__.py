@@ -1,0 +1,45 @@
+"""The passes on functions, under TVM's names; each is loaded when it is first asked for.
+
+A name such as `Simplify` makes the pass: `Simplify()(mod)` runs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tvmagic.passes import PassContext, Sequential, prim_func_pass
+from tvmagic.tir.transform import config
+
+# Where each pass is made: one file a pass.
+_PASSES = {
+    "ApplyLayoutTransforms": "layout_transforms",
+    "ConvertBlocksToOpaque": "convert_blocks_to_opaque",
+    "ConvertSSA": "convert_ssa",
+    "FlattenBuffer": "flatten_buffer",
+    "InjectPrefetch": "inject_prefetch",
+    "LiftThreadBinding": "lift_thread_binding",
+    "LowerInitBlock": "lower_init_block",
+    "LowerOpaqueBlock": "lower_opaque_block",
+    "RemoveNoOp": "remove_no_op",
+    "Simplify": "simplify",
+    "StorageFlatten": "storage_flatten",
+    "TextureFlatten": "inject_prefetch",
+    "UnrollLoop": "unroll_loop",
+    "VectorizeLoop": "vectorize_loop",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PASSES:
+        value = getattr(importlib.import_module(f"tvmagic.tir.transform.{_PASSES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module `tvmagic.tir.transform` has no name `{name}`")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PASSES])
+
+
+__all__ = ["PassContext", "Sequential", "prim_func_pass", *_PASSES]

@@ -1,0 +1,70 @@
+"""ApplyLayoutTransforms: buffers of a TE schedule stored in another order of their elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import Buffer, BufferLoad, BufferRealize, BufferStore, Mutator, PrimExpr, PrimFunc, Range, Stmt, handles
+from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+
+ATTRIBUTE = "layout_transform_map"
+
+
+class _LayoutTransformer(Mutator):
+    def __init__(self, maps: dict[Buffer, Any]) -> None:
+        self.maps = maps
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def transformed(self, buffer: Buffer) -> Buffer:
+        new = self.buffers.get(buffer)
+        if new is None:
+            shape: Any = buffer.shape
+            for index_map in self.maps.get(buffer, ()):
+                shape = index_map.map_shape(shape)
+            new = self.buffers[buffer] = buffer if shape is buffer.shape else buffer.replace(shape=tuple(shape))
+        return new
+
+    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+        return self.transformed(buffer)
+
+    visit_buffer_def = visit_buffer_use
+
+    def _indices(self, node: Any) -> tuple[PrimExpr, ...]:
+        indices = node.indices
+        for index_map in self.maps.get(node.buffer, ()):
+            indices = index_map.map_indices(indices)
+        return tuple(indices)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        if node.buffer not in self.maps:
+            return self.visit_children(node)
+        node = node.replace(indices=self._indices(node), buffer=self.transformed(node.buffer))
+        return super().visit_children(node)
+
+    @handles(BufferRealize)
+    def realize(self, node: BufferRealize) -> Stmt:
+        new = self.visit_children(node)
+        if node.buffer not in self.maps:
+            return new
+        return new.replace(bounds=tuple([Range(0, size) for size in new.buffer.shape]))
+
+
+def apply_layout_transforms(func: PrimFunc) -> PrimFunc:
+    """`func` with the index maps of its attribute `layout_transform_map` applied to its buffers."""
+    maps = func.attrs.get(ATTRIBUTE)
+    if not maps:
+        return func.without_attr(ATTRIBUTE) if maps is not None else func
+    transformer = _LayoutTransformer(dict(maps))
+    body = transformer.visit(func.body)
+    buffer_map = {var: transformer.transformed(buffer) for var, buffer in func.buffer_map.items()}
+    return func.replace(body=body, buffer_map=buffer_map).without_attr(ATTRIBUTE)
+
+
+def ApplyLayoutTransforms() -> Pass:
+    """Store buffers in the order that `transform_layout` of a TE stage asks for."""
+
+    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        return apply_layout_transforms(func)
+
+    return prim_func_pass(run, 0, "tir.ApplyLayoutTransforms")

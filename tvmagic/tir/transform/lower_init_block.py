@@ -1,0 +1,36 @@
+"""LowerInitBlock: the `init` of a reduction becomes a branch on its first iteration."""
+
+from __future__ import annotations
+
+from tvmagic.ir import Block, IfThenElse, IterVar, Mutator, PrimExpr, PrimFunc, SeqStmt, Stmt, handles
+from tvmagic.ir.ops import all as all_of
+from tvmagic.ir.ops import equal
+from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+
+
+class _InitLower(Mutator):
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(Block)
+    def block(self, node: Block) -> Stmt:
+        body = self.visit(node.body)
+        if node.init is None:
+            return node if body is node.body else node.replace(body=body)
+        first = [
+            equal(iter_var.var, iter_var.dom.min)
+            for iter_var in node.iter_vars
+            if iter_var.iter_type == IterVar.CommReduce and iter_var.dom is not None
+        ]
+        init = IfThenElse(all_of(*first), node.init, span=node.init.span) if first else node.init
+        return node.replace(init=None, body=SeqStmt.flatten(init, body))
+
+
+def LowerInitBlock() -> Pass:
+    """Write the `init` of each block as `if` on the first values of its reduction variables."""
+
+    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        return func.with_body(_InitLower().visit(func.body))
+
+    return prim_func_pass(run, 0, "tir.LowerInitBlock")

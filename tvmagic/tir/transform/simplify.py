@@ -1,0 +1,196 @@
+"""Simplify: each expression simplified with what is known at its place, dead code left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith import Analyzer, Extension
+from tvmagic.ir import (
+    BufferLoad,
+    BufferStore,
+    CallEffect,
+    ConstExpr,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    StringImm,
+    Var,
+    Visitor,
+    handles,
+    substitute,
+)
+from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+from tvmagic.tir.analysis.side_effect import side_effect
+from tvmagic.tir.transform.config import pass_options
+from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
+
+OPTIONS = {
+    "transitively_prove_inequalities": False,
+    "propagate_knowns_to_prove_conditional": False,
+    "propagate_knowns_to_simplify_expressions": False,
+    "convert_boolean_to_and_of_ors": False,
+    "apply_constraints_to_boolean_branches": False,
+}
+
+_EXTENSIONS = {
+    "transitively_prove_inequalities": Extension.TransitivelyProveInequalities,
+    "convert_boolean_to_and_of_ors": Extension.ConvertBooleanToAndOfOrs,
+    "apply_constraints_to_boolean_branches": Extension.ApplyConstraintsToBooleanBranches,
+}
+
+
+class _BufferVars(Visitor):
+    """The variables that buffers in a function are described by."""
+
+    def __init__(self) -> None:
+        self.vars: set[Var] = set()
+        self.seen: set[Any] = set()
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        pass
+
+    def visit_buffer_use(self, buffer: Any) -> None:
+        if buffer in self.seen:
+            return
+        self.seen.add(buffer)
+        collector = _VarCollector(self.vars)
+        for expr in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            collector.visit(expr)
+
+    visit_buffer_def = visit_buffer_use
+
+
+class _VarCollector(Visitor):
+    def __init__(self, found: set[Var]) -> None:
+        self.found = found
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.found.add(var)
+
+
+def buffer_description_vars(func: PrimFunc) -> set[Var]:
+    """The variables in shapes, strides and offsets of the buffers of `func`."""
+    visitor = _BufferVars()
+    for buffer in func.buffer_map.values():
+        visitor.visit_buffer_use(buffer)
+    visitor.visit(func.body)
+    return visitor.vars
+
+
+class StmtSimplifier(AnalyzerMutator):
+    """Simplifies a statement.
+
+    `buffer_vars` are variables that describe buffers: a let of one of them stays.
+    """
+
+    def __init__(self, analyzer: Analyzer, buffer_vars: set[Var] | None = None) -> None:
+        super().__init__(analyzer)
+        self.buffer_vars = buffer_vars or set()
+        self.pure_lets: dict[Var, PrimExpr] = {}
+        self.simplified = analyzer.simplify
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.simplified(node)
+
+    @handles(ConstExpr)
+    def constant(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(For)
+    def for_loop(self, node: For) -> Stmt:
+        self.bind_loop(node)
+        analyzer, var = self.analyzer, node.loop_var
+        with analyzer.constraint_scope(var >= node.min), analyzer.constraint_scope(var < node.min + node.extent):
+            return self.visit_children(node)
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        inline = _can_inline(node.value)
+        if inline:
+            self.analyzer.bind(node.var, value, True)
+        elif side_effect(node.value) <= CallEffect.PURE:
+            self.pure_lets[node.var] = value
+        body = self.visit(node.body)
+        if inline and node.var not in self.buffer_vars:
+            return body
+        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.simplified(substitute(node.condition, self.pure_lets))
+        if isinstance(condition, IntImm):
+            if is_recording():
+                note("simplify.branch", f"the condition is always {bool(condition.value)}", node=node.condition)
+            if condition.value:
+                return self.visit(node.then_case)
+            return self.visit(node.else_case) if node.else_case is not None else Evaluate(0, node.span)
+        return super().branch(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        new = self.visit_children(node)
+        value = new.value
+        if isinstance(value, BufferLoad) and new.predicate is value.predicate and _same_place(value, new):
+            return Evaluate(0, node.span)
+        return new
+
+
+def _can_inline(value: PrimExpr) -> bool:
+    if isinstance(value, (ConstExpr, Var)) and not isinstance(value, StringImm):
+        return True
+    return value.dtype.is_int and value.dtype.lanes >= 1 and side_effect(value) <= CallEffect.PURE
+
+
+def _same_place(load: BufferLoad, store: BufferStore) -> bool:
+    a, b = load.buffer, store.buffer
+    if a.data is not b.data or len(load.indices) != len(store.indices):
+        return False
+    pairs = list(zip(load.indices, store.indices))
+    if a is not b:
+        if len(a.shape) != len(b.shape) or len(a.strides) != len(b.strides):
+            return False
+        pairs += [*zip(a.shape, b.shape), *zip(a.strides, b.strides), (a.elem_offset, b.elem_offset)]
+    return all(x is y or expr_deep_equal(x, y) for x, y in pairs)
+
+
+def simplify_stmt(stmt: Stmt, analyzer: Analyzer | None = None) -> Stmt:
+    """`stmt` simplified as the pass `Simplify` does, without a function around it."""
+    return StmtSimplifier(analyzer or Analyzer()).visit(stmt)
+
+
+def Simplify() -> Pass:
+    """Simplify every expression, inline integer lets, and leave out branches that are never taken.
+
+    Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
+    `apply_constraints_to_boolean_branches` extend what the simplifier tries.
+    """
+
+    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        options = pass_options(context, "tir.Simplify", OPTIONS)
+        analyzer = Analyzer()
+        enable_extensions(analyzer, options)
+        simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
+        simplifier.mark_sizes(func)
+        return func.with_body(simplifier.visit(func.body))
+
+    return prim_func_pass(run, 0, "tir.Simplify")
+
+
+def enable_extensions(analyzer: Analyzer, options: dict[str, Any]) -> None:
+    """Switch on the extensions of the simplifier that the options ask for."""
+    flags = Extension.NoExtensions
+    for name, flag in _EXTENSIONS.items():
+        if options.get(name):
+            flags |= flag
+    if flags:
+        analyzer.set_enabled_extensions(flags)

@@ -1,0 +1,87 @@
+"""What a part of a program names: variables, buffers; asked by many passes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from tvmagic.ir import Buffer, Var, Visitor, handles
+
+
+class _Found(Exception):
+    pass
+
+
+class _Finder(Visitor):
+    def __init__(self, wanted: Collection[Var]) -> None:
+        self.wanted = frozenset(map(id, wanted))
+        self.buffers: set[Buffer] = set()
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        if id(var) in self.wanted:
+            raise _Found
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        if buffer in self.buffers:
+            return
+        self.buffers.add(buffer)
+        for expr in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+            self.visit(expr)
+
+    visit_buffer_def = visit_buffer_use
+
+
+def mentions(node: Any, variables: Collection[Var]) -> bool:
+    """Whether `node` reads one of `variables`, itself or through the buffers it accesses."""
+    try:
+        _Finder(variables).visit(node)
+    except _Found:
+        return True
+    return False
+
+
+def buffer_mentions(buffer: Buffer, var: Var) -> bool:
+    """Whether the pointer, shape, strides or offset of `buffer` name `var`."""
+    try:
+        _Finder((var,)).visit_buffer_use(buffer)
+    except _Found:
+        return True
+    return False
+
+
+class _Collector(Visitor):
+    def __init__(self) -> None:
+        self.used: dict[Var, None] = {}
+        self.defined: set[Var] = set()
+        self.buffers: set[Buffer] = set()
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.used[var] = None
+
+    def visit_var_def(self, var: Var) -> None:
+        self.defined.add(var)
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        if buffer in self.buffers:
+            return
+        self.buffers.add(buffer)
+        for expr in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+            self.visit(expr)
+
+    visit_buffer_def = visit_buffer_use
+
+
+def used_vars(node: Any) -> dict[Var, None]:
+    """The variables that `node` reads, itself or through its buffers, in order of first use."""
+    collector = _Collector()
+    collector.visit(node)
+    return collector.used
+
+
+def free_vars(node: Any) -> list[Var]:
+    """The variables that `node` reads and does not define."""
+    collector = _Collector()
+    collector.visit(node)
+    return [v for v in collector.used if v not in collector.defined]
