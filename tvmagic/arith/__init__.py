@@ -25,7 +25,9 @@ _SETS_AND_MAPS: dict[str, str] = {
     "int_set_eval": "eval_set eval_set_for_each_sub_expr eval_sets",
     "domain_touched": "DomainTouched domain_touched",
     "iter_map": "IterMapExpr IterMapLevel IterMapResult IterMark IterSplitExpr IterSumExpr detect_iter_map"
-    " iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr normalize_to_iter_sum",
+    " inverse_affine_iter_map iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr"
+    " normalize_to_iter_sum subspace_divide",
+    "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})
 _SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set"))

@@ -14,7 +14,9 @@ from tvmagic.arith.iter_map.expr import (
     IterSplitExpr,
     IterSumExpr,
 )
+from tvmagic.arith.iter_map.inverse import inverse_affine_iter_map
 from tvmagic.arith.iter_map.normalize import normalize_iter_map_to_expr
+from tvmagic.arith.iter_map.subspace import subspace_divide
 
 __all__ = [
     "IterMapExpr",
@@ -24,8 +26,10 @@ __all__ = [
     "IterSplitExpr",
     "IterSumExpr",
     "detect_iter_map",
+    "inverse_affine_iter_map",
     "iter_map_simplify",
     "iter_map_simplify_with_context",
     "normalize_iter_map_to_expr",
     "normalize_to_iter_sum",
+    "subspace_divide",
 ]

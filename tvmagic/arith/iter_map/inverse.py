@@ -1,0 +1,106 @@
+"""The inverse of an iterator map: the iterators as expressions of the indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.arith.int_set import new_analyzer
+from tvmagic.arith.iter_map.expr import IterMapExpr, IterSplitExpr, IterSumExpr, int_const
+from tvmagic.arith.iter_map.normalize import Prover
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import PrimExpr, Var, exprs, ops
+
+__all__ = ["inverse_affine_iter_map"]
+
+
+class _Inverter:
+    """Sends the values of the outputs back through sums and splits to the iterators."""
+
+    def __init__(self) -> None:
+        self.prover = Prover(new_analyzer())
+        self.values: dict[IterMapExpr, PrimExpr] = {}
+        self.inverse: dict[Var, PrimExpr] = {}
+
+    def add_value(self, node: IterMapExpr, value: PrimExpr) -> None:
+        known = self.values.get(node)
+        self.values[node] = (int_const("int32", 0) if known is None else known) + value
+
+    def through_sum(self, total: IterSumExpr) -> None:
+        value = self.values[total] - total.base
+        if len(total.args) == 1:
+            split = total.args[0]
+            if not self.prover.equal(ops.abs(split.scale), int_const(split.dtype, 1)):
+                raise TVMagicError(f"the scale of `{split}` is not 1, so the map has no inverse")
+            known = self.values.get(split, int_const("int32", 0))
+            self.values[split] = (known + value) * split.scale
+            return
+        self._check_scales(total)
+        for place, split in enumerate(total.args):
+            part = ops.floordiv(value, split.scale)
+            # the outermost part needs no remainder: its extent is that of the sum
+            self.add_value(split, part if place == 0 else ops.floormod(part, split.extent))
+
+    def _check_scales(self, total: IterSumExpr) -> None:
+        """Every scale must be the product of the extents further in."""
+        if not total.args:
+            return
+        expected = total.args[-1].scale
+        for split in reversed(total.args):
+            if not self.prover.equal(split.scale, expected):
+                raise TVMagicError(f"the parts of `{total}` overlap or leave gaps, so the map has no inverse")
+            expected = expected * split.extent
+
+    def through_split(self, split: IterSplitExpr) -> None:
+        value = self.values[split] * split.lower_factor
+        source = split.source.source
+        if isinstance(source, IterSumExpr):
+            self.add_value(source, value)
+        elif isinstance(source, Var):
+            known = self.inverse.get(source)
+            self.inverse[source] = value if known is None else known + value
+        else:
+            raise TVMagicError(f"`{split.source}` is not an iterator from 0 on, so the map has no inverse here")
+
+
+def _outputs_first(sums: Sequence[IterSumExpr]) -> list[IterMapExpr]:
+    """All sums and splits, each before those that it is made of."""
+    order: list[IterMapExpr] = []
+    seen: set[IterMapExpr] = set()
+
+    def visit(node: IterMapExpr) -> None:
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, IterSumExpr):
+            for split in node.args:
+                visit(split)
+        elif isinstance(node, IterSplitExpr) and isinstance(node.source.source, IterMapExpr):
+            visit(node.source.source)
+        order.append(node)
+
+    for total in sums:
+        visit(total)
+    return order[::-1]
+
+
+def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Any]) -> dict[Var, PrimExpr]:
+    """For each iterator its value, given the values `outputs` of the sums of `iter_map`.
+
+    The map is to be one that `detect_iter_map` found to be a bijection.
+    """
+    values = exprs(list(outputs))
+    if len(iter_map) != len(values):
+        raise TVMagicError(f"{len(iter_map)} indices cannot take {len(values)} outputs")
+    inverter = _Inverter()
+    order = _outputs_first(iter_map)
+    for node in order:
+        inverter.values[node] = int_const("int32", 0)
+    inverter.values.update(zip(iter_map, values))
+    for node in order:
+        if isinstance(node, IterSumExpr):
+            inverter.through_sum(node)
+        else:
+            assert isinstance(node, IterSplitExpr)
+            inverter.through_split(node)
+    return inverter.inverse

@@ -1,0 +1,95 @@
+"""Bounds of a region, whose box moves with iterators, over all values of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.arith.int_set import IntSet, as_int_set, new_analyzer
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.arith.iter_map import IterMapLevel, IterSumExpr, detect_iter_map
+from tvmagic.ir import IntImm, PrimExpr, Range, ops
+
+if TYPE_CHECKING:
+    from tvmagic.arith.analyzer import Analyzer
+
+__all__ = ["estimate_region_lower_bound", "estimate_region_strict_bound", "estimate_region_upper_bound"]
+
+
+def _touched(first: IterSumExpr, extent: PrimExpr, analyzer: Analyzer) -> IntSet | None:
+    """The interval that windows of `extent` integers, from the values of `first` on, cover.
+
+    None where the windows may leave gaps.
+    """
+    if analyzer.can_prove(ops.equal(extent, 0)):
+        return IntSet.nothing()
+    if not first.args:
+        return IntSet.from_min_extent(first.base, extent)
+    (split,) = first.args
+    if not analyzer.can_prove(ops.greater_equal(extent, split.scale)):
+        return None
+    reach = (split.extent - 1) * split.scale
+    if analyzer.can_prove(ops.less(split.scale, 0)):
+        return IntSet.from_min_extent(first.base + reach, extent - reach)
+    return IntSet.from_min_extent(first.base, extent + reach)
+
+
+def estimate_region_strict_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Range],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntSet] | None:
+    """The intervals, one an axis, whose box is just the union of `region` over `var_dom`.
+
+    Parameters
+    ----------
+    region: a range an axis, with constant extents; its minima use the iterators.
+    var_dom: the iterators and their domains.
+    predicate: a condition that holds for the iterators.
+
+    Returns None where the union is no box, or cannot be shown to be one.
+    """
+    analyzer = analyzer or new_analyzer()
+    if not all(isinstance(r.extent, IntImm) for r in region):
+        return None
+    sums = detect_iter_map([r.min for r in region], var_dom, predicate, IterMapLevel.Surjective, True, analyzer).indices
+    if not sums:
+        return None
+    result: list[IntSet] = []
+    for total, range_ in zip(sums, region):
+        touched = _touched(total, range_.extent, analyzer)
+        if touched is None:
+            return None
+        result.append(touched)
+    return result
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Range],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntSet] | None:
+    """Intervals whose box lies in the union of `region` over `var_dom`, or None."""
+    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+
+
+def estimate_region_upper_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Range],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntSet]:
+    """Intervals whose box holds the union of `region` over `var_dom`."""
+    analyzer = analyzer or new_analyzer()
+    strict = estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+    if strict is not None:
+        return strict
+    result: list[IntSet] = []
+    sets = as_int_set(var_dom)
+    for range_ in region:
+        # the axes may depend on each other; each alone may still be exact
+        single = estimate_region_strict_bound([range_], var_dom, predicate, analyzer)
+        result.append(single[0] if single is not None else eval_set(range_, sets))
+    return result
