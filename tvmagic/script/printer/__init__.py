@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from tvmagic.ir.json import save_json
 from tvmagic.script.printer import buffers, exprs, functions, stmts
 from tvmagic.script.printer.config import PrinterConfig, config_of
 from tvmagic.script.printer.core import Printer, Suite, layout
@@ -17,7 +19,29 @@ def script(node: Any, **options: Any) -> str:
 
 
 def render(node: Any, config: PrinterConfig) -> str:
-    printer = Printer(node, config)
+    """The text of `node`, with what the options ask for underlined."""
+    if config.path_to_annotate:
+        from tvmagic.ir.path import follow
+
+        places = {follow(node, path)[-1]: comment for path, comment in config.path_to_annotate.items()}
+        config = replace(config, obj_to_annotate={**(config.obj_to_annotate or {}), **places}, path_to_annotate=None)
+    if not (config.path_to_underline or config.obj_to_underline or config.print_line_numbers):
+        return printed(Printer(node, config), node)
+    from tvmagic.script.printer.spans import MarkingPrinter, read_marks
+    from tvmagic.script.printer.underline import decorate
+
+    printer = MarkingPrinter(node, config)
+    spans = read_marks(printed(printer, node), printer)
+    places = [p for path in config.path_to_underline or () for p in spans.of_path(node, path)]
+    wanted = {id(n) for n in config.obj_to_underline or ()}
+    places += [p for p in spans.places if id(p.node) in wanted]
+    ranges = [(p.begin, p.end) for p in places]
+    return decorate(spans.text, ranges, config.print_line_numbers, config.num_context_lines)
+
+
+def printed(printer: Printer, node: Any) -> str:
+    """The text of `node` as a printer gives it, marks and all."""
+    config = printer.config
     frame = printer.push(None)
     item = printer.stmt(node)
     if isinstance(item, tuple):
@@ -27,7 +51,17 @@ def render(node: Any, config: PrinterConfig) -> str:
     items = [*frame.items, item]
     if isinstance(item, Suite) and item.decorator is not None:
         items = [*_header(printer), *items]
-    return "\n".join(layout(items, config.indent_spaces))
+    return "\n".join(_metadata(printer, layout(items, config.indent_spaces)))
+
+
+def _metadata(printer: Printer, lines: list[str]) -> list[str]:
+    """The lines, with what has no text form told before or after them."""
+    if not printer.metadata:
+        return lines
+    if not printer.config.show_meta:
+        return [*lines, "# Metadata omitted. Use show_meta=True in script() method to show it."]
+    text = save_json(printer.metadata).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return [f'metadata = tvm.ir.load_json("""{text}""")', *lines]
 
 
 def _header(printer: Printer) -> list[str]:

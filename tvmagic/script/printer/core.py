@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, PrimExpr, Stmt, Var
+from tvmagic.ir import Buffer, Var
 from tvmagic.script.printer.config import PrinterConfig
 from tvmagic.script.printer.literals import float_text, quoted
 from tvmagic.script.printer.scope import CommonAncestors, Frame
@@ -59,11 +59,11 @@ def _without_handler(printer: Printer, node: Any) -> Text:
 class Suite:
     """A compound statement: headers, each with the items of its body."""
 
-    __slots__ = ("comment", "decorator", "node", "parts")
+    __slots__ = ("comment", "decorator", "parts", "start")
 
-    def __init__(self, *parts: tuple[str, list[Any]], node: Any = None) -> None:
+    def __init__(self, *parts: tuple[str, list[Any]]) -> None:
         self.parts = parts
-        self.node = node
+        self.start: str | None = None
         self.comment: str | None = None
         self.decorator: str | None = None
 
@@ -130,6 +130,9 @@ class Printer:
     def concise(self, node: Any) -> bool:
         """Whether what `node` defines needs no `with`."""
         return self.frames[-1].concise and id(node) not in self.annotated
+
+    def stands_in(self, part: Any, whole: Any) -> None:
+        """Note that `part` has no text of its own but is told by that of `whole`."""
 
     # ------------------------------------------------------------------ values
 
@@ -286,26 +289,32 @@ def layout(items: list[Any], indent: int) -> list[str]:
             lines.append(" " * column + item if item else item)
         elif isinstance(item, list):
             stack += [(child, column) for child in reversed(item)]
+        elif isinstance(item, Suite):
+            stack += reversed(_unfold(item, column, indent))
         else:
-            for header, body in reversed(item.parts):
-                inner = body if has_lines(body) else ["pass"]
-                stack += [(child, column + indent) for child in reversed(inner)]
-                stack.append((header, column))
-            if item.decorator is not None:
-                stack.append((item.decorator, column))
-            if item.comment is not None:
-                stack += [(f"# {line}", column) for line in reversed(item.comment.split("\n"))]
+            lines[-1] += END
     return lines
+
+
+END = "\x03"
+
+
+def _unfold(suite: Suite, column: int, indent: int) -> list[tuple[Any, int]]:
+    """The comment, decorator, headers and bodies of a compound statement, each indented."""
+    parts: list[tuple[Any, int]] = []
+    if suite.decorator is not None:
+        parts.append((suite.decorator, column))
+    for header, body in suite.parts:
+        parts.append((header, column))
+        parts += [(child, column + indent) for child in (body if has_lines(body) else ["pass"])]
+    if suite.start is not None:
+        parts[0] = (suite.start + parts[0][0], column)
+        parts.append((None, column))
+    if suite.comment is not None:
+        parts = [*((f"# {line}", column) for line in suite.comment.split("\n")), *parts]
+    return parts
 
 
 def has_lines(items: list[Any]) -> bool:
     """Whether the items print at least one line."""
     return any(not isinstance(item, list) or has_lines(item) for item in items)
-
-
-def is_statement(node: Any) -> bool:
-    return isinstance(node, Stmt)
-
-
-def is_expression(node: Any) -> bool:
-    return isinstance(node, PrimExpr)

@@ -93,7 +93,7 @@ def _prim_func(printer: Printer, function: PrimFunc) -> Suite:
     result = function.ret_type
     returns = "" if isinstance(result, TupleType) and not result.fields else f" -> {printer.text(result)}"
     private = "" if symbol is not None else "(private=True)"
-    suite = Suite((f"def {name}({', '.join(parameters)}){returns}:", frame.items), node=function)
+    suite = Suite((f"def {name}({', '.join(parameters)}){returns}:", frame.items))
     suite.decorator = f"@{printer.tir('prim_func')}{private}"
     return suite
 
@@ -130,6 +130,8 @@ def _function_body(printer: Printer, function: PrimFunc, frame: Frame) -> None:
         printer.body(function.body, frame)
         return
     frame.items.append('# with T.block("root"):')
+    printer.stands_in(function.body, function)
+    printer.stands_in(root, function)
     for buffer in root.alloc_buffers:
         frame.items.append(alloc_buffer(printer, buffer, frame))
     printer.body(root.body, frame)
@@ -152,6 +154,6 @@ def _module(printer: Printer, module: IRModule) -> Suite:
             printer.binding_names.append(var.name_hint)
             frame.items.append(printer.stmt(function))
             printer.binding_names.pop()
-    suite = Suite((f"class {name}:", frame.items), node=module)
+    suite = Suite((f"class {name}:", frame.items))
     suite.decorator = f"@{printer.ir('ir_module')}"
     return suite

@@ -85,7 +85,7 @@ def _if(printer: Printer, node: IfThenElse) -> Suite:
     parts = [(header, _branch(printer, node.then_case))]
     if node.else_case is not None:
         parts.append(("else:", _branch(printer, node.else_case)))
-    return Suite(*parts, node=node)
+    return Suite(*parts)
 
 
 def _branch(printer: Printer, node: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def _while(printer: Printer, node: While) -> Suite:
     header = f"while {printer.text(node.condition)}:"
     with printer.frame(node) as frame:
         printer.body(node.body, frame)
-    return Suite((header, frame.items), node=node)
+    return Suite((header, frame.items))
 
 
 # ---------------------------------------------------------------------------- scopes
@@ -109,7 +109,7 @@ def _scope(node: Any, concise: bool, line: str, header: str, frame: Frame) -> An
     """A statement that defines something for its body: as a line before the body or as `with`."""
     if concise:
         return [line, frame.items]
-    return Suite((header, frame.items), node=node)
+    return Suite((header, frame.items))
 
 
 @prints(LetStmt)
@@ -123,7 +123,7 @@ def _let(printer: Printer, node: LetStmt) -> Any:
         name = printer.define_var(var, frame)
         printer.body(node.body, frame)
     if defined:
-        return Suite((f"with {printer.tir('LetStmt')}({value}, var={name}):", frame.items), node=node)
+        return Suite((f"with {printer.tir('LetStmt')}({value}, var={name}):", frame.items))
     untyped = isinstance(var.type_annotation, TupleType) and not var.type_annotation.fields
     line = f"{name} = {value}" if untyped else f"{name}: {kind} = {value}"
     typed = not untyped and not isinstance(var.type_annotation, PrimType)
@@ -174,6 +174,7 @@ def _storage_scope(var: Var) -> str:
 def _allocate(printer: Printer, node: Allocate) -> Any:
     concise = printer.concise(node)
     if printer.sugar and _declares_all_of(node):
+        printer.stands_in(node.body, node)
         return _declared(printer, node.body, concise, True)  # type: ignore[arg-type]
     texts = [f"[{printer.values(node.extents)}]", quoted(node.dtype), quoted(_storage_scope(node.buffer_var))]
     if not is_constant(node.condition, 1):
@@ -239,7 +240,7 @@ def _producer_realize(printer: Printer, node: ProducerRealize) -> Suite:
     header = f"with {printer.tir('ProducerRealize')}({region}, {printer.text(node.condition)}):"
     with printer.frame(node) as frame:
         printer.body(node.body, frame)
-    return Suite((header, frame.items), node=node)
+    return Suite((header, frame.items))
 
 
 @prints(AttrStmt)
@@ -252,6 +253,7 @@ def _attr(printer: Printer, node: AttrStmt) -> Any:
         right = f"{printer.tir('launch_thread')}({thread}, {printer.text(node.value)})"
     elif key == "realize_scope" and isinstance(body, BufferRealize) and body.buffer is subject:
         right = _realize_text(printer, body, node.value)
+        printer.stands_in(body, node)
         body = body.body
     else:
         right = f"{printer.tir('attr')}({printer.value(subject)}, {quoted(key)}, {printer.value(node.value)})"
@@ -328,11 +330,13 @@ def _for(printer: Printer, loop: For) -> Suite:
             printer.loops.setdefault(id(inner.loop_var), inner)
             if len(grid) > 1:
                 extents.append(printer.text(inner.extent))
+                if inner is not loop:
+                    printer.stands_in(inner, loop)
         right = f"{printer.tir('grid')}({', '.join(extents)})" if extents else _loop_text(printer, loop)
         printer.body(loops[-1].body, frame)
         for inner in loops:
             printer.loops.pop(id(inner.loop_var), None)
-    return Suite((f"for {', '.join(names)} in {right}:", frame.items), node=loop)
+    return Suite((f"for {', '.join(names)} in {right}:", frame.items))
 
 
 def _loop_text(printer: Printer, loop: For) -> str:
@@ -361,6 +365,7 @@ _AXES = {
 @prints(BlockRealize)
 def _block_realize(printer: Printer, node: BlockRealize) -> Suite:
     item = _block(printer, node.block, node)
+    printer.stands_in(node.block, node)
     if id(node.block) in printer.annotated:
         item.comment = printer.annotated[id(node.block)]
     return item
@@ -388,11 +393,11 @@ def _block(printer: Printer, block: Block, realize: BlockRealize | None) -> Suit
         if block.init is not None:
             with printer.frame(block.init) as init:
                 printer.body(block.init, init)
-            items.append(Suite((f"with {printer.tir('init')}():", init.items), node=block.init))
+            items.append(Suite((f"with {printer.tir('init')}():", init.items)))
         printer.body(block.body, frame)
     bare = "" if realize is not None else ", no_realize=True"
     header = f"with {printer.tir('block')}({quoted(block.name_hint)}{bare}):"
-    return Suite((header, frame.items), node=block if realize is None else realize)
+    return Suite((header, frame.items))
 
 
 def alloc_buffer(printer: Printer, buffer: Buffer, frame: Frame) -> str:

@@ -1,0 +1,302 @@
+"""Programs as JSON, and back.
+
+`save_json` writes a list of nodes, each once, so that shared parts and variables keep their
+identity. `load_json` builds them again field by field; it executes nothing that it reads, and
+refuses what does not fit the declared fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.dtype import DataType
+from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
+from tvmagic.ir.node import NODE_CLASSES, Kind, Node, slots_of
+from tvmagic.ir.op import Op
+from tvmagic.ir.stmt import ForKind, Stmt
+
+__all__ = ["load_json", "save_json"]
+
+VERSION = 1
+
+# ---------------------------------------------------------------------------- writing
+
+
+class _Writer:
+    """Numbers the nodes it meets, children first."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.nodes: list[list[Any]] = []
+        self.alive: list[Any] = []
+
+    def encode(self, value: Any) -> Any:
+        encoder = _ENCODERS.get(type(value))
+        if encoder is not None:
+            return encoder(self, value)
+        if isinstance(value, Node):
+            return {"node": self.number(value)}
+        if isinstance(value, enum.IntEnum):
+            return int(value)
+        if isinstance(value, str):
+            return str(value)
+        if hasattr(value, "__array__") and hasattr(value, "tobytes"):
+            data = base64.b64encode(value.tobytes()).decode()
+            return {"array": [str(value.dtype), list(value.shape), data]}
+        raise TVMagicError(f"an object of type `{type(value).__name__}` cannot be saved as JSON")
+
+    def number(self, node: Node) -> int:
+        known = self.numbers.get(id(node))
+        if known is None:
+            names = _saved_fields(type(node))
+            fields = [self.encode(getattr(node, name)) for name in names]
+            known = self.numbers[id(node)] = len(self.nodes)
+            self.nodes.append([type(node).__name__, *fields])
+            self.alive.append(node)
+        return known
+
+
+def _encode_float(writer: _Writer, value: float) -> Any:
+    return value if math.isfinite(value) else {"float": str(value)}
+
+
+def _encode_items(writer: _Writer, items: Any) -> Any:
+    return [writer.encode(item) for item in items]
+
+
+def _encode_mapping(writer: _Writer, items: Mapping[Any, Any]) -> Any:
+    return {"map": [[writer.encode(k), writer.encode(v)] for k, v in items.items()]}
+
+
+_ENCODERS: dict[type, Callable[[_Writer, Any], Any]] = {
+    type(None): lambda writer, value: None,
+    bool: lambda writer, value: value,
+    int: lambda writer, value: value,
+    str: lambda writer, value: value,
+    DataType: lambda writer, value: str(value),
+    float: _encode_float,
+    tuple: _encode_items,
+    list: _encode_items,
+    dict: _encode_mapping,
+    Op: lambda writer, value: {"op": value.name},
+}
+
+
+def _saved_fields(cls: type[Node]) -> list[str]:
+    """The fields that are written: those declared, in their order."""
+    names = [f.name for f in cls.FIELDS]
+    if not names and cls not in (PrimType,):
+        missing = [s for s in slots_of(cls) if s not in ("span", "dtype")]
+        if missing:
+            raise TVMagicError(f"a `{cls.__name__}` cannot be saved as JSON")
+    return names
+
+
+def save_json(node: Any) -> str:
+    """A node (or a list or mapping of nodes) as JSON text."""
+    writer = _Writer()
+    root = writer.encode(node)
+    return json.dumps({"tvmagic": VERSION, "root": root, "nodes": writer.nodes}, separators=(",", ":"))
+
+
+# ---------------------------------------------------------------------------- reading
+
+_EXPECTED: dict[Kind, tuple[type, ...]] = {
+    Kind.EXPR: (PrimExpr,),
+    Kind.EXPRS: (PrimExpr,),
+    Kind.STMT: (Stmt,),
+    Kind.STMTS: (Stmt,),
+    Kind.NODE: (Node,),
+    Kind.NODES: (Node,),
+    Kind.VAR_USE: (Var,),
+    Kind.VAR_DEF: (Var,),
+    Kind.VAR_DEFS: (Var,),
+    Kind.BUFFER_USE: (Buffer,),
+    Kind.BUFFER_DEF: (Buffer,),
+    Kind.BUFFER_DEFS: (Buffer,),
+    Kind.NAME: (str,),
+    Kind.TYPE: (Type,),
+    Kind.ATTRS: (dict,),
+}
+_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.VAR_DEFS, Kind.BUFFER_DEFS})
+# what a plain field holds, by the first word of its annotation
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "str": (str,),
+    "bool": (bool,),
+    "DataType": (str,),
+    "ForKind": (int,),
+    "Op": (Op, GlobalVar),
+    "dict": (dict,),
+}
+_OPTIONAL = frozenset({Kind.EXPR, Kind.STMT, Kind.NODE})
+# the fields that may be left out, of all those that could be by their kind
+_OPTIONAL_FIELDS = frozenset(
+    {
+        ("BufferLoad", "predicate"),
+        ("BufferStore", "predicate"),
+        ("IfThenElse", "else_case"),
+        ("For", "thread_binding"),
+        ("Block", "init"),
+        ("IterVar", "dom"),
+        ("IndexMap", "inverse_index_map"),
+    }
+)
+
+
+class _Reader:
+    """Builds the nodes of a list, each from those before it."""
+
+    def __init__(self, nodes: list[Any]) -> None:
+        self.built: list[Node] = []
+        for i, entry in enumerate(nodes):
+            self.built.append(self.build(i, entry))
+
+    def decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple([self.decode(v) for v in value])
+        if not isinstance(value, dict):
+            return value
+        if len(value) != 1:
+            raise TVMagicError("the JSON text holds an object that is no node")
+        ((kind, content),) = value.items()
+        decoder = _DECODERS.get(kind)
+        if decoder is None:
+            raise TVMagicError(f"the JSON text holds an object of the unknown kind `{kind}`")
+        return decoder(self, content)
+
+    def build(self, number: int, entry: Any) -> Node:
+        if not isinstance(entry, list) or not entry or not isinstance(entry[0], str):
+            raise TVMagicError(f"node {number} of the JSON text is not a list that begins with a class")
+        cls = NODE_CLASSES.get(entry[0])
+        if cls is None:
+            raise TVMagicError(f"node {number} of the JSON text is of the unknown class `{entry[0]}`")
+        if len(entry) != len(cls.FIELDS) + 1:
+            raise TVMagicError(
+                f"node {number} of the JSON text, a `{entry[0]}`, has {len(entry) - 1} fields, not {len(cls.FIELDS)}"
+            )
+        new = cls.__new__(cls)
+        new.span = None
+        for field, raw in zip(cls.FIELDS, entry[1:]):
+            value = self.decode(raw)
+            _check(cls, field.name, field.kind, value)
+            setattr(new, field.name, _converted(cls, field.name, value))
+        _finish(new)
+        return new
+
+
+def _node_at(reader: _Reader, number: Any) -> Node:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(reader.built):
+        raise TVMagicError(f"the JSON text refers to node `{number}`, which does not stand before its use")
+    return reader.built[number]
+
+
+def _mapping(reader: _Reader, items: Any) -> dict[Any, Any]:
+    pairs = reader.decode(items)
+    if not isinstance(pairs, tuple) or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+        raise TVMagicError("a mapping in the JSON text is not a list of pairs")
+    for key, _ in pairs:
+        if not isinstance(key, (str, Node)):
+            raise TVMagicError("a key of a mapping in the JSON text is neither a text nor a node")
+    return dict(pairs)
+
+
+def _float(reader: _Reader, text: Any) -> float:
+    if text not in ("inf", "-inf", "nan"):
+        raise TVMagicError(f"`{text}` is no float in the JSON text")
+    return float(text)
+
+
+def _array(reader: _Reader, parts: Any) -> Any:
+    import numpy
+
+    try:
+        dtype, shape, data = parts
+        array = numpy.frombuffer(base64.b64decode(data, validate=True), dtype=numpy.dtype(str(dtype)))
+        if array.dtype.hasobject:
+            raise ValueError("objects")
+        return array.reshape([int(n) for n in shape])
+    except (ValueError, TypeError) as error:
+        raise TVMagicError("an array in the JSON text cannot be read") from error
+
+
+_DECODERS: dict[str, Callable[[_Reader, Any], Any]] = {
+    "node": _node_at,
+    "map": _mapping,
+    "float": _float,
+    "array": _array,
+    "op": lambda reader, name: Op.get(name if isinstance(name, str) else str(name)),
+}
+
+
+def _check(cls: type[Node], name: str, kind: Kind, value: Any) -> None:
+    expected = _EXPECTED.get(kind)
+    if expected is None and kind is Kind.VALUE:
+        expected = _PLAIN.get(_annotation(cls, name))
+    if expected is None:
+        return
+    if kind in _MANY:
+        right = isinstance(value, tuple) and all(isinstance(v, expected) for v in value)
+    elif value is None:
+        right = kind in _OPTIONAL and (cls.__name__, name) in _OPTIONAL_FIELDS
+    else:
+        right = isinstance(value, expected) and not (isinstance(value, bool) and bool not in expected)
+    if not right:
+        raise TVMagicError(f"the JSON text gives `{value!r}` as the field `{name}` of a `{cls.__name__}`")
+
+
+def _annotation(cls: type[Node], name: str) -> str:
+    for base in cls.__mro__:
+        annotations = base.__dict__.get("__annotations__", {})
+        if name in annotations:
+            return str(annotations[name]).split(" ")[0].split("[")[0]
+    return ""
+
+
+def _converted(cls: type[Node], name: str, value: Any) -> Any:
+    annotation = _annotation(cls, name)
+    if annotation == "DataType":
+        return DataType(value)
+    if annotation == "ForKind":
+        try:
+            return ForKind(value)
+        except ValueError as error:
+            raise TVMagicError(f"the JSON text gives `{value}` as the kind of a loop") from error
+    if annotation == "float":
+        return float(value)
+    return value
+
+
+def _finish(node: Node) -> None:
+    """Set what follows from the fields."""
+    if isinstance(node, Var):
+        kind = node.type_annotation
+        node.dtype = kind.dtype if isinstance(kind, PrimType) else DataType("handle")
+    elif isinstance(node, StringImm):
+        node.dtype = DataType("handle")
+    elif isinstance(node, PrimExpr):
+        node.retype()
+        if isinstance(node, IntImm):
+            IntImm(node.dtype, node.value)  # refuses what does not fit
+
+
+def load_json(json_str: str) -> Any:
+    """The node (or list or mapping of nodes) that `save_json` wrote."""
+    try:
+        data = json.loads(json_str)
+    except (ValueError, RecursionError) as error:
+        raise TVMagicError("the text is not JSON") from error
+    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list) or "root" not in data:
+        raise TVMagicError("the JSON text does not hold a program", hint="it is written by save_json")
+    try:
+        return _Reader(data["nodes"]).decode(data["root"])
+    except (AttributeError, TypeError, IndexError) as error:
+        raise TVMagicError("the JSON text does not hold a program whose parts fit together") from error
