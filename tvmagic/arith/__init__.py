@@ -11,11 +11,13 @@ from typing import Any
 # where each public name is defined
 _EXPORTS: dict[str, str] = {
     "Analyzer": "analyzer",
+    "CompareResult": "transitive",
     "ConstraintScope": "analyzer",
     "Extension": "analyzer",
     "ProofStrength": "analyzer",
     "ConstIntBound": "const_int_bound",
     "ModularSet": "modular_set",
+    "observe_rules": "rewrite",
 }
 
 # integer sets, iterator maps, index maps, solvers
@@ -27,6 +29,7 @@ _SETS_AND_MAPS: dict[str, str] = {
     "iter_map": "IterMapExpr IterMapLevel IterMapResult IterMark IterSplitExpr IterSumExpr detect_iter_map"
     " inverse_affine_iter_map iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr"
     " normalize_to_iter_sum subspace_divide",
+    "index_map": "IndexMap",
     "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})

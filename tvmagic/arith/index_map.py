@@ -1,0 +1,391 @@
+"""Index maps: from the indices of one layout to those of another."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tvmagic.arith.int_set import as_int_set, new_analyzer
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.arith.iter_map import (
+    IterMapLevel,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    normalize_iter_map_to_expr,
+)
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    DataType,
+    ExprOp,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Kind,
+    Max,
+    Min,
+    Mul,
+    Mutator,
+    Node,
+    Or,
+    PrimExpr,
+    Range,
+    Select,
+    Sub,
+    Var,
+    expr,
+    exprs,
+    handles,
+    ops,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.node import field
+
+if TYPE_CHECKING:
+    from tvmagic.arith.analyzer import Analyzer
+
+__all__ = ["IndexMap"]
+
+
+class _Separator:
+    """Marks the border between two groups of axes in the result of a mapping function."""
+
+    def __repr__(self) -> str:
+        return "IndexMap.AXIS_SEPARATOR"
+
+
+class _SubstituteLegalized(Mutator):
+    """Substitutes variables by values of another integer type, converting the other operands."""
+
+    def __init__(self, values: Mapping[Var, PrimExpr]) -> None:
+        self.values = values
+
+    @handles(Var)
+    def var(self, node: Var) -> PrimExpr:
+        return self.values.get(node, node)
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        return type(node)(*ops.match_types(a, b), node.span)
+
+    @handles(Select)
+    def select(self, node: Select) -> PrimExpr:
+        condition, a, b = self.visit(node.condition), self.visit(node.true_value), self.visit(node.false_value)
+        if condition is node.condition and a is node.true_value and b is node.false_value:
+            return node
+        return Select(condition, *ops.match_types(a, b), node.span)
+
+
+class IndexMap(Node):
+    """A function from `initial_indices` to `final_indices`.
+
+    Parameters
+    ----------
+    initial_indices: the variables that stand for the indices before.
+    final_indices: the indices after, as expressions of those.
+    inverse_index_map: the map back (a map, or a function to make one of), which is taken to be
+        right; without it, `inverse` finds the map back where there is one.
+    """
+
+    AXIS_SEPARATOR: ClassVar[_Separator] = _Separator()
+
+    __slots__ = ("final_indices", "initial_indices", "inverse_index_map")
+    initial_indices: tuple[Var, ...]
+    final_indices: tuple[PrimExpr, ...]
+    inverse_index_map: IndexMap | None
+    FIELDS = (
+        field("initial_indices", Kind.VAR_DEFS),
+        field("final_indices", Kind.EXPRS),
+        field("inverse_index_map", Kind.NODE),
+    )
+
+    def __init__(self, initial_indices: Sequence[Var], final_indices: Any, inverse_index_map: Any = None) -> None:
+        self.initial_indices = tuple(initial_indices)
+        self.final_indices = exprs(final_indices)
+        if inverse_index_map is not None and not isinstance(inverse_index_map, IndexMap):
+            inverse_index_map = IndexMap.from_func(inverse_index_map, ndim=len(self.final_indices))
+        self.inverse_index_map = inverse_index_map
+        self.span = None
+
+    # ------------------------------------------------------------------ from functions
+
+    @staticmethod
+    def from_func(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int32",
+    ) -> IndexMap:
+        """The map that `mapping_function` computes of variables named as its parameters.
+
+        `ndim` is the number of indices; needed where the function takes `*args`.
+        """
+        index_map, separators = IndexMap.from_func_with_separators(
+            mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise TVMagicError(
+                "the mapping function gives axis separators, which have no place here",
+                hint="use IndexMap.from_func_with_separators",
+            )
+        return index_map
+
+    @staticmethod
+    def from_func_with_separators(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int32",
+    ) -> tuple[IndexMap, list[int]]:
+        """As `from_func`; with the places of `IndexMap.AXIS_SEPARATOR` in the result."""
+        args, named = _parameters(mapping_function, ndim, index_dtype)
+        result = mapping_function(*args, **named)
+        items = [result] if isinstance(result, (ExprOp, int)) else list(result)
+        final: list[PrimExpr] = []
+        separators: list[int] = []
+        for item in items:
+            if item is IndexMap.AXIS_SEPARATOR:
+                separators.append(len(final))
+            elif isinstance(item, (ExprOp, int)):
+                final.append(expr(item))
+            else:
+                raise TypeError(
+                    "a mapping function gives expressions and IndexMap.AXIS_SEPARATOR, "
+                    f"not `{item!r}` of type {type(item).__name__}"
+                )
+        return IndexMap([*args, *named.values()], final, inverse_index_map), separators
+
+    # ------------------------------------------------------------------ application
+
+    def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[PrimExpr]:
+        """The indices after, for the indices before."""
+        values = exprs(list(indices))
+        self._check_rank(len(values))
+        mutator = _SubstituteLegalized(dict(zip(self.initial_indices, values)))
+        analyzer = analyzer or new_analyzer()
+        return [analyzer.simplify(mutator.visit(index)) for index in self.final_indices]
+
+    def map_ranges(self, ranges: Sequence[Range], analyzer: Analyzer | None = None) -> list[Range]:
+        """The ranges that the indices after lie in, for those of the indices before."""
+        self._check_rank(len(ranges))
+        analyzer = analyzer or new_analyzer()
+        domains = dict(zip(self.initial_indices, ranges))
+        sums = detect_iter_map(self.final_indices, domains, True, IterMapLevel.NoCheck, False, analyzer).indices
+        result: list[Range] = []
+        for total in sums:
+            # the terms count one through the other: the extent is that of the largest
+            extents = [term.extent * term.scale for term in total.args] or [IntImm("int32", 1)]
+            extent = extents[0]
+            for other in extents[1:]:
+                extent = ops.maximum(extent, other)
+            result.append(Range.from_min_extent(total.base, extent))
+        if not sums:
+            sets = as_int_set(domains)
+            for index in self.final_indices:
+                values = eval_set(index, sets)
+                extent = analyzer.simplify(values.max() - values.min() + 1)
+                result.append(Range.from_min_extent(analyzer.simplify(values.min()), extent))
+        dtype = DataType(f"int{max([r.extent.dtype.bits for r in ranges], default=32)}")
+        return [Range.from_min_extent(ops.cast(dtype, r.min), ops.cast(dtype, r.extent)) for r in result]
+
+    def map_shape(self, shape: Sequence[Any], analyzer: Analyzer | None = None) -> list[PrimExpr]:
+        """The shape of a buffer after the map, for its shape before."""
+        ranges = self.map_ranges(_ranges(shape), analyzer)
+        for range_ in ranges:
+            if not (isinstance(range_.min, IntImm) and range_.min.value == 0):
+                raise TVMagicError(f"`{self}` maps a shape to indices that do not begin at 0")
+        return [range_.extent for range_ in ranges]
+
+    def map_ndarray(self, arr_src: Any) -> Any:
+        """An array with the elements of `arr_src` at their new places; padding is 0."""
+        import numpy as np
+
+        source = np.asarray(arr_src.numpy() if hasattr(arr_src, "numpy") else arr_src)
+        self._check_rank(source.ndim)
+        shape = [int(size) for size in self.map_shape(list(source.shape))]  # type: ignore[call-overload]
+        target = np.zeros(shape, source.dtype)
+        places = dict(zip(self.initial_indices, np.indices(source.shape)))
+        target[tuple([_evaluate(index, places) for index in self.final_indices])] = source
+        if isinstance(arr_src, np.ndarray):
+            return target
+        from tvmagic import nd
+
+        return nd.array(target)
+
+    def _check_rank(self, given: int) -> None:
+        if given != len(self.initial_indices):
+            raise TVMagicError(f"`{self}` takes {len(self.initial_indices)} indices, not {given}")
+
+    # ------------------------------------------------------------------ inverse
+
+    def inverse(self, shape: Sequence[Any]) -> IndexMap:
+        """The map back, for indices before in `shape` (sizes, or ranges); an error unless bijective."""
+        result, padding = self._inverse(_ranges(shape), IterMapLevel.Bijective)
+        if not new_analyzer().can_prove(ops.logical_not(padding)):
+            raise TVMagicError(f"`{self}` pads the indices, so it is no bijection and has no inverse")
+        return result
+
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+        """The map back, and the condition on the indices after under which they are padding."""
+        return self._inverse(_ranges(shape), IterMapLevel.NoCheck)
+
+    def _inverse(self, ranges: Sequence[Range], level: IterMapLevel) -> tuple[IndexMap, PrimExpr]:
+        if self.inverse_index_map is not None:
+            return self.inverse_index_map, IntImm("bool", 0)
+        self._check_rank(len(ranges))
+        outputs = [Var(f"axis{i}", index.dtype) for i, index in enumerate(self.final_indices)]
+        analyzer = new_analyzer()
+        domains = dict(zip(self.initial_indices, ranges))
+        found = detect_iter_map(self.final_indices, domains, True, level, False, analyzer)
+        if found.errors:
+            raise TVMagicError(f"`{self}` is not a sum of iterators, so its inverse is not known: {found.errors[0]}")
+        values = inverse_affine_iter_map(found.indices, outputs)
+        back: list[PrimExpr] = []
+        for var, range_ in domains.items():
+            if var not in values and not (isinstance(range_.extent, IntImm) and range_.extent.value == 1):
+                raise TVMagicError(f"`{self}` drops the index `{var.name}`, so it has no inverse")
+            back.append(analyzer.simplify(values.get(var, range_.min)))
+        assert found.padding_predicate is not None
+        padding = substitute(normalize_iter_map_to_expr(found.padding_predicate), values)
+        bound = new_analyzer()
+        for var, range_ in zip(outputs, self.map_ranges(ranges)):
+            bound.bind(var, range_)
+        # nested quotients and remainders take more steps to come apart
+        return IndexMap(outputs, back), bound.simplify(padding, 10)
+
+    def is_equivalent_to(self, other_map: IndexMap) -> bool:
+        """Whether both maps are proved to be the same function."""
+        if len(self.initial_indices) != len(other_map.initial_indices):
+            return False
+        if len(self.final_indices) != len(other_map.final_indices):
+            return False
+        analyzer = new_analyzer()
+        others = other_map.map_indices(self.initial_indices)
+        return all(analyzer.can_prove_equal(mine, other) for mine, other in zip(self.final_indices, others))
+
+    # ------------------------------------------------------------------ text
+
+    def rename_variables(self, name_of: Callable[[Var], str | None] | None = None) -> IndexMap:
+        """The map with `name_of` naming its variables (None: as they are), and names made unique."""
+        renamed: dict[Var, Var] = {}
+        used: set[str] = set()
+        for var in self._variables() if name_of is not None else ():
+            name = name_of(var)
+            if name is not None:
+                used.add(name)
+                renamed[var] = var.copy_with_name(name)
+        for var in self.initial_indices:
+            if var in renamed:
+                continue
+            name, count = var.name, 0
+            while name in used:
+                count += 1
+                name = f"{var.name}_{count}"
+            used.add(name)
+            if name != var.name:
+                renamed[var] = var.copy_with_name(name)
+        inverse = self.inverse_index_map
+        return IndexMap(
+            [renamed.get(var, var) for var in self.initial_indices],
+            [substitute(index, renamed) for index in self.final_indices],
+            None if inverse is None else inverse.rename_variables(name_of),
+        )
+
+    def _variables(self) -> list[Var]:
+        found: dict[Var, None] = dict.fromkeys(self.initial_indices)
+
+        def look(node: object) -> None:
+            if isinstance(node, Var):
+                found.setdefault(node)
+
+        for index in self.final_indices:
+            post_order_visit(index, look)
+        return list(found)
+
+    def to_python_string(self, name_of: Callable[[Var], str | None] | None = None) -> str:
+        """The map as Python text, a lambda (with its inverse, a call of `from_func`)."""
+        renamed = self.rename_variables(name_of)
+        text = renamed._lambda()
+        if renamed.inverse_index_map is None:
+            return text
+        return f"tvm.tir.IndexMap.from_func({text}, inverse_index_map={renamed.inverse_index_map._lambda()})"
+
+    def _lambda(self) -> str:
+        names = ", ".join([var.name for var in self.initial_indices])
+        return f"lambda {names}: ({' '.join([f'{index},' for index in self.final_indices])})"
+
+
+_NUMPY_NAMES: dict[type, str] = {
+    Add: "add",
+    Sub: "subtract",
+    Mul: "multiply",
+    FloorDiv: "floor_divide",
+    FloorMod: "mod",
+    Min: "minimum",
+    Max: "maximum",
+    EQ: "equal",
+    NE: "not_equal",
+    LT: "less",
+    LE: "less_equal",
+    GT: "greater",
+    GE: "greater_equal",
+    And: "logical_and",
+    Or: "logical_or",
+}
+
+
+def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:
+    """The values of an index expression at arrays of values of its variables."""
+    import numpy as np
+
+    if isinstance(index, IntImm):
+        return index.value
+    if isinstance(index, Var) and index in places:
+        return places[index]
+    if isinstance(index, BinaryOp) and type(index) in _NUMPY_NAMES:
+        compute = getattr(np, _NUMPY_NAMES[type(index)])
+        return compute(_evaluate(index.a, places), _evaluate(index.b, places))
+    if isinstance(index, Select):
+        parts = (index.condition, index.true_value, index.false_value)
+        return np.where(*[_evaluate(part, places) for part in parts])
+    raise TVMagicError(f"`{index}` cannot be computed to move the elements of an array", node=index)
+
+
+def _ranges(shape: Sequence[Any]) -> list[Range]:
+    return [size if isinstance(size, Range) else Range(0, size) for size in shape]
+
+
+def _parameters(function: Callable[..., Any], ndim: int | None, dtype: str) -> tuple[list[Var], dict[str, Var]]:
+    """Variables for the parameters of a mapping function: by place, and by name."""
+    args: list[Var] = []
+    named: dict[str, Var] = {}
+    rest: str | None = None
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            args.append(Var(name, dtype))
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            rest = name
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            named[name] = Var(name, dtype)
+        else:
+            raise ValueError("a mapping function may not have **kwargs")
+    if rest is not None:
+        if ndim is None:
+            raise TVMagicError("`ndim` must be given for a mapping function that takes `*args`")
+        args += [Var(f"{rest}_{i}", dtype) for i in range(ndim - len(args) - len(named))]
+    return args, named
