@@ -1,0 +1,200 @@
+"""The view of a record and its three presentations."""
+
+import html.parser
+import json
+import re
+import time
+
+import pytest
+
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook.colour import html_line, pieces
+from tvmagic.notebook.diff import diff_lines, word_marks
+from tvmagic.notebook.html import page, view_html
+from tvmagic.notebook.stepper import Stepper, packed_numbers, packed_view
+from tvmagic.notebook.terminal import view_text
+from tvmagic.notebook.view import make_view
+from tvmagic.passes import Note, Record, Step
+
+EVIL = "<img src=x onerror=alert(1)>"
+BEFORE = "for i in range(4):\n    for j in range(8):\n        A[i, j] = B[i, j] * 2.0\nC[0] = 1"
+AFTER = "for i in T.parallel(4):\n    for q in range(1):\n        for j in range(8):\n            A[i, j] = B[i, j] * 2.0\nC[0] = 1"
+
+
+def small_record(name: str = "dense") -> Record:
+    notes = [
+        Note("bound", "the range of `i`", {"min": 0, "extent": 4}),
+        Note("bound", "the range of `j`", {"min": 0, "extent": 8}),
+    ]
+    steps = [
+        Step("te.InferBound", "pass", BEFORE, BEFORE, 0.001, False, notes),
+        Step("Parallelize", "pass", BEFORE, AFTER, 0.002, True, [Note("why", "it is safe")]),
+        Step("split", "schedule", AFTER, None, 0.0, True, error=TVMagicError("no loop `z`", hint="there is `i`")),
+    ]
+    return Record(steps, name)
+
+
+def long_record(passes: int = 100, lines: int = 500) -> Record:
+    now = [f"    A[{i}] = B[{i}] + C[{i * 3}] * T.float32({i})" for i in range(lines)]
+    steps = []
+    for k in range(passes):
+        new = list(now)
+        for q in range(10):
+            new[(k * 7 + q * 31) % lines] = f"    A[{k}] = changed_{k}_{q}"
+        if k % 3 == 0:
+            new.insert(k, "    for q in range(3):")
+        steps.append(Step(f"Pass{k}", "pass", "\n".join(now), "\n".join(new), 0.001))
+        now = new
+    return Record(steps, "long")
+
+
+def test_lines_are_matched_without_their_indentation() -> None:
+    rows = diff_lines(BEFORE.split("\n"), AFTER.split("\n"))
+    assert [r.kind for r in rows] == ["edited", "added", "moved", "moved", "same"]
+    assert rows[0].after_marks == ((9, 19),)
+    assert "for i in T.parallel(4):"[9:19] == "T.parallel"
+
+
+def test_rows_hold_every_line_of_both_sides_once() -> None:
+    a = [f"line {i * i % 17}" for i in range(60)]
+    b = [f"line {i * i % 13}" for i in range(50)]
+    rows = diff_lines(a, b)
+    assert [r.before for r in rows if r.before is not None] == list(range(60))
+    assert [r.after for r in rows if r.after is not None] == list(range(50))
+
+
+def test_word_marks_cover_what_differs() -> None:
+    before, after = word_marks("  A[i] = B[i] + 1", "    A[i] = C[i] + 1")
+    assert before == ((9, 10),) and after == ((11, 12),)
+
+
+def test_equal_texts_are_one_text_and_steps_tell_what_they_changed() -> None:
+    view = make_view(small_record())
+    assert [s.changed for s in view.steps] == [False, True, True]
+    assert (view.steps[1].added, view.steps[1].removed) == (2, 1)
+    assert len(view.texts) == 2
+    assert view.text_lines(view.steps[1].after) == AFTER.split("\n")
+    assert view.steps[2].after is None and "hint: there is `i`" in view.steps[2].error
+
+
+def test_a_line_is_one_thread_through_the_passes() -> None:
+    view = make_view(small_record())
+    before, after = view.texts[0], view.texts[1]
+    assert before.threads[2] == after.threads[3] >= 0
+    assert after.threads[1] == -1
+
+
+def test_notes_of_one_topic_become_a_table() -> None:
+    note = make_view(small_record()).steps[0].notes[0]
+    assert note.columns == ["min", "extent"]
+    assert note.rows == [["0", "4"], ["0", "8"]]
+
+
+def test_only_the_passes_asked_for() -> None:
+    assert [s.name for s in make_view(small_record(), ["InferBound"]).steps] == ["te.InferBound"]
+    with pytest.raises(TVMagicError, match="no step `Nope`"):
+        make_view(small_record(), ["Nope"])
+
+
+def test_search_gives_the_steps_that_hold_the_text() -> None:
+    view = make_view(small_record())
+    assert view.search("t.parallel") == [1]
+    assert view.search("nowhere") == []
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in ("meta", "br", "hr", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_closed_html_without_scripts() -> None:
+    text = page(view_html(make_view(small_record())), "Passes")
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert "script" not in tags.seen and {"details", "summary", "ins", "table"} <= tags.seen
+
+
+def test_names_of_users_are_text_everywhere() -> None:
+    record = small_record(EVIL)
+    record.sources[EVIL] = EVIL
+    record.steps[1].after = AFTER + f"\n# {EVIL}"
+    record.steps[0].notes[0].text = EVIL
+    record.steps[0].notes[0].facts = {EVIL: EVIL}
+    view = make_view(record)
+    assert "<img" not in view_html(view)
+    tags = Tags()
+    tags.feed(view_html(view))
+    assert "img" not in tags.seen
+    assert "<img" not in html_line(EVIL, "tvmscript", ((0, 4),))
+
+
+def test_the_terminal_shows_signs_and_colours_only_where_wanted() -> None:
+    view = make_view(small_record())
+    plain = view_text(view, colour=False)
+    assert "\x1b" not in plain
+    assert "+ for i in T.parallel(4):" in plain and "- for i in range(4):" in plain
+    assert "the range of `i`" in plain and "no loop `z`" in plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", view_text(view, colour=True)) == plain
+
+
+@pytest.mark.parametrize("language", ["tvmscript", "classic", "asm", "llvm", "python", "text"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    for i0_12, j in T.grid(12, T.int64(3)):  # 5 and 6",
+        "realize C([0, 4], [dj, 1]) { produce C { for (i, 0, 1) {",
+        "\tvfmadd231ps\t(%rdi,%rax,4), %zmm1, %zmm0  # 7",
+        "%12 = fmul <16 x float> %5, %6, !tbaa !12",
+        '  A["x<&>"] = 1e-5 \u00e9',
+        "",
+    ],
+)
+def test_pieces_are_the_line(line: str, language: str) -> None:
+    assert "".join(text for _, text in pieces(line, language)) == line
+
+
+def test_kinds_of_words_are_told_apart() -> None:
+    found = dict((text, name) for name, text in pieces("for i in T.vectorized(16): A[i] = T.float32(0.5)", "tvmscript"))
+    assert found["for"] == found["vectorized"] == "k"
+    assert found["float32"] == "t" and found["16"] == found["0.5"] == "d"
+
+
+def unpack(numbers: list[int]) -> list[int]:
+    triples = [numbers[i : i + 3] for i in range(0, len(numbers), 3)]
+    return [first + step * k for first, step, count in triples for k in range(count)]
+
+
+@pytest.mark.parametrize("numbers", [[], [5], [1, 2, 3], [7, 7, 7, 8, 9, 1, 0], [-1, -1, 3, 4, 4, 4]])
+def test_packed_numbers_unpack(numbers: list[int]) -> None:
+    assert unpack(packed_numbers(numbers)) == numbers
+
+
+def test_the_widget_holds_everything_and_a_page_besides() -> None:
+    stepper = Stepper(small_record())
+    data = stepper.data
+    assert [s["name"] for s in data["steps"]] == ["te.InferBound", "Parallelize", "split"]
+    bundle = stepper._repr_mimebundle_()[0]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert "<details" in bundle["text/html"] and "Parallelize" in bundle["text/plain"]
+    json.dumps(data)
+
+
+def test_a_long_record_is_small_and_quick() -> None:
+    record = long_record()
+    start = time.perf_counter()
+    view = make_view(record)
+    data, static = json.dumps(packed_view(view)), view_html(view)
+    assert time.perf_counter() - start < 4, "100 passes of 500 lines are described in well under a second when idle"
+    assert len(data) + len(static) < 2_000_000

@@ -1,0 +1,158 @@
+"""Differences of two programs by line and by word.
+
+Lines are matched by their text without indentation, so that a loop put around a body shows as one
+new line and a shift, not as a new body.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+__all__ = ["Row", "diff_lines", "word_marks"]
+
+_WORDS = re.compile(r"\w+|\s+|.")
+_LIKE = 0.45
+_PAIRING_LIMIT = 40
+
+Marks = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a comparison.
+
+    `kind` is `same`, `moved` (only the indentation differs), `edited`, `removed` or `added`;
+    `before` and `after` are line numbers from 0, None on the side that has no line; the marks are
+    the parts of each line that differ, as (start, end) in characters.
+    """
+
+    kind: str
+    before: int | None
+    after: int | None
+    before_marks: Marks = field(default=())
+    after_marks: Marks = field(default=())
+
+
+def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Row]:
+    """The rows that show `before` beside `after`, in order."""
+    start, end = _common_ends(before, after)
+    rows = [Row("same", i, i) for i in range(start)]
+    a, b = before[start : len(before) - end], after[start : len(after) - end]
+    left, right = [line.strip() for line in a], [line.strip() for line in b]
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=len(left) * len(right) > 4_000_000)
+    for tag, i, i_end, j, j_end in matcher.get_opcodes():
+        if tag == "equal":
+            for p, q in zip(range(i, i_end), range(j, j_end)):
+                kind = "same" if a[p] == b[q] else "moved"
+                rows.append(Row(kind, start + p, start + q))
+        else:
+            rows += _replaced(a, b, range(i, i_end), range(j, j_end), start)
+    tail_a, tail_b = len(before) - end, len(after) - end
+    return rows + [Row("same", tail_a + k, tail_b + k) for k in range(end)]
+
+
+def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning and at the end."""
+    shorter = min(len(before), len(after))
+    start = 0
+    while start < shorter and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    return start, end
+
+
+def _replaced(a: Sequence[str], b: Sequence[str], left: range, right: range, offset: int) -> list[Row]:
+    """Rows for lines that were replaced: like ones side by side, the others removed and added."""
+    rows: list[Row] = []
+    i, j = left.start, right.start
+    for p, q in _pairs(a, b, left, right):
+        rows += [Row("removed", offset + k, None) for k in range(i, p)]
+        rows += [Row("added", None, offset + k) for k in range(j, q)]
+        marks = word_marks(a[p], b[q])
+        rows.append(Row("edited", offset + p, offset + q, *marks))
+        i, j = p + 1, q + 1
+    rows += [Row("removed", offset + k, None) for k in range(i, left.stop)]
+    rows += [Row("added", None, offset + k) for k in range(j, right.stop)]
+    return rows
+
+
+def _pairs(a: Sequence[str], b: Sequence[str], left: range, right: range) -> list[tuple[int, int]]:
+    """Pairs of like lines in order, chosen so that the likenesses add up to the most."""
+    if not left or not right:
+        return []
+    if len(left) > _PAIRING_LIMIT or len(right) > _PAIRING_LIMIT:
+        return [(p, q) for p, q in zip(left, right) if _likeness(a[p], b[q]) >= _LIKE]
+    best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    like = [[_likeness(a[p], b[q]) for q in right] for p in left]
+    for x in range(len(left) - 1, -1, -1):
+        for y in range(len(right) - 1, -1, -1):
+            pair = like[x][y] + best[x + 1][y + 1] if like[x][y] >= _LIKE else 0.0
+            best[x][y] = max(pair, best[x + 1][y], best[x][y + 1])
+    result, x, y = [], 0, 0
+    while x < len(left) and y < len(right):
+        if like[x][y] >= _LIKE and best[x][y] == like[x][y] + best[x + 1][y + 1]:
+            result.append((left[x], right[y]))
+            x, y = x + 1, y + 1
+        elif best[x][y] == best[x + 1][y]:
+            x += 1
+        else:
+            y += 1
+    return result
+
+
+@lru_cache(maxsize=65536)
+def _words(line: str) -> tuple[str, ...]:
+    return tuple(_WORDS.findall(line.strip()))
+
+
+@lru_cache(maxsize=65536)
+def _likeness(a: str, b: str) -> float:
+    """From 0 to 1: how much of two lines is the same, by words."""
+    left, right = _words(a), _words(b)
+    if not left or not right:
+        return 0.0
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= _LIKE else 0.0
+
+
+def word_marks(before: str, after: str) -> tuple[Marks, Marks]:
+    """The parts of two lines that differ, by words; leading blanks are not marked."""
+    left, right = _WORDS.findall(before), _WORDS.findall(after)
+    skip_a = 1 if left and left[0].isspace() else 0
+    skip_b = 1 if right and right[0].isspace() else 0
+    a, b = _offsets(left), _offsets(right)
+    matcher = difflib.SequenceMatcher(None, left[skip_a:], right[skip_b:], autojunk=False)
+    marks_a: list[tuple[int, int]] = []
+    marks_b: list[tuple[int, int]] = []
+    for tag, i, i_end, j, j_end in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        if i_end > i:
+            marks_a.append((a[skip_a + i], a[skip_a + i_end]))
+        if j_end > j:
+            marks_b.append((b[skip_b + j], b[skip_b + j_end]))
+    return _joined(marks_a, before), _joined(marks_b, after)
+
+
+def _offsets(words: Sequence[str]) -> list[int]:
+    offsets = [0]
+    for word in words:
+        offsets.append(offsets[-1] + len(word))
+    return offsets
+
+
+def _joined(marks: list[tuple[int, int]], line: str) -> Marks:
+    """Marks with only blanks between them made one."""
+    result: list[tuple[int, int]] = []
+    for start, end in marks:
+        if result and not line[result[-1][1] : start].strip():
+            result[-1] = (result[-1][0], end)
+        else:
+            result.append((start, end))
+    return tuple(result)

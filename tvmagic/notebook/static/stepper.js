@@ -1,0 +1,499 @@
+// The stepper: everything it shows is in `data`, so it asks the kernel for nothing.
+// Texts reach the page by textContent or through `esc`; nothing else writes a user's names.
+
+const CONTEXT = 3;
+let serial = 0;
+
+const esc = (s) => s.replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c]);
+const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+
+function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((c) => c != null));
+  return node;
+}
+
+// ------------------------------------------------------------------ lines and rows
+
+/** Rows of a step from their packed form: [kind, before, after, count or marks ...]. */
+function unpack(step) {
+  if (step.rowList) return step.rowList;
+  const rows = [];
+  for (const [kind, a, b, x, y] of step.rows) {
+    if (kind === "~") rows.push({ kind, a, b, am: x, bm: y });
+    else if (kind === "-") for (let i = 0; i < x; i++) rows.push({ kind, a: a + i, b: null });
+    else if (kind === "+") for (let i = 0; i < x; i++) rows.push({ kind, a: null, b: b + i });
+    else for (let i = 0; i < x; i++) rows.push({ kind, a: a + i, b: b + i });
+  }
+  step.rowList = rows;
+  return rows;
+}
+
+const isChange = (row) => row.kind === "~" || row.kind === "-" || row.kind === "+";
+
+/** HTML of a line: Pygments' classes, changed words in `tag`, found text in <mark>. */
+function lineHtml(text, tokens, marks, tag, query) {
+  const cuts = new Set([0, text.length]);
+  const spans = [];
+  let at = 0;
+  for (const [, name, count] of (tokens || "").matchAll(/([a-z-])(\d+)/g)) {
+    spans.push([at, at + +count, name]);
+    cuts.add(at).add((at += +count));
+  }
+  for (const [s, e] of marks || []) cuts.add(s).add(e);
+  const found = [];
+  if (query) {
+    const low = text.toLowerCase();
+    for (let i = low.indexOf(query); i >= 0; i = low.indexOf(query, i + query.length)) {
+      found.push([i, i + query.length]);
+      cuts.add(i).add(i + query.length);
+    }
+  }
+  const order = [...cuts].filter((c) => c <= text.length).sort((a, b) => a - b);
+  const within = (list, p) => list && list.find(([s, e]) => s <= p && p < e);
+  let html = "";
+  for (let i = 0; i + 1 < order.length; i++) {
+    const [s, e] = [order[i], order[i + 1]];
+    let piece = esc(text.slice(s, e));
+    const span = within(spans, s);
+    if (span && span[2] !== "-") piece = `<span class="${span[2]}">${piece}</span>`;
+    if (within(marks, s)) piece = `<${tag}>${piece}</${tag}>`;
+    if (within(found, s)) piece = `<mark>${piece}</mark>`;
+    html += piece;
+  }
+  return html;
+}
+
+/** Numbers from runs of (first, step, count). */
+function numbers(runs) {
+  const list = [];
+  for (let r = 0; r < runs.length; r += 3) for (let i = 0; i < runs[r + 2]; i++) list.push(runs[r] + runs[r + 1] * i);
+  return list;
+}
+
+/** A text made by a step: what its rows have in common comes from the text before. */
+function patched(text, step, before) {
+  const fresh = { l: numbers(text.l), o: numbers(text.o ?? []), h: numbers(text.h) };
+  const made = { l: [], o: [], h: [] };
+  let next = 0;
+  for (const row of unpack(step)) {
+    if (row.b === null) continue;
+    const same = row.kind === "=";
+    for (const key of ["l", "o", "h"]) made[key].push(same ? before[key][row.a] : fresh[key][next]);
+    if (!same) next++;
+  }
+  if (text.all) made.o = numbers(text.all);
+  return made;
+}
+
+/** The data with its texts unpacked; what the widget holds stays as it is. */
+function unpackData(data) {
+  const steps = data.steps.map((s) => ({ ...s }));
+  const texts = [];
+  for (const t of data.texts) {
+    if (t.base === undefined) texts.push({ l: numbers(t.l), o: numbers(t.o), h: numbers(t.h) });
+    else texts.push(patched(t, steps[t.base], texts[steps[t.base].b]));
+  }
+  return { ...data, texts, steps };
+}
+
+// ------------------------------------------------------------------ the stepper
+
+class Stepper {
+  constructor(root, data, start) {
+    this.data = data = unpackData(data);
+    this.id = `tm${++serial}`;
+    this.state = {
+      step: start ?? Math.max(0, data.steps.findIndex((s) => s.changed && s.a !== null)),
+      side: root.clientWidth === 0 || root.clientWidth > 820,
+      fold: true,
+      hide: false,
+      query: "",
+      follow: null,
+      opened: new Set(),
+      at: -1,
+    };
+    this.build(root);
+    this.renderList();
+    this.renderStep();
+  }
+
+  // ---- frame
+
+  build(root) {
+    const button = (label, title, onclick, pressed) =>
+      element("button", { type: "button", title, onclick, "aria-pressed": pressed === undefined ? null : String(pressed) }, label);
+    this.prev = button("\u25c0 Previous", "Previous pass (left arrow or k)", () => this.move(-1));
+    this.next = button("Next \u25b6", "Next pass (right arrow or j)", () => this.move(1));
+    this.count = element("span", { class: "tm-count", "aria-live": "polite" });
+    this.search = element("input", {
+      type: "search", placeholder: "Search in all passes", "aria-label": "Search in all passes",
+      oninput: () => this.find(this.search.value), onkeydown: (e) => this.searchKey(e),
+    });
+    this.found = element("span", { class: "tm-count", role: "status" });
+    this.sideButton = button("Side by side", "Before and after side by side, or in one column (s)", () => this.toggle("side"), this.state.side);
+    this.foldButton = button("Fold unchanged", "Fold the unchanged parts (f)", () => this.toggle("fold"), true);
+    this.hideButton = button("Hide no-ops", "Hide passes that changed nothing (h)", () => this.toggle("hide"), false);
+    const bar = element("div", { class: "tm-bar", role: "toolbar", "aria-label": "Stepper" },
+      this.prev, this.next, this.count, this.search, this.found, this.sideButton, this.foldButton, this.hideButton);
+    this.list = element("ol", { class: "tm-list", role: "listbox", tabindex: "0", "aria-label": "Passes", id: `${this.id}-list` });
+    this.list.addEventListener("click", (e) => {
+      const item = e.target.closest("li");
+      if (item) this.go(+item.dataset.step);
+    });
+    this.head = element("div", { class: "tm-head" });
+    this.view = element("div", { class: "tm-view", tabindex: "0", role: "region", "aria-label": "Program before and after" });
+    this.view.addEventListener("click", (e) => this.clickLine(e));
+    this.followBox = element("div", { class: "tm-follow", role: "status" });
+    this.notes = element("div", { class: "tm-notes" });
+    this.source = element("div");
+    const help = element("p", { class: "tm-help" });
+    help.innerHTML =
+      "<kbd>\u2190</kbd> <kbd>\u2192</kbd> or <kbd>k</kbd> <kbd>j</kbd> pass, <kbd>\u2191</kbd> <kbd>\u2193</kbd> change, " +
+      "<kbd>Alt</kbd>+<kbd>\u2191</kbd> <kbd>\u2193</kbd> line, <kbd>Enter</kbd> or a click follows a line, <kbd>/</kbd> search, <kbd>Esc</kbd> lets go";
+    const main = element("div", { class: "tm-main" }, this.head, this.view, this.followBox, this.notes, this.source, help);
+    this.root = element("div", {
+      class: "tvmagic tm-stepper", role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
+      "data-lm-suppress-shortcuts": "true", onkeydown: (e) => this.key(e),
+    }, bar, element("div", { class: "tm-body" }, this.list, main));
+    root.replaceChildren(this.root);
+  }
+
+  get step() { return this.data.steps[this.state.step]; }
+
+  visible() {
+    return this.data.steps.map((_, i) => i).filter((i) => !this.state.hide || this.data.steps[i].changed || this.data.steps[i].error || i === this.state.step);
+  }
+
+  move(by) {
+    const order = this.visible();
+    const place = order.indexOf(this.state.step) + by;
+    if (place >= 0 && place < order.length) this.go(order[place]);
+  }
+
+  go(step) {
+    if (step === this.state.step) return;
+    Object.assign(this.state, { step, at: -1 });
+    this.state.opened.clear();
+    this.renderList();
+    this.renderStep();
+  }
+
+  toggle(name) {
+    this.state[name] = !this.state[name];
+    this[`${name}Button`].setAttribute("aria-pressed", String(this.state[name]));
+    this.state.opened.clear();
+    if (name === "hide") this.renderList();
+    this.renderStep();
+  }
+
+  // ---- list of passes
+
+  renderList() {
+    const { steps } = this.data;
+    const items = this.visible().map((i) => {
+      const s = steps[i];
+      const chosen = i === this.state.step;
+      const classes = [s.changed || s.error ? "" : "tm-noop", s.error ? "tm-failed" : "", s.kind === "schedule" ? "tm-schedule" : "", this.touched(i) ? "tm-has" : ""];
+      const change = s.error ? "failed" : s.changed ? `+${s.added} \u2212${s.removed}` : "no change";
+      const sign = s.mark && s.mark !== "equal to NumPy" ? "\u2717" : s.error ? "\u2717" : s.mark ? "\u2713" : s.changed ? "\u25cf" : "\u25cb";
+      const has = this.touched(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
+      const item = element("li", { role: "option", id: `${this.id}-o${i}`, "data-step": i, "aria-selected": String(chosen), class: classes.join(" "), title: `${i + 1}. ${s.name}: ${s.time}, ${change}${s.mark ? ", " + s.mark : ""}` },
+        element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.name, has), element("span", { class: "tm-where" }, `${s.time} ${change}`));
+      return item;
+    });
+    this.list.replaceChildren(...items);
+    this.list.setAttribute("aria-activedescendant", `${this.id}-o${this.state.step}`);
+    const chosen = this.list.querySelector('[aria-selected="true"]');
+    if (chosen && this.list.clientHeight) {
+      const top = chosen.offsetTop - this.list.offsetTop;
+      if (top < this.list.scrollTop || top + chosen.offsetHeight > this.list.scrollTop + this.list.clientHeight)
+        this.list.scrollTop = top - this.list.clientHeight / 2;
+    }
+    const order = this.visible();
+    this.count.textContent = `step ${this.state.step + 1} of ${steps.length}`;
+    this.prev.disabled = order[0] === this.state.step;
+    this.next.disabled = order.at(-1) === this.state.step;
+  }
+
+  /** Whether a step's program holds the followed line or the text searched for. */
+  touched(i) {
+    const text = this.data.texts[this.data.steps[i].a ?? -1];
+    if (!text) return false;
+    if (this.state.follow) return text.l.some((_, k) => this.hit(text, k));
+    if (this.state.query) return text.l.some((id) => this.hits.has(id));
+    return false;
+  }
+
+  // ---- the program
+
+  renderStep() {
+    const { step } = this;
+    const started = performance.now();
+    this.head.replaceChildren(
+      element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
+      element("span", { class: "tm-meta" }, [step.time, step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
+    if (step.mark) this.head.append(element("span", { class: step.mark === "equal to NumPy" ? "tm-ok" : "tm-error" }, step.mark));
+    if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, step.error));
+    this.view.className = `tm-view tm-code ${this.state.side && step.b !== null && step.a !== null ? "tm-side" : "tm-stacked"}`;
+    this.view.innerHTML = this.programHtml(step);
+    this.renderFollow();
+    this.renderNotes(step);
+    this.renderSource();
+    if (this.state.follow) this.reveal(this.view.querySelector(".tm-hit"));
+    else if (this.state.at < 0) this.view.scrollTop = 0;
+    this.root.dataset.renderMs = (performance.now() - started).toFixed(1);
+  }
+
+  programHtml(step) {
+    const rows = unpack(step);
+    const side = this.view.classList.contains("tm-side");
+    const near = rows.map(() => !this.state.fold || !step.changed);
+    if (this.state.fold && step.changed)
+      rows.forEach((row, i) => { if (isChange(row) || this.rowHit(step, row)) for (let k = Math.max(0, i - CONTEXT); k <= Math.min(rows.length - 1, i + CONTEXT); k++) near[k] = true; });
+    const heads = side ? ["Before", "After"] : [step.b === null ? "After" : step.a === null ? "Before" : "Before (\u2212) and after (+)"];
+    const out = [`<div class="tm-diff">`, ...heads.map((h) => `<div class="tm-colhead">${h}</div>`)];
+    for (let i = 0; i < rows.length; ) {
+      if (near[i] || this.state.opened.has(i)) { out.push(this.rowHtml(step, rows[i], i, side)); i++; continue; }
+      let end = i;
+      while (end < rows.length && !near[end] && !this.state.opened.has(end)) end++;
+      if (end - i < 3) { for (; i < end; i++) out.push(this.rowHtml(step, rows[i], i, side)); continue; }
+      out.push(`<div class="tm-foldrow"><button type="button" data-from="${i}" data-to="${end}">\u22ef ${end - i} unchanged lines</button></div>`);
+      i = end;
+    }
+    return out.join("") + "</div>";
+  }
+
+  rowHit(step, row) {
+    if (!this.state.follow) return false;
+    const [before, after] = [this.data.texts[step.b ?? -1], this.data.texts[step.a ?? -1]];
+    return (row.a !== null && before && this.hit(before, row.a)) || (row.b !== null && after && this.hit(after, row.b));
+  }
+
+  rowHtml(step, row, number, side) {
+    const changed = row.kind === "~";
+    if (side) return this.cell(step, "b", row.a, changed || row.kind === "-" ? "removed" : "", row.am, number) + this.cell(step, "a", row.b, changed || row.kind === "+" ? "added" : "", row.bm, number);
+    if (changed) return this.cell(step, "b", row.a, "removed", row.am, number) + this.cell(step, "a", row.b, "added", row.bm, number);
+    if (row.b !== null && step.a !== null) return this.cell(step, "a", row.b, row.kind === "+" ? "added" : "", null, number);
+    return this.cell(step, "b", row.a, row.kind === "-" ? "removed" : "", null, number);
+  }
+
+  cell(step, which, line, kind, marks, number) {
+    const right = which === "a" ? " tm-right" : "";
+    if (line === null || line === undefined) return `<div class="tm-cell tm-blank${right}"></div>`;
+    const text = this.data.texts[step[which]];
+    const id = text.l[line];
+    const glow = this.hit(text, line) ? " tm-hit" : this.kin(text, line) ? " tm-kin" : "";
+    const at = this.state.at === number ? " tm-at" : "";
+    const sign = kind === "added" ? "+" : kind === "removed" ? "\u2212" : " ";
+    const html = lineHtml(this.data.lines[id], this.data.tokens[id], marks, kind === "removed" ? "del" : "ins", this.state.query.toLowerCase());
+    return `<div class="tm-cell${right}${kind ? " tm-" + kind : ""}${glow}${at}" data-text="${step[which]}" data-line="${line}" data-row="${number}"><span class="tm-no">${line + 1}</span><span class="tm-gut">${sign}</span>${html}</div>`;
+  }
+
+  reveal(node) {
+    if (!node) return;
+    const [box, mine] = [this.view.getBoundingClientRect(), node.getBoundingClientRect()];
+    if (mine.top < box.top + 24 || mine.bottom > box.bottom) this.view.scrollTop += mine.top - box.top - box.height / 3;
+  }
+
+  // ---- notes and the cell
+
+  renderNotes(step) {
+    this.notes.replaceChildren(...step.notes.map((note) => {
+      if (note.rows.length > 1 && note.columns.length) {
+        const alike = new Set(note.texts).size === 1;
+        const head = alike ? note.columns : [note.topic, ...note.columns];
+        const table = element("table", { class: "tm-table" },
+          element("thead", {}, element("tr", {}, ...head.map((c) => element("th", { scope: "col" }, c)))),
+          element("tbody", {}, ...note.rows.map((row, i) => element("tr", {}, ...(alike ? row : [note.texts[i], ...row]).map((v) => element("td", {}, v))))));
+        return alike ? element("div", {}, element("div", {}, note.texts[0]), table) : table;
+      }
+      return element("ul", {}, ...note.texts.map((text, i) => {
+        const facts = note.columns.map((c, k) => `${c}: ${note.rows[i][k]}`).join("; ");
+        return element("li", {}, text, facts ? element("span", { class: "tm-meta" }, ` (${facts})`) : null);
+      }));
+    }));
+  }
+
+  renderSource() {
+    const names = Object.keys(this.data.sources);
+    if (!names.length) { this.source.replaceChildren(); return; }
+    const open = this.source.querySelector("details")?.open ?? false;
+    const lit = new Set(this.state.follow ? this.state.follow.places : []);
+    const details = element("details", { class: "tm-cellsrc" }, element("summary", {}, names.length === 1 ? "The cell" : "The cells"));
+    details.open = open || lit.size > 0;
+    for (const name of names) {
+      const box = element("div", { class: "tm-scroll tm-code", tabindex: "0", role: "group", "aria-label": `Text of ${name}` });
+      this.data.sources[name].forEach((line, i) => {
+        const row = element("div", { class: `tm-row${lit.has(`${name}\n${i + 1}`) ? " tm-hit" : ""}` });
+        row.innerHTML = `<span class="tm-no">${i + 1} </span>${lineHtml(line, this.data.sourceTokens[name]?.[i], null, "ins", this.state.query.toLowerCase())}`;
+        row.addEventListener("click", () => this.followPlace(name, i + 1));
+        box.append(row);
+      });
+      details.append(element("div", { class: "tm-meta" }, name), box);
+    }
+    this.source.replaceChildren(details);
+  }
+
+  // ---- following a line
+
+  places(text, line) {
+    return (this.data.origins[text.o[line]] || []).map(([source, at]) => `${source}\n${at}`);
+  }
+
+  hit(text, line) {
+    const f = this.state.follow;
+    if (!f) return false;
+    if (f.thread >= 0 && text.h[line] === f.thread) return true;
+    if (f.text === text && f.line === line) return true;
+    return f.strong && text.o[line] !== 0 && this.places(text, line).some((p) => f.places.includes(p));
+  }
+
+  kin(text, line) {
+    const f = this.state.follow;
+    return Boolean(f) && text.o[line] !== 0 && this.places(text, line).some((p) => f.places.includes(p));
+  }
+
+  follow(textNumber, line) {
+    const text = this.data.texts[textNumber];
+    const f = this.state.follow;
+    if (f && f.text === text && f.line === line) this.state.follow = null;
+    else this.state.follow = { text, line, textNumber, thread: text.h[line], places: this.places(text, line), strong: false };
+    this.renderList();
+    this.renderStep();
+  }
+
+  followPlace(source, line) {
+    this.state.follow = { text: null, line: -1, thread: -1, places: [`${source}\n${line}`], strong: true };
+    this.renderList();
+    this.renderStep();
+  }
+
+  renderFollow() {
+    const f = this.state.follow;
+    if (!f) { this.followBox.replaceChildren(); this.followBox.hidden = true; return; }
+    this.followBox.hidden = false;
+    const steps = this.data.steps.map((_, i) => i).filter((i) => this.touched(i));
+    const words = [];
+    if (f.text) words.push("Following ", element("code", {}, this.data.lines[f.text.l[f.line]].trim()), ": ");
+    words.push(`in ${plural(steps.length, "step")} of ${this.data.steps.length}`);
+    if (steps.length) words.push(`, first in ${this.data.steps[steps[0]].name}`);
+    for (const place of f.places.slice(0, 3)) {
+      const [source, at] = place.split("\n");
+      const line = this.data.sources[source]?.[+at - 1];
+      words.push(f.places[0] === place ? "; from " : ", ", `${source}, line ${at}`, ...(line ? [": ", element("code", {}, line.trim())] : []));
+    }
+    this.followBox.replaceChildren(...words);
+  }
+
+  clickLine(event) {
+    const fold = event.target.closest("button[data-from]");
+    if (fold) {
+      for (let i = +fold.dataset.from; i < +fold.dataset.to; i++) this.state.opened.add(i);
+      const top = this.view.scrollTop;
+      this.renderStep();
+      this.view.scrollTop = top;
+      this.view.focus({ preventScroll: true });
+      return;
+    }
+    const cell = event.target.closest(".tm-cell[data-line]");
+    if (cell && !String(document.getSelection())) { this.state.at = +cell.dataset.row; this.follow(+cell.dataset.text, +cell.dataset.line); }
+  }
+
+  // ---- search
+
+  find(query) {
+    this.state.query = query.trim();
+    const needle = this.state.query.toLowerCase();
+    this.hits = new Set();
+    if (needle) this.data.lines.forEach((line, i) => { if (line.toLowerCase().includes(needle)) this.hits.add(i); });
+    const steps = needle ? this.data.steps.map((_, i) => i).filter((i) => { const t = this.data.texts[this.data.steps[i].a ?? -1]; return t && t.l.some((id) => this.hits.has(id)); }) : [];
+    this.searchSteps = steps;
+    this.found.textContent = !needle ? "" : steps.length ? `in ${plural(steps.length, "step")}; first: ${this.data.steps[steps[0]].name}` : "nowhere";
+    this.renderList();
+    this.renderStep();
+  }
+
+  searchKey(event) {
+    if (event.key === "Enter" && this.searchSteps?.length) {
+      const later = event.shiftKey ? this.searchSteps.filter((i) => i < this.state.step).at(-1) : this.searchSteps.find((i) => i > this.state.step);
+      const target = this.searchFresh !== this.state.query ? this.searchSteps[0] : later ?? this.searchSteps[event.shiftKey ? this.searchSteps.length - 1 : 0];
+      this.searchFresh = this.state.query;
+      this.go(target);
+      this.reveal(this.view.querySelector("mark"));
+      event.preventDefault();
+    } else if (event.key === "Escape") {
+      this.search.value = "";
+      this.find("");
+      this.view.focus();
+    }
+    event.stopPropagation();
+  }
+
+  // ---- keys
+
+  key(event) {
+    if (event.target === this.search || event.ctrlKey || event.metaKey) return;
+    const typing = event.target.tagName === "BUTTON" || event.target.tagName === "SUMMARY";
+    const act = {
+      ArrowLeft: () => this.move(-1), k: () => this.move(-1), ArrowRight: () => this.move(1), j: () => this.move(1),
+      ArrowUp: () => (event.altKey ? this.walk(-1) : this.change(-1)), ArrowDown: () => (event.altKey ? this.walk(1) : this.change(1)),
+      Home: () => this.go(this.visible()[0]), End: () => this.go(this.visible().at(-1)),
+      "/": () => { this.search.focus(); this.search.select(); },
+      s: () => this.toggle("side"), f: () => this.toggle("fold"), h: () => this.toggle("hide"),
+      Enter: typing ? null : () => this.followAt(), " ": null,
+      Escape: () => { this.state.follow = null; this.state.at = -1; this.renderList(); this.renderStep(); },
+    }[event.key];
+    event.stopPropagation();
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  /** To the next change up or down. */
+  change(by) {
+    const rows = unpack(this.step);
+    const starts = rows.map((r, i) => i).filter((i) => isChange(rows[i]) && !(i && isChange(rows[i - 1])));
+    const target = by > 0 ? starts.find((i) => i > this.state.at) : starts.filter((i) => i < this.state.at).at(-1);
+    if (target !== undefined) this.put(target);
+  }
+
+  /** To the next line up or down. */
+  walk(by) {
+    const rows = unpack(this.step);
+    this.put(Math.min(rows.length - 1, Math.max(0, this.state.at + by)));
+  }
+
+  put(row) {
+    this.state.at = row;
+    this.state.opened.add(row);
+    const top = this.view.scrollTop;
+    this.renderStep();
+    this.view.scrollTop = top;
+    this.reveal(this.view.querySelector(".tm-at"));
+  }
+
+  followAt() {
+    const cells = this.view.querySelectorAll(".tm-at[data-line]");
+    const cell = cells[cells.length - 1];
+    if (cell) this.follow(+cell.dataset.text, +cell.dataset.line);
+  }
+}
+
+export function mount(el, data, start) {
+  return new Stepper(el, data, start);
+}
+
+export default {
+  render({ model, el }) {
+    const show = () => mount(el, model.get("data"));
+    show();
+    model.on("change:data", show);
+    return () => model.off("change:data", show);
+  },
+};

@@ -1,0 +1,126 @@
+"""A record as text for a terminal, in colour where the terminal has colours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from tvmagic.notebook.colour import pieces
+from tvmagic.notebook.html import runs, step_meta, summary_text
+from tvmagic.notebook.view import NoteView, StepView, View
+
+__all__ = ["colours_wanted", "text_table", "view_text"]
+
+_RESET = "\033[0m"
+_CODES = {
+    "k": "1;35", "t": "32", "b": "35", "f": "33", "m": "2", "d": "36", "s": "34", "c": "2;3", "a": "33", "l": "1;35",
+    "v": "31", "added": "42;30", "removed": "41;97", "dim": "2", "name": "1", "error": "1;31",
+}  # fmt: skip
+
+
+def colours_wanted() -> bool:
+    """Whether standard output can show colours (`NO_COLOR` and `TERM=dumb` say no)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(getattr(sys.stdout, "isatty", lambda: False)())
+
+
+class _Painter:
+    def __init__(self, colour: bool) -> None:
+        self.colour = colour
+
+    def __call__(self, text: str, kind: str) -> str:
+        code = _CODES.get(kind)
+        return f"\033[{code}m{text}{_RESET}" if self.colour and code and text else text
+
+    def line(self, line: str, language: str, marks: tuple[tuple[int, int], ...], kind: str) -> str:
+        """A line of a program, its marked parts on a coloured ground."""
+        if not self.colour:
+            return line
+        out, position = [], 0
+        for name, text in pieces(line, language):
+            for start, part in _cut(text, position, marks):
+                inside = any(a <= start < b for a, b in marks)
+                out.append(self(part, kind if inside else name))
+            position += len(text)
+        return "".join(out)
+
+
+def _cut(text: str, position: int, marks: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, str]]:
+    """`text` cut at the ends of marks, each part with its place in the line."""
+    cuts = sorted({c - position for mark in marks for c in mark if 0 < c - position < len(text)})
+    start = 0
+    for cut in [*cuts, len(text)]:
+        yield position + start, text[start:cut]
+        start = cut
+
+
+def view_text(view: View, colour: bool | None = None, show_unchanged: bool = True) -> str:
+    """All steps of a view, one under the other; unchanged parts are counted, not shown."""
+    paint = _Painter(colours_wanted() if colour is None else colour)
+    lines = [paint(view.title or "Passes", "name") + f": {summary_text(view)}"]
+    for number, step in enumerate(view.steps):
+        if step.changed or step.error or show_unchanged:
+            lines += _step_lines(view, step, number, paint)
+    return "\n".join(lines)
+
+
+def _step_lines(view: View, step: StepView, number: int, paint: _Painter) -> Iterator[str]:
+    name = paint(step.name, "name" if step.changed else "dim")
+    mark = f"  [{step.mark}]" if step.mark else ""
+    yield f"{number + 1:>3}. {name}  {paint(step_meta(step), 'dim')}{mark}"
+    if step.error:
+        yield "     " + paint(step.error, "error")
+    if step.changed:
+        yield from _rows(view, step, paint)
+    for note in step.notes:
+        yield from _note_lines(note)
+
+
+def _rows(view: View, step: StepView, paint: _Painter) -> Iterator[str]:
+    for unchanged, rows in runs(step.rows, step.changed):
+        if unchanged and len(rows) > 2:
+            yield "     " + paint(f"  ... {len(rows)} unchanged lines", "dim")
+            continue
+        for row in rows:
+            if row.before is not None and row.kind in ("removed", "edited"):
+                yield _line(view, step.before, row.before, row.before_marks, "removed", paint)
+            if row.after is not None:
+                kind = "added" if row.kind in ("added", "edited") else "same"
+                yield _line(view, step.after, row.after, row.after_marks, kind, paint)
+            elif row.kind == "same" and row.before is not None:
+                yield _line(view, step.before, row.before, (), "same", paint)
+
+
+def _line(
+    view: View, text: int | None, line: int, marks: tuple[tuple[int, int], ...], kind: str, paint: _Painter
+) -> str:
+    assert text is not None
+    program = view.texts[text]
+    sign = {"added": "+", "removed": "-"}.get(kind, " ")
+    code = paint.line(view.lines[program.lines[line]], program.language, marks, kind)
+    return f"     {paint(sign, kind)} {code}"
+
+
+def _note_lines(note: NoteView) -> Iterator[str]:
+    if len(note.texts) > 1 and note.columns:
+        rows = [[t, *r] for t, r in zip(note.texts, note.rows)]
+        for line in text_table([note.topic, *note.columns], rows).split("\n"):
+            yield "       " + line
+        return
+    for text, row in zip(note.texts, note.rows or [[] for _ in note.texts]):
+        facts = "; ".join(f"{c}: {v}" for c, v in zip(note.columns, row))
+        yield f"       - {text}" + (f" ({facts})" if facts else "")
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table of text, columns lined up; numbers at the right."""
+    cells = [[str(v) for v in row] for row in rows]
+    widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
+    right = [all(isinstance(row[i], (int, float)) for row in rows) and bool(rows) for i in range(len(columns))]
+
+    def line(values: Sequence[str]) -> str:
+        return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right)).rstrip()
+
+    return "\n".join([line(list(columns)), "  ".join("-" * w for w in widths), *(line(row) for row in cells)])

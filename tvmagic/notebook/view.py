@@ -1,0 +1,302 @@
+"""One description of a record, from which the widget, the static page and the terminal text are made.
+
+A `View` holds the texts of all steps once each, line by line: every distinct line is stored once
+and a text is a list of numbers of lines, so that a hundred passes over one program take little
+more room than what they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook.diff import Row, diff_lines
+from tvmagic.notebook.text import LineOrigins, Program, program_of
+from tvmagic.passes import Note, Record, Step
+
+__all__ = ["NoteView", "StepView", "Text", "View", "make_view", "plain"]
+
+
+@dataclass
+class NoteView:
+    """What a pass says of itself: a sentence with facts, or a table of several alike.
+
+    `columns` are the facts' names, `rows` their values as text, one row for each note; the texts
+    of the notes stand in `texts`.
+    """
+
+    topic: str
+    texts: list[str]
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+
+
+@dataclass
+class Text:
+    """A program as lines: numbers into `View.lines`; for each line its origins and its thread.
+
+    `origins[i]` are the places (source, line) that line i comes from, as numbers into
+    `View.origins`; lines of one `threads` number are one line followed through the passes.
+    """
+
+    language: str
+    lines: list[int]
+    origins: list[int]
+    threads: list[int]
+
+
+@dataclass
+class StepView:
+    """One step: numbers of its texts (None where it failed), the rows of its comparison, its notes."""
+
+    name: str
+    kind: str
+    seconds: float
+    changed: bool
+    before: int | None
+    after: int | None
+    rows: list[Row]
+    notes: list[NoteView]
+    error: str = ""
+    options: str = ""
+    place: str = ""
+    mark: str = ""
+
+    @property
+    def added(self) -> int:
+        """Lines that are new, those edited counted too."""
+        return sum(1 for r in self.rows if r.kind in ("added", "edited"))
+
+    @property
+    def removed(self) -> int:
+        """Lines that are gone, those edited counted too."""
+        return sum(1 for r in self.rows if r.kind in ("removed", "edited"))
+
+    @property
+    def time(self) -> str:
+        return format_seconds(self.seconds)
+
+
+@dataclass
+class View:
+    """A record ready to be shown."""
+
+    title: str
+    steps: list[StepView]
+    texts: list[Text]
+    lines: list[str]
+    origins: list[LineOrigins]
+    sources: dict[str, list[str]]
+
+    def text_lines(self, text: int | None) -> list[str]:
+        """The lines of a text."""
+        return [] if text is None else [self.lines[i] for i in self.texts[text].lines]
+
+    def search(self, query: str) -> list[int]:
+        """The numbers of the steps after which `query` occurs in the program, in order."""
+        needle = query.lower()
+        hits = {i for i, line in enumerate(self.lines) if needle in line.lower()}
+        return [
+            number
+            for number, step in enumerate(self.steps)
+            if step.after is not None and any(i in hits for i in self.texts[step.after].lines)
+        ]
+
+
+def make_view(record: Record, only: Iterable[str] | None = None) -> View:
+    """Describe a record.
+
+    Parameters
+    ----------
+    only: names of passes to show (with or without a prefix such as `tir.`); all unless told.
+        A name that did not run is a `TVMagicError`.
+    """
+    return _Maker(record).make(_selected(record, only))
+
+
+def _selected(record: Record, only: Iterable[str] | None) -> list[Step]:
+    if only is None:
+        return list(record.steps)
+    wanted = {record[name].name for name in only}
+    return [s for s in record.steps if s.name in wanted]
+
+
+class _Maker:
+    """The tables that grow while the steps of a record are described."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.line_numbers: dict[str, int] = {}
+        self.lines: list[str] = []
+        self.origin_numbers: dict[LineOrigins, int] = {(): 0}
+        self.origins: list[LineOrigins] = [()]
+        self.texts: list[Text] = []
+        self.of_object: dict[int, tuple[Any, int]] = {}
+        self.of_text: dict[tuple[str, ...], int] = {}
+        self.of_pair: dict[tuple[int, int], list[Row]] = {}
+        self.threads = _Threads()
+
+    def make(self, steps: list[Step]) -> View:
+        views = [self.step(step) for step in steps]
+        for text in self.texts:
+            text.threads = [self.threads.find(t) for t in text.threads]
+        self.renumber_threads()
+        sources = {name: text.splitlines() for name, text in self.record.sources.items()}
+        return View(self.record.title, views, self.texts, self.lines, self.origins, sources)
+
+    def step(self, step: Step) -> StepView:
+        before, after = self.text(step.before), self.text(step.after)
+        rows = self.rows(before, after)
+        return StepView(
+            step.name,
+            step.kind,
+            step.seconds,
+            step.changed and (step.error is not None or before != after),
+            before,
+            after,
+            rows,
+            note_views(step.notes),
+            error=error_text(step.error) if step.error is not None else "",
+            options=", ".join(f"{k}={plain(v)}" for k, v in step.options.items()),
+            place=f"{step.span.source}, line {step.span.line}" if step.span is not None else "",
+        )
+
+    def text(self, program: Any) -> int | None:
+        if program is None:
+            return None
+        known = self.of_object.get(id(program))
+        if known is not None:
+            return known[1]
+        number = self.add(program_of(program))
+        self.of_object[id(program)] = (program, number)
+        return number
+
+    def add(self, program: Program) -> int:
+        key = (program.language, *program.lines)
+        known = self.of_text.get(key)
+        if known is not None:
+            return known
+        lines = [self.line(line) for line in program.lines]
+        origins = [self.origin(o) for o in program.origins] if program.origins else [0] * len(lines)
+        self.texts.append(Text(program.language, lines, origins, self.threads.fresh(len(lines))))
+        self.of_text[key] = len(self.texts) - 1
+        return len(self.texts) - 1
+
+    def line(self, text: str) -> int:
+        number = self.line_numbers.setdefault(text, len(self.lines))
+        if number == len(self.lines):
+            self.lines.append(text)
+        return number
+
+    def origin(self, places: LineOrigins) -> int:
+        number = self.origin_numbers.setdefault(places, len(self.origins))
+        if number == len(self.origins):
+            self.origins.append(places)
+        return number
+
+    def rows(self, before: int | None, after: int | None) -> list[Row]:
+        """The comparison of two texts; lines that are paired become one thread."""
+        if before is None or after is None:
+            side, kind = (before, "same") if after is None else (after, "added")
+            count = len(self.texts[side].lines) if side is not None else 0
+            return [Row(kind, i if after is None else None, None if after is None else i) for i in range(count)]
+        known = self.of_pair.get((before, after))
+        if known is not None:
+            return known
+        a, b = self.texts[before], self.texts[after]
+        if a.language != b.language:
+            rows = [Row("added", None, i) for i in range(len(b.lines))]
+        else:
+            rows = diff_lines([self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines])
+        for row in rows if before != after else ():
+            if row.before is not None and row.after is not None:
+                self.threads.join(a.threads[row.before], b.threads[row.after])
+        self.of_pair[before, after] = rows
+        return rows
+
+    def renumber_threads(self) -> None:
+        """Number the threads from 0 in the order of their appearance; a line by itself has -1."""
+        seen: dict[int, int] = {}
+        for text in self.texts:
+            for thread in text.threads:
+                seen[thread] = seen.get(thread, 0) + 1
+        shared = {t: n for n, t in enumerate(t for t, count in seen.items() if count > 1)}
+        for text in self.texts:
+            text.threads = [shared.get(t, -1) for t in text.threads]
+
+
+class _Threads:
+    """Disjoint sets of lines: which lines of different texts are one line followed on."""
+
+    def __init__(self) -> None:
+        self.parent: list[int] = []
+
+    def fresh(self, count: int) -> list[int]:
+        start = len(self.parent)
+        self.parent.extend(range(start, start + count))
+        return list(range(start, start + count))
+
+    def find(self, item: int) -> int:
+        root = item
+        while self.parent[root] != root:
+            root = self.parent[root]
+        while self.parent[item] != root:
+            self.parent[item], item = root, self.parent[item]
+        return root
+
+    def join(self, a: int, b: int) -> None:
+        self.parent[self.find(b)] = self.find(a)
+
+
+# ---------------------------------------------------------------------------- notes and values
+
+
+def note_views(notes: Iterable[Note]) -> list[NoteView]:
+    """Notes in order; neighbours of one topic with the same facts become one table."""
+    views: list[NoteView] = []
+    for note in notes:
+        columns = list(note.facts)
+        row = [plain(v) for v in note.facts.values()]
+        last = views[-1] if views else None
+        if last is not None and last.topic == note.topic and last.columns == columns:
+            last.texts.append(note.text)
+            last.rows.append(row)
+        else:
+            views.append(NoteView(note.topic, [note.text], columns, [row]))
+    return views
+
+
+def plain(value: Any) -> str:
+    """A fact as text: numbers and names as they are, mappings and sequences short."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_key(k)}: {plain(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ", ".join(plain(v) for v in value) or "none"
+    return str(value)
+
+
+def _key(key: Any) -> str:
+    var = getattr(key, "var", key)
+    return str(getattr(var, "name", var))
+
+
+def error_text(error: BaseException) -> str:
+    """What an error says, in one paragraph."""
+    if isinstance(error, TVMagicError):
+        return error.message + (f" (hint: {error.hint})" if error.hint else "")
+    return f"{type(error).__name__}: {error}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A time as people read it: `320 us`, `4.2 ms`, `1.3 s`."""
+    for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (float("inf"), 1.0, "s")):
+        if seconds < limit:
+            value = seconds * factor
+            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
+    return f"{seconds} s"

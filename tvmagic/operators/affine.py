@@ -1,0 +1,120 @@
+"""Sums of index names with whole factors, as they stand in the accesses of the index notation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Affine", "affine_of", "solve_extents"]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`constant + sum(factor * name)`; the constant may be an expression where sizes are symbolic."""
+
+    factors: dict[str, int] = field(default_factory=dict)
+    constant: int = 0
+
+    def __add__(self, other: Affine) -> Affine:
+        factors = dict(self.factors)
+        for name, factor in other.factors.items():
+            factors[name] = factors.get(name, 0) + factor
+        return Affine({n: f for n, f in factors.items() if f}, self.constant + other.constant)
+
+    def times(self, factor: int) -> Affine:
+        """The sum with every term multiplied."""
+        return Affine({n: f * factor for n, f in self.factors.items() if f * factor}, self.constant * factor)
+
+    @property
+    def plain_name(self) -> str | None:
+        """The name where the sum is just one name."""
+        if self.constant == 0 and len(self.factors) == 1:
+            ((name, factor),) = self.factors.items()
+            return name if factor == 1 else None
+        return None
+
+    def bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> tuple[int, int] | None:
+        """The least and the greatest value, where every range (min, extent) is of constants."""
+        low = high = self.constant
+        for name, factor in self.factors.items():
+            begin, extent = ranges.get(name, (None, None))
+            if not isinstance(begin, int) or not isinstance(extent, int):
+                return None
+            ends = (factor * begin, factor * (begin + extent - 1))
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+
+def affine_of(node: ast.expr, names: set[str], numbers: Mapping[str, int]) -> Affine | None:
+    """The sum that an index expression is; None where it is none.
+
+    `names` are the index names, `numbers` the cell's own whole numbers.
+    """
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return Affine({}, value)
+        case ast.Name(id=name) if name in names:
+            return Affine({name: 1})
+        case ast.Name(id=name) if name in numbers:
+            return Affine({}, numbers[name])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inner = affine_of(operand, names, numbers)
+            return inner.times(-1) if inner else None
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = affine_of(left, names, numbers), affine_of(right, names, numbers)
+            return _combine(op, a, b) if a is not None and b is not None else None
+    return None
+
+
+def _combine(op: ast.operator, a: Affine, b: Affine) -> Affine | None:
+    if isinstance(op, ast.Add):
+        return a + b
+    if isinstance(op, ast.Sub):
+        return a + b.times(-1)
+    if isinstance(op, ast.Mult) and (not a.factors or not b.factors):
+        return b.times(a.constant) if not a.factors else a.times(b.constant)
+    return None
+
+
+def solve_extents(
+    accesses: list[tuple[Affine, Any]], known: dict[str, tuple[Any, Any]], wanted: set[str]
+) -> dict[str, tuple[Any, Any]]:
+    """The ranges of `wanted` names: the longest, from 0, for which no access leaves its dimension.
+
+    `accesses` are the sums with the size of the dimension that each indexes; `known` the ranges
+    (min, extent) found so far. A name whose factor is negative, or that stands beside another
+    unknown name, is left out of the result.
+    """
+    found = dict(known)
+    while True:
+        candidates: dict[str, Any] = {}
+        for affine, size in accesses:
+            unknown = [n for n in affine.factors if n not in found]
+            if len(unknown) != 1 or unknown[0] not in wanted or affine.factors[unknown[0]] < 1:
+                continue
+            if any(f < 0 for n, f in affine.factors.items()):
+                continue
+            name = unknown[0]
+            extent = _longest(affine, name, size, found)
+            candidates[name] = _smaller(candidates.get(name), extent)
+        if not candidates:
+            return {n: r for n, r in found.items() if n not in known}
+        found.update({name: (0, extent) for name, extent in candidates.items()})
+
+
+def _longest(affine: Affine, name: str, size: Any, found: Mapping[str, tuple[Any, Any]]) -> Any:
+    reach: Any = size - affine.constant
+    for other, factor in affine.factors.items():
+        if other != name:
+            begin, extent = found[other]
+            reach = reach - (begin + extent - 1) * factor
+    factor = affine.factors[name]
+    return reach if factor == 1 else (reach - 1) // factor + 1
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    if a is None:
+        return b
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else a

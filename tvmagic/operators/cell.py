@@ -1,0 +1,208 @@
+"""A `%%tensor` cell: index notation, calls of `te`, and `@T.prim_func` functions, also mixed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import PrimFunc, Span
+from tvmagic.operators.notation import Notation, is_notation
+from tvmagic.operators.operator import Operator
+from tvmagic.operators.source import Source
+
+__all__ = ["operator", "operator_from_cell", "run_statement"]
+
+
+def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None) -> Operator:
+    """The operator that `text` describes, in any of the forms of a `%%tensor` cell.
+
+    `namespace` gives names defined outside, such as numbers for sizes.
+    """
+    return operator_from_cell(Source(f"tensor {name}", f"%%tensor {name}\n{text}"), name, namespace or {})
+
+
+def cell_names() -> dict[str, Any]:
+    """The names that every cell has without an import."""
+    from tvmagic.script import tir as T
+
+    return {"te": te, "tir": tir, "T": T, "np": np, "tvmagic": tvmagic, "tvm": tvmagic}
+
+
+def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any]) -> Operator:
+    """Run the cell and make the operator of what it defines.
+
+    Raises
+    ------
+    NotationError: a statement of the index notation means nothing; its place is given.
+    TVMagicError: the cell defines no tensor and no function, or Python code in it failed.
+    """
+    source.remember()
+    tree = parse(source)
+    scope = _Scope(namespace)
+    notation = Notation(source, scope.tensors, scope)
+    known = {**scope}
+    notation.prepare([s for s in tree.body if is_notation(s, known)])
+    for statement in tree.body:
+        if is_notation(statement, scope):
+            notation.run(statement)
+        elif isinstance(statement, ast.Return) and statement.value is not None:
+            return _operator_of(name, source, scope, _returned(statement.value, scope, source))
+        else:
+            run_statement(statement, source, scope)
+            _note_numbers(statement, scope, notation)
+            _place_operations(scope, source.span(statement))
+    return _operator_of(name, source, scope, None)
+
+
+def parse(source: Source) -> ast.Module:
+    """The cell's syntax tree; a syntax error becomes one of ours, with its place."""
+    try:
+        return source.parse()
+    except SyntaxError as error:
+        line, column = error.lineno or 1, error.offset or 1
+        span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
+        raise TVMagicError(f"the cell is not valid Python syntax: {error.msg}", span=span) from None
+
+
+class _Scope(dict[str, Any]):
+    """The names of a cell: its own, then those given from outside, which it never changes."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        outer = {k: v for k, v in namespace.items() if not k.startswith("_")}
+        super().__init__({**outer, **cell_names()})
+        self.own: set[str] = set()
+        self.tensors: dict[str, Any] = _TensorNames(self)
+
+    def set_own(self, name: str, value: Any) -> None:
+        self[name] = value
+        self.own.add(name)
+
+
+class _TensorNames(dict[str, Any]):
+    """The tensors of the cell by name; what the notation defines is a Python name too."""
+
+    def __init__(self, scope: _Scope) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self.scope.set_own(name, value)
+
+
+def run_statement(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> None:
+    """Run one statement of a cell as Python, with the cell's own line numbers.
+
+    A `TVMagicError` without a place gets that of the innermost line of the cell that ran.
+    """
+    module = ast.Module([statement], type_ignores=[])
+    before = dict(scope)
+    try:
+        exec(compile(module, source.name, "exec"), scope)
+    except TVMagicError as error:
+        if error.span is None or error.span.source != source.name:
+            error.span = innermost_span(error, source) or source.span(statement)
+        raise
+    if isinstance(scope, _Scope):
+        for name, value in scope.items():
+            if name not in before or before[name] is not value:
+                scope.own.add(name)
+                if isinstance(value, te.Tensor):
+                    dict.__setitem__(scope.tensors, name, value)
+
+
+def innermost_span(error: BaseException, source: Source) -> Span | None:
+    """The place of the innermost line of `source` in an error's traceback."""
+    found: Span | None = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_filename == source.name:
+            positions = list(code.co_positions())
+            line, end, column, end_column = positions[traceback.tb_lasti // 2]
+            if line is not None:
+                found = Span(source.name, line, (column or 0) + 1, end or line, (end_column or 0) + 1)
+        traceback = traceback.tb_next
+    return found
+
+
+def _note_numbers(statement: ast.stmt, scope: _Scope, notation: Notation) -> None:
+    """A whole number that the cell itself defines may stand in indices and shapes."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Name) and type(scope.get(target.id)) is int:
+                notation.numbers[target.id] = scope[target.id]
+
+
+def _place_operations(scope: _Scope, span: Span) -> None:
+    """Operations that a statement made get its place."""
+    for name in scope.own:
+        value = scope.get(name)
+        op = getattr(value, "op", None) if isinstance(value, te.Tensor) else None
+        if op is not None and getattr(op, "span", span) is None:
+            op.span = span
+
+
+def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
+    items = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    values = [scope.get(i.id) if isinstance(i, ast.Name) else None for i in items]
+    for item, value in zip(items, values):
+        if not isinstance(value, (te.Tensor, PrimFunc)):
+            raise TVMagicError(f"`{ast.unparse(item)}` is not a tensor of this cell", span=source.span(item))
+    return values
+
+
+def _operator_of(name: str, source: Source, scope: _Scope, outputs: list[Any] | None) -> Operator:
+    functions = [v for n, v in scope.items() if n in scope.own and isinstance(v, PrimFunc)]
+    tensors = {n: v for n, v in scope.items() if n in scope.own and isinstance(v, te.Tensor)}
+    if outputs is None and functions and not tensors:
+        return Operator.from_prim_func(name, functions[-1], source)
+    if outputs is None:
+        outputs = _unread(list(tensors.values()))
+    computed = [t for t in outputs if not isinstance(t.op, te.PlaceholderOp)]
+    if not computed:
+        raise TVMagicError(
+            f"the cell of `{name}` defines no tensor that is computed",
+            span=Span(source.name, 1, 1, 1, len(source.lines[0]) + 1 if source.lines else 1),
+            hint="write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
+        )
+    inputs = _inputs(computed, tensors)
+    return Operator(name, inputs, computed, source=source, tensors=tensors)
+
+
+def _unread(tensors: list[Any]) -> list[Any]:
+    """The tensors that no other one reads, in the order of their definition."""
+    read = {id(t.op) for tensor in tensors for t in _all_inputs(tensor)}
+    result: list[Any] = []
+    for tensor in tensors:
+        if id(tensor.op) not in read and all(tensor is not r for r in result):
+            result.append(tensor)
+    return result
+
+
+def _all_inputs(tensor: Any) -> list[Any]:
+    found, pending, seen = [], list(tensor.op.input_tensors), set()
+    while pending:
+        item = pending.pop()
+        if id(item) not in seen:
+            seen.add(id(item))
+            found.append(item)
+            pending.extend(item.op.input_tensors)
+    return found
+
+
+def _inputs(outputs: list[Any], tensors: Mapping[str, Any]) -> list[Any]:
+    """The placeholders that the outputs read, in the order in which the cell declares them."""
+    reached: list[Any] = []
+    for output in outputs:
+        for tensor in _all_inputs(output):
+            if isinstance(tensor.op, te.PlaceholderOp) and all(tensor.op is not r.op for r in reached):
+                reached.append(tensor)
+    order = {id(t.op): i for i, t in enumerate(tensors.values())}
+    return sorted(reached, key=lambda t: order.get(id(t.op), len(order)))

@@ -1,0 +1,295 @@
+"""An operator: a computation on arrays with its schedules, its compiled kernels and its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
+from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
+from tvmagic.operators.source import Source, known_sources
+from tvmagic.passes import Record, recording
+
+__all__ = ["Operator", "Version"]
+
+
+class Operator:
+    """A computation from input arrays to output arrays.
+
+    Made by a `%%tensor` cell or by `tvmagic.operators.operator(name, text)`. Calling it with
+    NumPy arrays (or anything with `__dlpack__` or `__array__`) computes with the version that was
+    scheduled last; without any, with the plain loops.
+
+    Attributes
+    ----------
+    name: its name; also that of the compiled function.
+    inputs, outputs: tensors (or buffers, where it was written as a `prim_func`).
+    tensors: all tensors of its cell by name.
+    versions: the schedules given so far, by name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        *,
+        source: Source | None = None,
+        tensors: Mapping[str, Any] | None = None,
+        prim_func: PrimFunc | None = None,
+    ) -> None:
+        self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
+        self.source = source
+        self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
+        self.prim_func = prim_func
+        self.versions: dict[str, Version] = {}
+        self._plain: Version | None = None
+
+    @staticmethod
+    def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
+        """The operator of a TensorIR function: what it only reads are the inputs, the rest outputs."""
+        from tvmagic.operators.analysis import written_buffers
+
+        written = written_buffers(func)
+        buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
+        if len(buffers) != len(func.params):
+            raise TVMagicError(f"`{name}` takes a scalar; an operator takes and gives buffers only")
+        outputs = [b for b in buffers if any(b is w for w in written)]
+        inputs = [b for b in buffers if not any(b is w for w in written)]
+        if not outputs:
+            raise TVMagicError(f"the function `{name}` writes none of its buffers")
+        if any(b is not p for b, p in zip(buffers, [*inputs, *outputs])):
+            raise TVMagicError(
+                f"the function `{name}` takes its outputs after its inputs", hint="reorder the parameters"
+            )
+        func = func.with_attr("global_symbol", name)
+        return Operator(name, inputs, outputs, source=source, prim_func=func)
+
+    # ------------------------------------------------------------------------ schedules
+
+    @property
+    def args(self) -> list[Any]:
+        """The arguments of the compiled function: inputs, then outputs."""
+        return [*self.inputs, *self.outputs]
+
+    def te_schedule(self) -> Any:
+        """A fresh TE schedule, with every stage at the root.
+
+        Raises `TVMagicError` where the operator was written as a TensorIR function.
+        """
+        if self.prim_func is not None:
+            raise TVMagicError(
+                f"`{self.name}` is a TensorIR function and has no TE schedule",
+                hint="use the TensorIR schedule `sch`",
+            )
+        return te.create_schedule([t.op for t in self.outputs])
+
+    def to_prim_func(self) -> PrimFunc:
+        """The TensorIR function before any scheduling."""
+        if self.prim_func is not None:
+            return self.prim_func
+        return te.create_prim_func(self.args).with_attr("global_symbol", self.name)
+
+    def schedule(self) -> Any:
+        """A fresh TensorIR schedule of the function `main`."""
+        from tvmagic.tir.schedule import Schedule
+
+        return Schedule(self.to_prim_func())
+
+    # ------------------------------------------------------------------------ compiling
+
+    def lower(self, schedule: Any = None, **options: Any) -> IRModule:
+        """The lowered module of a schedule (TE or TensorIR; the plain loops where left out)."""
+        from tvmagic.driver import lower
+
+        if schedule is None:
+            schedule = self.te_schedule() if self.prim_func is None else self.prim_func
+        if isinstance(schedule, Version):
+            schedule = schedule.schedule
+        if hasattr(schedule, "mod"):
+            return lower(schedule.mod, name=self.name, **options)
+        if isinstance(schedule, (PrimFunc, IRModule)):
+            return lower(schedule, name=self.name, **options)
+        return lower(schedule, self.args, name=self.name, **options)
+
+    def build(self, schedule: Any = None, target: Any = None) -> Any:
+        """The compiled module of a schedule; call it with inputs and outputs."""
+        from tvmagic.codegen import compile_module
+
+        return compile_module(self.lower(schedule), target)
+
+    def passes(self, schedule: Any = None, target: Any = None, compile: bool = True) -> Record:
+        """The record of lowering and (unless `compile` is False) of code generation."""
+        with recording(self.name) as record:
+            module = self.lower(schedule)
+            if compile:
+                from tvmagic.codegen import compile_module
+
+                compile_module(module, target)
+        self.add_sources(record)
+        return record
+
+    def add_sources(self, record: Record) -> None:
+        """Keep the texts of the cells that the record's places are in."""
+        names = {self.source.name} if self.source else set()
+        names |= {step.span.source for step in record if step.span is not None}
+        record.sources.update(known_sources(names))
+
+    def add_version(self, version: Version) -> None:
+        """Take in a schedule; calls of the operator use it from now on."""
+        self.versions.pop(version.name, None)
+        self.versions[version.name] = version
+
+    @property
+    def current(self) -> Version:
+        """The version that a call uses: the one scheduled last, or the plain loops."""
+        if self.versions:
+            return next(reversed(self.versions.values()))
+        if self._plain is None:
+            self._plain = Version(self, None, "plain")
+        return self._plain
+
+    def version(self, name: str | None = None) -> Version:
+        """The version called `name`; `plain` is the one without a schedule."""
+        if name is None:
+            return self.current
+        if name == "plain":
+            return self._plain or Version(self, None, "plain")
+        if name not in self.versions:
+            known = ", ".join(f"`{n}`" for n in ["plain", *self.versions])
+            raise TVMagicError(f"`{self.name}` has no version `{name}`", hint=f"there are {known}")
+        return self.versions[name]
+
+    # ------------------------------------------------------------------------ running
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Compute on arrays with the current version.
+
+        Parameters
+        ----------
+        arrays: one for each of `inputs`, of their shapes and dtypes; also by name.
+        out: the array (or a tuple of them) to write into, instead of fresh ones.
+
+        Returns the output array, or a tuple of them where there are several.
+        """
+        return self.current(*arrays, out=out, **named)
+
+    def reference(self, *arrays: Any, **named: Any) -> Any:
+        """The same computation by NumPy, made from the expression and independent of the compiler."""
+        values = check_inputs(self.name, self.inputs, self.bind(arrays, named))
+        if self.prim_func is not None:
+            from tvmagic.operators.interpreter import run_function
+
+            outputs = empty_outputs(self.outputs, size_values(self.inputs, values))
+            for output in outputs:
+                output[...] = 0
+            run_function(self.prim_func, [*values, *outputs])
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        results = [self._evaluate(t, values) for t in self.outputs]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _evaluate(self, tensor: Any, values: Sequence[np.ndarray]) -> np.ndarray:
+        from tvmagic.te.reference import evaluate
+
+        return evaluate(tensor, dict(zip(self.inputs, values)))
+
+    def bind(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The arguments in order, from positions and names."""
+        names = [t.name for t in self.inputs]
+        for name in named:
+            if name not in names:
+                raise TVMagicError(
+                    f"`{self.name}` has no input `{name}`", hint="its inputs are " + ", ".join(f"`{n}`" for n in names)
+                )
+        values = dict(zip(names, arrays))
+        values.update(named)
+        missing = [n for n in names if n not in values]
+        if missing or len(arrays) > len(names):
+            count = len(arrays) + len(named)
+            raise TVMagicError(
+                f"`{self.name}` takes {len(names)} arrays, {count} were given",
+                hint=f"call it as `{self.call_text}`",
+            )
+        return [as_array(values[n], n) for n in names]
+
+    def random_inputs(self, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> list[np.ndarray]:
+        """Arrays to try the operator on; symbolic sizes become `sizes`."""
+        from tvmagic.operators.arrays import random_inputs
+
+        return random_inputs(self.inputs, seed, sizes)
+
+    # ------------------------------------------------------------------------ text
+
+    @property
+    def signature(self) -> str:
+        """`dense(X: float32[128, 256], b: float32[64]) -> Z: float32[128, 64]`"""
+        inputs = ", ".join(f"{t.name}: {tensor_type(t)}" for t in self.inputs)
+        outputs = ", ".join(f"{t.name}: {tensor_type(t)}" for t in self.outputs)
+        return f"{self.name}({inputs}) -> {outputs}"
+
+    @property
+    def call_text(self) -> str:
+        return f"{self.name}({', '.join(t.name for t in self.inputs)})"
+
+    def __repr__(self) -> str:
+        return f"<Operator {self.signature}>"
+
+
+class Version:
+    """An operator with a schedule. Built when it is first called.
+
+    `schedule` is a TE schedule, a TensorIR schedule, or None for the plain loops; `record` the
+    steps that its cell recorded.
+    """
+
+    def __init__(self, operator: Operator, schedule: Any, name: str = "default", record: Record | None = None) -> None:
+        self.operator, self.schedule, self.name, self.record = operator, schedule, name, record
+        self.module: Any = None
+        self.lowered: IRModule | None = None
+
+    def lower(self) -> IRModule:
+        """The lowered module."""
+        if self.lowered is None:
+            self.lowered = self.operator.lower(self.schedule)
+        return self.lowered
+
+    def build(self, target: Any = None) -> Any:
+        """The compiled module; kept where it is for this machine."""
+        from tvmagic.codegen import compile_module
+
+        if target is not None:
+            return compile_module(self.lower(), target)
+        if self.module is None:
+            self.module = compile_module(self.lower(), None)
+        return self.module
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        op = self.operator
+        values = check_inputs(op.name, op.inputs, op.bind(arrays, named))
+        if out is None:
+            outputs = empty_outputs(op.outputs, size_values(op.inputs, values))
+        else:
+            outputs = list(out) if isinstance(out, (tuple, list)) else [out]
+            if len(outputs) != len(op.outputs):
+                raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, {len(outputs)} arrays were given")
+        self.build()(*values, *outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def __repr__(self) -> str:
+        return f"<Version {self.name} of {self.operator.signature}>"
+
+
+def tensor_type(tensor: Any) -> str:
+    """`float32[128, n]` of a tensor or a buffer."""
+    sizes = ", ".join(_size_text(s) for s in tensor.shape)
+    return f"{tensor.dtype}[{sizes}]" if len(tensor.shape) else str(tensor.dtype)
+
+
+def _size_text(size: Any) -> str:
+    if isinstance(size, IntImm):
+        return str(size.value)
+    return size.name if isinstance(size, Var) else str(size)

@@ -1,0 +1,95 @@
+"""The texts that users write in cells, and places in them.
+
+Every cell that defines or schedules an operator is a `Source` under a name such as
+`%%tensor dense`. IR nodes carry a `Span` with that name, so that an error or a line of any pass
+can be shown where it comes from.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tvmagic.ir import Span
+
+__all__ = ["Source", "excerpt", "find_source", "known_sources"]
+
+_SOURCES: dict[str, Source] = {}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a cell.
+
+    `name` is what spans call it; `text` is the whole cell as the user sees it, so that line
+    numbers are those that the notebook shows (the line of a cell magic is line 1).
+    """
+
+    name: str
+    text: str
+
+    def remember(self) -> Source:
+        """Keep the text, so that `find_source` and Python's tracebacks find its lines."""
+        _SOURCES[self.name] = self
+        lines = [line + "\n" for line in self.text.splitlines()]
+        linecache.cache[self.name] = (len(self.text), None, lines, self.name)
+        return self
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    def span(self, node: ast.AST) -> Span:
+        """The place of a node of the cell's syntax tree. `ast` counts columns in bytes from 0."""
+        line = getattr(node, "lineno", 1)
+        end_line = getattr(node, "end_lineno", None) or line
+        column = self._column(line, getattr(node, "col_offset", 0))
+        end_column = self._column(end_line, getattr(node, "end_col_offset", None) or 0)
+        return Span(self.name, line, column, end_line, end_column)
+
+    def _column(self, line: int, offset: int) -> int:
+        lines = self.lines
+        text = lines[line - 1] if 0 < line <= len(lines) else ""
+        return len(text.encode()[:offset].decode(errors="ignore")) + 1
+
+    def parse(self) -> ast.Module:
+        """The syntax tree; a line that begins with `%%` at the top counts as a comment."""
+        return ast.parse(self.python, self.name)
+
+    @property
+    def python(self) -> str:
+        """The text as Python: the line of the cell magic blanked, so that lines keep their numbers."""
+        lines = self.text.split("\n")
+        if lines and lines[0].lstrip().startswith("%%"):
+            lines[0] = ""
+        return "\n".join(lines)
+
+
+def find_source(name: str) -> Source | None:
+    """The cell of that name that ran last."""
+    return _SOURCES.get(name)
+
+
+def known_sources(names: set[str]) -> dict[str, str]:
+    """The texts of the cells among `names`, by name."""
+    return {name: _SOURCES[name].text for name in sorted(names) if name in _SOURCES}
+
+
+def excerpt(span: Span | None) -> str:
+    """The line of a cell that `span` is in with carets under the place; empty where unknown."""
+    return "\n".join(_excerpt_lines(span))
+
+
+def _excerpt_lines(span: Span | None) -> Iterator[str]:
+    source = _SOURCES.get(span.source) if span is not None else None
+    if span is None or source is None or not 0 < span.line <= len(source.lines):
+        return
+    line = source.lines[span.line - 1]
+    one_line = span.end_line in (0, span.line)
+    end = span.end_column if one_line and span.end_column > span.column else 0
+    width = (end or (len(line) + 1 if not one_line else span.column + 1)) - span.column
+    gutter = f"{span.line:>4} | "
+    yield f"{gutter}{line}"
+    yield " " * (len(gutter) - 2) + "| " + " " * (span.column - 1) + "^" * max(width, 1)
