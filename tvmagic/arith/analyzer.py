@@ -6,9 +6,11 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.arith.canonical import CanonicalSimplifier
 from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
 from tvmagic.arith.rewrite import RewriteSimplifier
+from tvmagic.arith.transitive import TransitiveComparisons
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     GE,
@@ -72,9 +74,12 @@ class Analyzer:
         self.bounds = ConstIntBoundAnalyzer(self)
         self.modular = ModularSetAnalyzer(self)
         self.rewriter = RewriteSimplifier(self)
+        self.canonical = CanonicalSimplifier(self)
+        self.transitive = TransitiveComparisons()
         self._domains: dict[Var, Any] = {}
         self._constraints: list[PrimExpr] = []
         self._sets: Any = None
+        self._version = 0
 
     # ------------------------------------------------------------------ what is known
 
@@ -87,6 +92,7 @@ class Analyzer:
             self._bind_value(var, expr.min, allow_override)
         else:
             self.bounds.bind(var, expr, allow_override)
+            self.transitive.bind(var, expr, allow_override)
             self._domains[var] = expr
             self.changed()
 
@@ -95,6 +101,8 @@ class Analyzer:
         self.bounds.update(var, self.bounds.visit(simplified), allow_override)
         self.modular.update(var, self.modular.visit(simplified), allow_override)
         self.rewriter.update(var, simplified, allow_override)
+        self.canonical.update(var, simplified, allow_override)
+        self.transitive.bind(var, Range.from_min_extent(value, IntImm(value.dtype, 1)), allow_override)
         self._domains[var] = simplified
         self.changed()
 
@@ -117,20 +125,35 @@ class Analyzer:
 
     def enter_constraint(self, constraint: PrimExpr) -> list[Callable[[], None]]:
         """Let `constraint` hold until the returned functions are called, the last one first."""
-        parts = (self.bounds, self.modular, self.rewriter)
+        memos = self._take_memos()
+        version = self._version
+        parts = (self.bounds, self.modular, self.rewriter, self.transitive)
         recover = [r for part in parts if (r := part.enter_constraint(constraint)) is not None]
         self._constraints.append(constraint)
-        self.changed()
+        self._take_memos()
 
         def leave() -> None:
             self._constraints.pop()
-            self.changed()
+            self._take_memos()
+            if version == self._version:
+                self._put_memos(memos)
 
         return [leave, *recover]
 
     def changed(self) -> None:
         """Forget results that rest on what was known before."""
+        self._version += 1
+        self._take_memos()
+
+    def _take_memos(self) -> tuple[Any, ...]:
+        """Start with empty memos; gives those there were."""
+        old = self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo, self.canonical.forms
+        self._put_memos(({}, {}, {}, {}, {}))
+        return old
+
+    def _put_memos(self, memos: tuple[Any, ...]) -> None:
         self._sets = None
+        self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo, self.canonical.forms = memos
 
     def mark_global_non_neg_value(self, value: Any) -> None:
         """Let `value`, a size such as `n`, `4 * n` or `n + 1`, be non-negative from now on."""
@@ -187,7 +210,7 @@ class Analyzer:
 
     def canonical_simplify(self, expr: Any) -> PrimExpr:
         """`expr` as a canonical sum of products of quotients and remainders."""
-        return self.rewriter(_expr(expr))
+        return self.canonical(_expr(expr))
 
     def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
         """`expr` simplified: the canonical form, then `steps` times the rules and that form in turn."""

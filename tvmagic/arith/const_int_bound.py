@@ -188,7 +188,7 @@ class ConstIntBoundAnalyzer:
                 hint="pass allow_override=True to bind it anew",
             )
         self.vars[var] = _make(*bound)
-        self.memo.clear()
+        self.memo = {}
 
     def visit(self, e: PrimExpr) -> Bound:
         """The bound of `e`."""
@@ -218,11 +218,11 @@ class ConstIntBoundAnalyzer:
             return None
         size = len(self.facts)
         self.facts += found
-        self.memo.clear()
+        self.memo = {}
 
         def recover() -> None:
             del self.facts[size:]
-            self.memo.clear()
+            self.memo = {}
 
         return recover
 
@@ -307,7 +307,7 @@ def _bound_let(self: ConstIntBoundAnalyzer, e: Let) -> Bound:
         return self.visit(e.body)
     finally:
         del self.vars[e.var]
-        self.memo.clear()
+        self.memo = {}
 
 
 def _bound_ramp(self: ConstIntBoundAnalyzer, e: Ramp) -> Bound:

@@ -93,7 +93,7 @@ class ModularSetAnalyzer:
         if old is not None and old != new and not allow_override:
             raise TVMagicError(f"`{var.name}` is bound to {ModularSet(*old)!r} already, not to {ModularSet(*new)!r}")
         self.vars[var] = new
-        self.memo.clear()
+        self.memo = {}
 
     def visit(self, e: PrimExpr) -> Entry:
         """The set of `e`."""
@@ -113,14 +113,14 @@ class ModularSetAnalyzer:
         var, entry = found
         had, old = var in self.vars, self.vars.get(var, EVERYTHING)
         self.vars[var] = _intersect(old, entry)
-        self.memo.clear()
+        self.memo = {}
 
         def recover() -> None:
             if had:
                 self.vars[var] = old
             else:
                 del self.vars[var]
-            self.memo.clear()
+            self.memo = {}
 
         return recover
 
@@ -206,7 +206,7 @@ def _set_let(self: ModularSetAnalyzer, e: Let) -> Entry:
         return self.visit(e.body)
     finally:
         del self.vars[e.var]
-        self.memo.clear()
+        self.memo = {}
 
 
 def _set_call(self: ModularSetAnalyzer, e: Call) -> Entry:

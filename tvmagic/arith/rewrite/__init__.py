@@ -1,5 +1,5 @@
 """Simplification by rules."""
 
-from tvmagic.arith.rewrite.simplifier import RewriteSimplifier
+from tvmagic.arith.rewrite.simplifier import RULES, RewriteSimplifier, observe_rules
 
-__all__ = ["RewriteSimplifier"]
+__all__ = ["RULES", "RewriteSimplifier", "observe_rules"]

@@ -2,46 +2,491 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
 from tvmagic.arith.pattern import deep_equal
+from tvmagic.arith.rewrite import tables_extreme, tables_logic, tables_quotient, tables_sum
+from tvmagic.arith.rewrite.compile import BUILDERS, Rule, RuleSet
+from tvmagic.arith.rewrite.steps import STEPS
+from tvmagic.arith.transitive import EQ as IS_EQ
+from tvmagic.arith.transitive import GE as IS_GE
+from tvmagic.arith.transitive import GT as IS_GT
+from tvmagic.arith.transitive import LE as IS_LE
+from tvmagic.arith.transitive import LT as IS_LT
+from tvmagic.arith.transitive import NE as IS_NE
+from tvmagic.arith.transitive import UNKNOWN
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import BinaryOp, Mutator, PrimExpr, Var, handles
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    CallEffect,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Mutator,
+    Not,
+    Or,
+    PrimExpr,
+    Reduce,
+    Select,
+    Sub,
+    Var,
+    handles,
+)
+from tvmagic.ir import ops as op
+from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS
 
-__all__ = ["RewriteSimplifier"]
+__all__ = ["RULES", "RewriteSimplifier", "observe_rules"]
+
+_TABLES: dict[type, str] = {
+    Add: tables_sum.ADD,
+    Sub: tables_sum.SUB,
+    Mul: tables_sum.MUL,
+    Div: tables_quotient.DIV,
+    Mod: tables_quotient.MOD,
+    FloorDiv: tables_quotient.FLOORDIV,
+    FloorMod: tables_quotient.FLOORMOD,
+    Min: tables_extreme.MIN,
+    Max: tables_extreme.MAX,
+    EQ: tables_logic.EQUAL,
+    LT: tables_logic.LESS,
+    Not: tables_logic.NOT,
+    And: tables_logic.AND,
+    Or: tables_logic.OR,
+    Select: tables_logic.SELECT,
+}
+# the rules by the class of expression they are for; parsed and compiled on first use
+RULES: dict[type, RuleSet] = {root: RuleSet(root, text, STEPS) for root, text in _TABLES.items()}
+
+MAX_DEPTH = 5  # how often a result is simplified again inside another
+BUDGET = 20_000  # nodes visited for one request; what is left after that stays as it is
+
+Observer = Callable[[Rule, PrimExpr, PrimExpr], None]
+_observers: list[Observer] = []
+
+
+@contextlib.contextmanager
+def observe_rules(observer: Observer) -> Iterator[None]:
+    """Call `observer(rule, before, after)` for every rule that fires inside the `with`."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+_subtract, _and = BUILDERS[Sub], BUILDERS[And]
 
 
 class RewriteSimplifier(Mutator):
-    """Simplifies expressions by rules, knowing the values of some variables."""
-
-    extensions: Any = 0
+    """Simplifies expressions by rules, knowing the values of variables and conditions that hold."""
 
     def __init__(self, parent: Any) -> None:
         self.parent = parent
         self.values: dict[Var, PrimExpr] = {}
+        self.literals: list[tuple[PrimExpr, bool]] = []
+        self.extensions: Any = 0
+        self.depth = 0
+        self.cut = 0  # how often depth or budget stopped a rewrite
+        self.budget = BUDGET
+        self.open = 0
+        self.memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
-        return self.visit(e)
+        """`e` simplified, twice where the first time changed it."""
+        with self.request():
+            first = self.visit(e)
+            return first if first is e else self.visit(first)
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """One call from outside: it has a budget of its own."""
+        if self.open == 0:
+            self.budget = BUDGET
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+    # ------------------------------------------------------------------ what is known
 
     def update(self, var: Var, value: PrimExpr, allow_override: bool = False) -> None:
         """Let `var` have the value of an expression."""
         old = self.values.get(var)
         if old is not None and not allow_override and not deep_equal(old, value):
-            raise TVMagicError(f"`{var.name}` is bound to another value already")
+            raise TVMagicError(
+                f"`{var.name}` is bound to another value already", hint="pass allow_override=True to bind it anew"
+            )
         self.values[var] = value
 
     def enter_constraint(self, condition: PrimExpr) -> Callable[[], None] | None:
         """Let `condition` hold until the returned function is called."""
+        size = len(self.literals)
+        for part in extract_constraints(self.visit(condition), False):
+            if side_effect(part) > CallEffect.PURE:
+                continue
+            self.literals.append((part, True))
+            if part.dtype.is_bool:
+                self.literals.append((normalize_boolean(Not(part)), False))
+            else:
+                self.literals.append((op.equal(part, op.make_zero(part.dtype)), False))
+
+        def recover() -> None:
+            del self.literals[size:]
+
+        return recover
+
+    def literal(self, e: PrimExpr) -> PrimExpr | None:
+        """The constant that `e` is by a condition that holds."""
+        kind = type(e)
+        inner = e.a if type(e) is Not else None
+        for condition, value in self.literals:
+            if type(condition) is kind and deep_equal(condition, e):
+                return op.make_const(e.dtype, value)
+            if inner is not None and type(condition) is type(inner) and deep_equal(condition, inner):
+                return op.make_const(e.dtype, not value)
         return None
 
-    @handles(Var)
-    def var(self, e: Var) -> PrimExpr:
-        return self.values.get(e, e)
+    # ------------------------------------------------------------------ the walk
+
+    def visit(self, node: Any) -> Any:
+        known = self.memo.get(id(node))
+        if known is not None:
+            return known[1]
+        if self.budget <= 0:
+            self.cut += 1
+            return node
+        self.budget -= 1
+        cut, memo = self.cut, self.memo
+        result = self._table[type(node)](self, node)
+        if cut == self.cut and memo is self.memo:
+            memo[id(node)] = (node, result)
+        return result
+
+    def again(self, e: PrimExpr) -> PrimExpr:
+        """`e` simplified as the result of a rule."""
+        if self.depth >= MAX_DEPTH:
+            self.cut += 1
+            return e
+        self.depth += 1
+        try:
+            return self.visit(e)
+        finally:
+            self.depth -= 1
+
+    def apply(self, e: PrimExpr, key: tuple[Any, ...]) -> PrimExpr:
+        """The result of the first rule that fits, or `e`."""
+        for function, rule in RULES[type(e)].lookup(key):
+            result = function(self, e)
+            if result is not None:
+                if _observers:
+                    for observer in tuple(_observers):
+                        observer(rule, e, result)
+                return result
+        return e
+
+    def children(self, e: Any) -> Any:
+        """A binary node with its operands simplified."""
+        a, b = self.visit(e.a), self.visit(e.b)
+        if a is e.a and b is e.b:
+            return e
+        new = type(e)(a, b)
+        new.span = e.span
+        return new
 
     @handles(BinaryOp)
     def binary(self, e: BinaryOp) -> PrimExpr:
-        e = self.visit_children(e)
+        e = self.children(e)
+        a, b = e.a, e.b
+        folded = FOLDERS[type(e)](a, b)
+        if folded is not None:
+            return folded
+        return self.apply(e, (a.dtype, type(a), type(b)))
+
+    # ------------------------------------------------------------------ questions of rules
+
+    def bound(self, e: PrimExpr) -> tuple[int, int]:
+        return self.parent.bounds.visit(e)
+
+    def modular(self, e: PrimExpr) -> tuple[int, int]:
+        return self.parent.modular.visit(e)
+
+    def prove_greater_equal(self, e: PrimExpr, value: int) -> bool:
+        return self.parent.can_prove_greater_equal(e, value)
+
+    def prove_less(self, e: PrimExpr, value: int) -> bool:
+        return self.parent.can_prove_less(e, value)
+
+    def is_zero(self, e: PrimExpr) -> bool:
+        return self.compare_constant(e, 0) == IS_EQ
+
+    def compare(self, a: PrimExpr, b: PrimExpr) -> int:
+        """What is known of `a` against `b`."""
+        result = self.compare_constant(_subtract(a, b), 0)
+        if result in (IS_EQ, IS_LT, IS_GT):
+            return result
+        extensions = getattr(self.extensions, "value", self.extensions)
+        result &= self.parent.transitive.compare(a, b, bool(extensions & 1))
+        if result in (IS_EQ, IS_LT, IS_GT) or not extensions & 8:
+            return result
+        from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
+
+        return result & compare_product_and_sum(self, a, b)
+
+    def compare_constant(self, e: PrimExpr, value: int) -> int:
+        """What is known of `e` against a constant, by its bounds and its remainder alone."""
+        e = self.visit(e)
+        low, high = self.bound(e)
+        if low == high == value:
+            return IS_EQ
+        if low > value:
+            return IS_GT
+        if high < value:
+            return IS_LT
+        if low >= value:
+            return IS_GE
+        if high <= value:
+            return IS_LE
+        return IS_NE if value == 0 and self.modular(e)[1] != 0 else UNKNOWN
+
+    # ------------------------------------------------------------------ comparisons
+
+    def comparison(self, e: Any) -> tuple[Any, PrimExpr | None]:
+        """A comparison with simplified operands, and its value where that is a constant."""
+        e = self.children(e)
         folded = FOLDERS[type(e)](e.a, e.b)
-        return e if folded is None else folded
+        if folded is None and self.literals:
+            folded = self.literal(e)
+        return e, folded
+
+    def apply_cmp(self, e: Any) -> PrimExpr:
+        return self.apply(e, (e.a.dtype, type(e.a), type(e.b)))
+
+    def apply_not(self, a: PrimExpr) -> PrimExpr:
+        return self.apply(Not(a), (a.dtype, type(a)))
+
+    @handles(EQ, LT)
+    def equal_or_less(self, e: Any) -> PrimExpr:
+        e, value = self.comparison(e)
+        return self.apply_cmp(e) if value is None else value
+
+    @handles(NE)
+    def not_equal(self, e: Any) -> PrimExpr:
+        e, value = self.comparison(e)
+        if value is not None:
+            return value
+        if e.a.dtype.is_index:
+            result = self.compare(e.a, e.b)
+            if result in (IS_NE, IS_GT, IS_LT, IS_EQ):
+                return op.make_const(e.dtype, result != IS_EQ)
+            if result == IS_GE:
+                return self.apply_cmp(LT(e.b, e.a))
+            if result == IS_LE:
+                return self.apply_cmp(LT(e.a, e.b))
+        return self.apply_not(self.apply_cmp(EQ(e.a, e.b)))
+
+    @handles(LE)
+    def less_equal(self, e: Any) -> PrimExpr:
+        e, value = self.comparison(e)
+        if value is not None:
+            return value
+        new: Any = self.apply_not(self.apply_cmp(LT(e.b, e.a)))
+        if type(new) is LE and new.a.dtype.is_index:
+            result = self.compare(new.a, new.b)
+            if result in (IS_LE, IS_LT, IS_EQ, IS_GT):
+                return op.make_const(e.dtype, result != IS_GT)
+            if result == IS_NE:
+                return self.apply_cmp(LT(new.a, new.b))
+            if result == IS_GE:
+                return self.apply_cmp(EQ(new.a, new.b))
+        return new
+
+    @handles(GT)
+    def greater(self, e: Any) -> PrimExpr:
+        return self.visit(op.less(e.b, e.a))
+
+    @handles(GE)
+    def greater_equal(self, e: Any) -> PrimExpr:
+        return self.visit(op.less_equal(e.b, e.a))
+
+    # ------------------------------------------------------------------ logical terms
+
+    @handles(Not)
+    def negation(self, e: Not) -> PrimExpr:
+        a = self.visit(e.a)
+        e = e if a is e.a else Not(a, e.span)
+        if isinstance(a, IntImm):
+            return IntImm(BOOL, not a.value)
+        if self.literals and (value := self.literal(e)) is not None:
+            return value
+        return self.apply(e, (a.dtype, type(a)))
+
+    @handles(And, Or)
+    def logical(self, e: Any) -> PrimExpr:
+        extensions = getattr(self.extensions, "value", self.extensions)
+        e = self.branches(e) if extensions & 4 else self.children(e)
+        folded = FOLDERS[type(e)](e.a, e.b)
+        if folded is None and self.literals:
+            folded = self.literal(e)
+        if folded is not None:
+            return folded
+        if extensions & 2 and not self.depth:
+            from tvmagic.arith.normal_form import simplify_as_and_of_ors
+
+            return simplify_as_and_of_ors(self, e)
+        return self.apply(e, (e.dtype, type(e.a), type(e.b)))
+
+    def branches(self, e: Any) -> Any:
+        """Both terms simplified, each where the other decides nothing."""
+        parts = [e.a, e.b]
+        unchanged = 0
+        for i in range(4):
+            other = parts[1 - i % 2]
+            constraint = other if type(e) is And else normalize_boolean(Not(other))
+            with self.parent.constraint_scope(constraint):
+                new = self.visit(parts[i % 2])
+            unchanged = unchanged + 1 if new is parts[i % 2] else 0
+            parts[i % 2] = new
+            if unchanged >= 2:
+                break
+        return e if parts[0] is e.a and parts[1] is e.b else type(e)(*parts)
+
+    # ------------------------------------------------------------------ selections, calls, variables
+
+    @handles(Select)
+    def select(self, e: Select) -> PrimExpr:
+        condition = self.visit(e.condition)
+        with self.parent.constraint_scope(condition):
+            true_value = self.visit(e.true_value)
+        with self.parent.constraint_scope(self.parent.rewrite_simplify(Not(condition))):
+            false_value = self.visit(e.false_value)
+        if isinstance(condition, IntImm):
+            return true_value if condition.value else false_value
+        if condition is not e.condition or true_value is not e.true_value or false_value is not e.false_value:
+            e = Select(condition, true_value, false_value, e.span)
+        return self.apply(e, (e.dtype,))
+
+    def if_then_else(self, e: Call) -> PrimExpr:
+        condition = self.visit(e.args[0])
+        with self.parent.constraint_scope(condition):
+            true_value = self.visit(e.args[1])
+        with self.parent.constraint_scope(Not(condition)):
+            false_value = self.visit(e.args[2])
+        if isinstance(condition, IntImm):
+            return true_value if condition.value else false_value
+        new = (condition, true_value, false_value)
+        if any(a is not b for a, b in zip(new, e.args)):
+            e = e.replace(args=new)
+        inner = true_value
+        if isinstance(inner, Call) and inner.op is e.op and isinstance(false_value, (IntImm, FloatImm)):
+            other = inner.args[2]
+            if isinstance(other, (IntImm, FloatImm)) and self.parent.can_prove(op.equal(other, false_value)):
+                return op.if_then_else(op.logical_and(condition, inner.args[0]), inner.args[1], false_value)
+        return e
+
+    @handles(Call)
+    def call(self, e: Call) -> PrimExpr:
+        name = getattr(e.op, "name", "")
+        if name == "tir.if_then_else":
+            return self.if_then_else(e)
+        e = self.visit_children(e)
+        fold = _CALLS.get(name)
+        if fold is not None and (result := fold(e)) is not None:
+            return result
+        if name == "tir.likely" and self.literals:
+            value = self.literal(e.args[0])
+            return e if value is None else value
+        return e
+
+    @handles(Var)
+    def var(self, e: Var) -> PrimExpr:
+        if self.literals and e.dtype is BOOL:
+            value = self.literal(e)
+            if value is not None:
+                return value
+        return self.values.get(e, e)
+
+    @handles(Cast)
+    def cast(self, e: Cast) -> PrimExpr:
+        value = self.visit(e.value)
+        result = op.cast(e.dtype, value)
+        return e if value is e.value and type(result) is Cast else result
+
+    @handles(Let)
+    def let(self, e: Let) -> PrimExpr:
+        value = self.visit(e.value)
+        if isinstance(e.value, (IntImm, FloatImm, Var)):
+            self.parent.bind(e.var, value)
+            return self.visit(e.body)
+        body = self.visit(e.body)
+        return e if value is e.value and body is e.body else Let(e.var, value, body, e.span)
+
+    @handles(Reduce)
+    def reduce(self, e: Reduce) -> PrimExpr:
+        for axis in e.axis:
+            if axis.dom is not None:
+                self.parent.bind(axis.var, axis.dom, True)
+        return self.visit_children(e)
+
+
+def _fold_likely(e: Call) -> PrimExpr | None:
+    return e.args[0] if isinstance(e.args[0], IntImm) else None
+
+
+def _fold_shift(e: Call) -> PrimExpr | None:
+    a, b = e.args
+    if not (isinstance(a, IntImm) and isinstance(b, IntImm)):
+        return None
+    return op.shift_left(a, b) if e.op.name == "tir.shift_left" else op.shift_right(a, b)  # type: ignore[union-attr]
+
+
+def _fold_ceil(e: Call) -> PrimExpr | None:
+    a = e.args[0]
+    if isinstance(a, IntImm):
+        return op.cast(e.dtype, a)
+    if isinstance(a, FloatImm) and math.isfinite(a.value):
+        return op.cast(e.dtype, FloatImm(a.dtype, math.ceil(a.value)))
+    if isinstance(a, Call) and getattr(a.op, "name", "") == "tir.log2":
+        value = a.args[0]
+        if isinstance(value, FloatImm) and value.value > 0:
+            return FloatImm(e.dtype, math.ceil(math.log2(value.value)))
+    return None
+
+
+def _fold_clz(e: Call) -> PrimExpr | None:
+    a = e.args[0]
+    if not isinstance(a, IntImm):
+        return None
+    bits = a.dtype.bits
+    return op.make_const(e.dtype, bits - (a.value & ((1 << bits) - 1)).bit_length())
+
+
+_CALLS: dict[str, Callable[[Call], PrimExpr | None]] = {
+    "tir.likely": _fold_likely,
+    "tir.shift_left": _fold_shift,
+    "tir.shift_right": _fold_shift,
+    "tir.ceil": _fold_ceil,
+    "tir.clz": _fold_clz,
+}

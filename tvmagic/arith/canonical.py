@@ -1,0 +1,520 @@
+"""The canonical simplifier: index expressions as sums of splits, all else by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any
+
+from tvmagic.arith.canonical_form import FLOOR, TRUNC, UNBOUNDED, Split, Sum, constant, divide, remainder
+from tvmagic.arith.constraint import side_effect
+from tvmagic.arith.pattern import deep_equal
+from tvmagic.arith.rewrite.compile import BUILDERS
+from tvmagic.arith.rewrite.simplifier import RewriteSimplifier
+from tvmagic.arith.transitive import LT as IS_LT
+from tvmagic.ir import (
+    EQ,
+    LT,
+    Add,
+    BinaryOp,
+    CallEffect,
+    Cast,
+    CommReducer,
+    DataType,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Mul,
+    PrimExpr,
+    Reduce,
+    Select,
+    Sub,
+    handles,
+    pre_order_visit,
+    substitute,
+)
+from tvmagic.ir.fold import FOLDERS, truncate_divide
+
+__all__ = ["CanonicalSimplifier"]
+
+# an expression, or its canonical form
+Form = Any
+
+_MODE: dict[type, int] = {Div: TRUNC, Mod: TRUNC, FloorDiv: FLOOR, FloorMod: FLOOR}
+
+
+def normalize(form: Form) -> PrimExpr:
+    """The expression of a canonical form."""
+    return form.normalize() if isinstance(form, (Sum, Split)) else form
+
+
+def to_split(form: Form) -> Split:
+    """The form as one split."""
+    if isinstance(form, Split):
+        return form
+    if isinstance(form, Sum) and form.base == 0 and len(form.args) == 1:
+        return form.args[0]
+    return Split(normalize(form))
+
+
+def to_sum(form: Form) -> Sum:
+    """The form as a sum."""
+    if isinstance(form, Sum):
+        return form
+    if isinstance(form, IntImm):
+        return Sum(form.dtype, (), form.value)
+    return Sum(form.dtype, (to_split(form),))
+
+
+def with_mode(split: Split, mode: int) -> Split:
+    """The split as one of the given division mode."""
+    if split.mode == mode:
+        return split
+    if not split.compatible(mode):
+        split = Split(split.normalize())
+    return Split(split.index, split.lower, split.upper, split.scale, mode)
+
+
+def _keeps_rounding(split: Split) -> bool:
+    """Whether a further division may be put together with the one inside.
+
+    Rounding down does not commute with a change of sign: floor(floor(x / 2) / -1) is not floor(x / -2).
+    """
+    return split.scale > 0 or split.lower == 1 or split.mode == TRUNC
+
+
+class CanonicalSimplifier(RewriteSimplifier):
+    """Brings index expressions to the canonical form; uses the rules for everything else."""
+
+    def __init__(self, parent: Any) -> None:
+        super().__init__(parent)
+        self.forms: dict[int, tuple[PrimExpr, Form]] = {}
+        self.nested = False
+
+    def __call__(self, e: PrimExpr) -> PrimExpr:
+        """`e` in canonical form."""
+        with self.request():
+            return self.visit(e)
+
+    def visit(self, node: Any) -> Any:
+        known = self.memo.get(id(node))
+        if known is not None:
+            return known[1]
+        cut, memo = self.cut, self.memo
+        result = normalize(self.form(node))
+        if cut == self.cut and memo is self.memo:
+            memo[id(node)] = (node, result)
+        return result
+
+    def form(self, node: Any) -> Form:
+        """The canonical form of a node, or an expression where it has none."""
+        forms = self.forms
+        known = forms.get(id(node))
+        if known is not None:
+            return known[1]
+        if self.budget <= 0:
+            self.cut += 1
+            return node
+        self.budget -= 1
+        cut = self.cut
+        result = self._table[type(node)](self, node)
+        if cut == self.cut and forms is self.forms:
+            forms[id(node)] = (node, result)
+        return result
+
+    # ------------------------------------------------------------------ sums and products
+
+    @handles(Add, Sub)
+    def sum(self, e: BinaryOp) -> Form:
+        if not e.dtype.is_index:
+            return self.binary(e)
+        a, b = self.form(e.a), self.form(e.b)
+        folded = self.folded(type(e), a, b)
+        if folded is not None:
+            return folded
+        sign = 1 if type(e) is Add else -1
+        total = to_sum(a)
+        if isinstance(b, IntImm):
+            return total.plus(sign * b.value)
+        if isinstance(b, Sum):
+            return total.plus_sum(b, sign)
+        return total.plus_split(to_split(b), sign)
+
+    def folded(self, op: type, a: Form, b: Form) -> Form | None:
+        """What constant folding gives for two forms."""
+        if isinstance(a, IntImm) or isinstance(b, IntImm):
+            return _fold_forms(op, a, b)
+        return None
+
+    @handles(Mul)
+    def product(self, e: Mul) -> Form:
+        if not e.dtype.is_index:
+            return self.binary(e)
+        a, b = self.form(e.a), self.form(e.b)
+        folded = self.folded(Mul, a, b)
+        if folded is not None:
+            return folded
+        if isinstance(a, IntImm):
+            a, b = b, a
+        if isinstance(b, IntImm):
+            return a.times(b.value) if isinstance(a, Sum) else to_split(a).scaled(b.value)
+        result = product_of(normalize(a), normalize(b))
+        if type(result) is Mul and result.a is e.a and result.b is e.b:
+            return e
+        return result
+
+    # ------------------------------------------------------------------ quotients and remainders
+
+    @handles(Div, FloorDiv)
+    def quotient(self, e: BinaryOp) -> Form:
+        if not e.dtype.is_index:
+            return self.binary(e)
+        a, b = self.form(e.a), self.form(e.b)
+        folded = self.folded(type(e), a, b)
+        if folded is not None:
+            return folded
+        mode = _MODE[type(e)]
+        if isinstance(b, IntImm) and b.value > 0:
+            return self.quotient_by(a, b.value, mode, e.dtype)
+        new_a, new_b = normalize(a), normalize(b)
+        reduced = cancel_common_factors(new_a, new_b)
+        if reduced is not None:
+            return BUILDERS[type(e)](reduced[0], reduced[1])
+        return e if new_a is e.a and new_b is e.b else type(e)(new_a, new_b)
+
+    def quotient_by(self, a: Form, divisor: int, mode: int, dtype: DataType) -> Form:
+        if divisor == 1:
+            return a
+        if not isinstance(a, Sum):
+            low, high = self.bound(normalize(a))
+            if low >= 0 and high < divisor:
+                return IntImm(dtype, 0)
+            return self.split_quotient(to_split(a), divisor, mode)
+        whole, rest = a.separate(divisor)
+        if rest.is_zero:
+            return whole.over(divisor)
+        extra = rest.normalize()
+        if mode == TRUNC and not (
+            self.prove_greater_equal(whole.normalize(), 0) and self.prove_greater_equal(extra, 0)
+        ):
+            return self.split_quotient(to_split(a), divisor, mode)
+        whole = whole.over(divisor)
+        if isinstance(extra, IntImm):
+            exact = truncate_divide(extra.value, divisor) if mode == TRUNC else extra.value // divisor
+            return whole.plus(exact)
+        fits = self.compare_constant(extra, divisor) == IS_LT
+        if fits and (mode == TRUNC or self.prove_greater_equal(extra, 0)):
+            return whole
+        return whole.plus_split(self.split_quotient(Split(extra), divisor, mode), 1)
+
+    def split_quotient(self, split: Split, divisor: int, mode: int) -> Split:
+        """`split / divisor`"""
+        split = with_mode(split, mode)
+        if split.scale % divisor == 0:
+            return split.with_scale(split.scale // divisor)
+        if divisor % split.scale == 0 and _keeps_rounding(split):
+            lower = split.lower * (divisor // split.scale)
+            if split.upper == UNBOUNDED or split.upper % lower == 0:
+                return Split(split.index, lower, split.upper, 1, mode)
+            if split.upper <= lower:
+                return Split(IntImm(split.dtype, 0))
+            return Split(remainder(split.index, split.upper, mode), lower, UNBOUNDED, 1, mode)
+        return Split(split.normalize(), divisor, UNBOUNDED, 1, mode)
+
+    @handles(Mod, FloorMod)
+    def remainder(self, e: BinaryOp) -> Form:
+        if not e.dtype.is_index:
+            return self.binary(e)
+        a, b = self.form(e.a), self.form(e.b)
+        folded = self.folded(type(e), a, b)
+        if folded is not None:
+            return folded
+        mode = _MODE[type(e)]
+        if isinstance(b, IntImm) and b.value > 0:
+            return self.remainder_by(a, b.value, mode, e.dtype)
+        new_a, new_b = normalize(a), normalize(b)
+        reduced = cancel_common_factors(new_a, new_b)
+        if reduced is not None:
+            return BUILDERS[Mul](BUILDERS[type(e)](reduced[0], reduced[1]), reduced[2])
+        return e if new_a is e.a and new_b is e.b else type(e)(new_a, new_b)
+
+    def remainder_by(self, a: Form, divisor: int, mode: int, dtype: DataType) -> Form:
+        if not isinstance(a, Sum):
+            low, high = self.bound(normalize(a))
+            if low >= 0 and high < divisor:
+                return a
+            return self.split_remainder(to_split(a), divisor, mode)
+        whole, rest = a.separate(divisor)
+        if mode == FLOOR:
+            return self.floor_remainder(rest, divisor)
+        if rest.is_zero:
+            return IntImm(dtype, 0)
+        if self.prove_greater_equal(whole.normalize(), 0) and self.prove_greater_equal(rest.normalize(), 0):
+            extra = rest.normalize()
+            if isinstance(extra, IntImm):
+                return remainder(extra, divisor, TRUNC)
+            if self.compare_constant(extra, divisor) == IS_LT:
+                return extra
+            a = rest
+        low, _ = self.bound(a.normalize())
+        base = a.base - truncate_divide(a.base, divisor) * divisor
+        if low >= 0 and low - a.base + base >= 0:
+            a = Sum(a.dtype, a.args, base)
+        return self.split_remainder(to_split(a), divisor, TRUNC)
+
+    def floor_remainder(self, rest: Sum, divisor: int) -> Form:
+        extra = rest.normalize()
+        if isinstance(extra, IntImm):
+            return remainder(extra, divisor, FLOOR)
+        if self.compare_constant(extra, divisor) == IS_LT and self.prove_greater_equal(extra, 0):
+            return extra
+        return self.split_remainder(to_split(Sum(rest.dtype, rest.args, rest.base % divisor)), divisor, FLOOR)
+
+    def split_remainder(self, split: Split, divisor: int, mode: int) -> Split:
+        """`split % divisor`"""
+        split = with_mode(split, mode)
+        if split.scale % divisor == 0:
+            return split.with_scale(0)
+        if divisor % split.scale == 0 and _keeps_rounding(split):
+            upper = split.lower * (divisor // split.scale)
+            if split.upper == UNBOUNDED:
+                return Split(split.index, split.lower, upper, split.scale, mode)
+            if split.upper % upper == 0:
+                if upper == split.upper:
+                    return split
+                # a smaller factor may simplify the index
+                index = to_split(self.visit(remainder(split.index, upper, mode)))
+                if split.lower != 1:
+                    index = self.split_quotient(index, split.lower, mode)
+                return index.scaled(split.scale)
+            if upper % split.upper == 0:
+                return split
+        return Split(split.normalize(), 1, divisor, 1, mode)
+
+    # ------------------------------------------------------------------ comparisons and casts
+
+    @handles(LT)
+    def less(self, e: LT) -> Form:
+        if not e.a.dtype.is_index:
+            return self.equal_or_less(e)
+        difference = self.form(BUILDERS[Sub](e.a, e.b))
+        if not isinstance(difference, Sum):
+            return self.equal_or_less(e)
+        scales = [abs(a.scale) for a in difference.args if abs(a.scale) > 1]
+        common = gcd(difference.base, *scales)
+        if not scales or common <= 1:
+            return self.equal_or_less(e)
+        whole, rest = difference.separate(common)
+        extra = rest.normalize()
+        zero = IntImm(e.a.dtype, 0)
+        quotient = whole.over(common).normalize()
+        low, high = self.bound(extra)
+        if -common < low and high < common and self.keeps_sign(quotient, extra, low):
+            return self.form(BUILDERS[LT](quotient, zero))
+        if len(rest.args) == 1 and rest.base == 0:
+            split = rest.args[0]
+            lower = common * split.lower
+            if split.scale == 1 and split.upper != UNBOUNDED and split.upper % lower == 0 and split.mode == FLOOR:
+                inner = remainder(divide(split.index, lower, FLOOR), split.upper // lower, FLOOR)
+                return self.form(BUILDERS[LT](BUILDERS[Add](quotient, inner), zero))
+        return self.equal_or_less(e)
+
+    def keeps_sign(self, quotient: PrimExpr, extra: PrimExpr, low: int) -> bool:
+        """Whether `quotient * d + extra < 0` holds exactly where `quotient < 0`, for `|extra| < d`.
+
+        It does where `extra` is not negative, at least where the quotient is zero.
+        """
+        if low >= 0 or self.prove_greater_equal(extra, 0):
+            return True
+        if self.nested:
+            return False
+        self.nested = True
+        try:
+            with self.parent.constraint_scope(BUILDERS[EQ](quotient, IntImm(quotient.dtype, 0))):
+                return self.prove_greater_equal(extra, 0)
+        finally:
+            self.nested = False
+
+    @handles(Cast)
+    def cast_form(self, e: Cast) -> Form:
+        if e.dtype.is_index:
+            form = self.form(e.value)
+            if isinstance(form, (Sum, Split)) and self.cast_is_safe(form, e.dtype):
+                return form.cast_to(e.dtype)
+        return self.cast(e)
+
+    def cast_is_safe(self, form: Sum | Split, dtype: DataType) -> bool:
+        """Whether every value on the way fits into `dtype`."""
+        if dtype.bits >= form.dtype.bits:
+            return True
+        limit = 1 << (dtype.bits - 1)
+
+        def fits(e: PrimExpr) -> bool:
+            low, high = self.bound(e)
+            return -limit <= low and high < limit
+
+        if isinstance(form, Split):
+            return form.scale == 0 or all(fits(e) for e in form.steps())
+        total: PrimExpr = IntImm(form.dtype, 0)
+        for split in form.args:
+            total = BUILDERS[Add](total, split.normalize())
+            if not fits(total):
+                return False
+        whole = BUILDERS[Add](total, constant(form.dtype, form.base))
+        return -limit <= form.base < limit and fits(whole) and all(self.cast_is_safe(s, dtype) for s in form.args)
+
+    # ------------------------------------------------------------------ reductions
+
+    @handles(Reduce)
+    def reduction(self, e: Reduce) -> Form:
+        new = self.reduce(e)
+        if not isinstance(new, Reduce):
+            return new
+        if not new.axis:
+            combiner, i = new.combiner, new.value_index
+            if new.init:
+                values = dict(zip(combiner.lhs + combiner.rhs, new.init + new.source))
+                return self.form(Select(new.condition, substitute(combiner.result[i], values), new.init[i]))
+            return self.form(Select(new.condition, new.source[i], combiner.identity_element[i]))
+        return self.simplify_combiner(new)
+
+    def simplify_combiner(self, e: Reduce) -> PrimExpr:
+        """The reduction without the components that its value does not need."""
+        combiner = e.combiner
+        results = [self.visit(r) for r in combiner.result]
+        used = _used_components(e, results)
+        if used == list(range(len(results))) and all(a is b for a, b in zip(results, combiner.result)):
+            identities = [self.visit(i) for i in combiner.identity_element]
+            if all(a is b for a, b in zip(identities, combiner.identity_element)):
+                return e
+
+        def keep(items: Any) -> tuple[Any, ...]:
+            return tuple([items[i] for i in used])
+
+        identity = tuple([self.visit(combiner.identity_element[i]) for i in used])
+        new = CommReducer(keep(combiner.lhs), keep(combiner.rhs), keep(results), identity, combiner.span)
+        init = keep(e.init) if e.init else ()
+        return Reduce(new, keep(e.source), e.axis, e.condition, used.index(e.value_index), init, e.span)
+
+
+def _used_components(e: Reduce, results: list[PrimExpr]) -> list[int]:
+    """The components that the value of a reduction rests on, and those with side effects."""
+    combiner = e.combiner
+    names = {v: i for side in (combiner.lhs, combiner.rhs) for i, v in enumerate(side)}
+    needs: list[set[int]] = []
+    for result in results:
+        found: set[int] = set()
+        pre_order_visit(result, lambda node, found=found: found.add(names[node]) if node in names else None)
+        needs.append(found)
+    used: set[int] = set()
+    effects = [
+        i
+        for i in range(len(results))
+        if max(map(side_effect, (e.source[i], combiner.identity_element[i], combiner.result[i])))
+        > CallEffect.READ_STATE
+    ]
+    todo = [e.value_index, *effects]
+    while todo:
+        i = todo.pop()
+        if i not in used:
+            used.add(i)
+            todo += needs[i]
+    return sorted(used)
+
+
+def _fold_forms(op: type, a: Form, b: Form) -> Form | None:
+    """Constant folding where one side is a canonical form."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return FOLDERS[op](a, b)
+    return _FOLD_ONE[op](a, b) if op in _FOLD_ONE else None
+
+
+def _value(form: Form) -> int | None:
+    return form.value if isinstance(form, IntImm) else None
+
+
+def _fold_quotient(a: Form, b: Form) -> Form | None:
+    if _value(b) == 0:
+        FOLDERS[FloorDiv](IntImm(b.dtype, 1), b)  # the error of a division by zero
+    return a if _value(a) == 0 or _value(b) == 1 else None
+
+
+def _fold_remainder(a: Form, b: Form) -> Form | None:
+    if _value(b) == 0:
+        FOLDERS[FloorMod](IntImm(b.dtype, 1), b)
+    if _value(a) == 0:
+        return a
+    return IntImm(b.dtype, 0) if _value(b) == 1 else None
+
+
+def _fold_product(a: Form, b: Form) -> Form | None:
+    if _value(a) == 0 or _value(b) == 1:
+        return a
+    return b if _value(b) == 0 or _value(a) == 1 else None
+
+
+_FOLD_ONE: dict[type, Callable[[Form, Form], Form | None]] = {
+    Add: lambda a, b: b if _value(a) == 0 else a if _value(b) == 0 else None,
+    Sub: lambda a, b: a if _value(b) == 0 else None,
+    Mul: _fold_product,
+    Div: _fold_quotient,
+    FloorDiv: _fold_quotient,
+    Mod: _fold_remainder,
+    FloorMod: _fold_remainder,
+}
+
+
+# ---------------------------------------------------------------------------- products
+
+
+def factors_of(e: PrimExpr) -> tuple[list[PrimExpr], int]:
+    """The factors of a product that are no constants, from left to right, and its constant."""
+    factors: list[PrimExpr] = []
+    scale, todo = 1, [e]
+    while todo:
+        node = todo.pop()
+        if type(node) is Mul:
+            todo += [node.b, node.a]
+        elif isinstance(node, IntImm):
+            scale *= node.value
+        else:
+            factors.append(node)
+    return factors, scale
+
+
+def _product(factors: list[PrimExpr], scale: int, dtype: DataType) -> PrimExpr:
+    result: PrimExpr = IntImm(dtype, 1)
+    for factor in factors:
+        result = BUILDERS[Mul](result, factor)
+    return result if scale == 1 else BUILDERS[Mul](result, constant(dtype, scale))
+
+
+def product_of(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """`a * b` as one chain of factors with the constant last."""
+    left, c1 = factors_of(a)
+    right, c2 = factors_of(b)
+    return _product(left + right, c1 * c2, a.dtype)
+
+
+def cancel_common_factors(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """Both without their common factors, and these; None where there are none."""
+    if isinstance(b, IntImm):
+        return None
+    left, c1 = factors_of(a)
+    right, c2 = factors_of(b)
+    kept: list[PrimExpr] = []
+    common: list[PrimExpr] = []
+    for factor in right:
+        match = next((i for i, f in enumerate(left) if deep_equal(f, factor)), None)
+        if match is None:
+            kept.append(factor)
+        else:
+            common.append(left.pop(match))
+    scale = gcd(c1, c2)
+    if not common and scale == 1:
+        return None
+    dtype = a.dtype
+    scale = scale or 1
+    return _product(left, c1 // scale, dtype), _product(kept, c2 // scale, dtype), _product(common, scale, dtype)

@@ -1,0 +1,238 @@
+"""Comparisons that follow from others: from a <= b + 1 and b < c follows a <= c.
+
+What is known is kept as `left OP right + offset` with `OP` one of `==`, `!=`, `<=`, `>=`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import tvmagic.ir as ir
+from tvmagic.arith import pattern
+from tvmagic.arith.constraint import extract_constraints, side_effect
+from tvmagic.ir import Add, CallEffect, CmpOp, IntImm, PrimExpr, Range, Sub, Var
+from tvmagic.ir import ops as op
+
+__all__ = ["EQ", "GE", "GT", "LE", "LT", "NE", "UNKNOWN", "CompareResult", "TransitiveComparisons"]
+
+# a set of outcomes, one bit each: equal, less, greater
+INCONSISTENT, EQ, LT, LE, GT, GE, NE, UNKNOWN = range(8)
+
+
+class CompareResult(enum.IntEnum):
+    """How two integers compare, as far as it is known."""
+
+    INCONSISTENT = INCONSISTENT
+    EQ = EQ
+    LT = LT
+    LE = LE
+    GT = GT
+    GE = GE
+    NE = NE
+    UNKNOWN = UNKNOWN
+
+
+_REVERSED = (INCONSISTENT, EQ, GT, GE, LT, LE, NE, UNKNOWN)
+_OF_CLASS = {ir.EQ: EQ, ir.NE: NE, ir.LT: LT, ir.LE: LE, ir.GT: GT, ir.GE: GE}
+
+
+class Known(NamedTuple):
+    """`left OP right + offset`; `left` and `right` are numbers of expressions."""
+
+    left: int
+    right: int
+    offset: int
+    result: int
+
+    def seen_from(self, left: int) -> Known | None:
+        """The same with `left` on the left side, where it is on one."""
+        if left == self.left:
+            return self
+        if left == self.right:
+            return Known(self.right, self.left, -self.offset, _REVERSED[self.result])
+        return None
+
+    def implies(self, other: Known) -> bool:
+        """Whether `other`, of the same two expressions, follows."""
+        mine, theirs = self.result, other.result
+        if mine == theirs and self.offset == other.offset:
+            return True
+        if theirs == LE:
+            return mine in (EQ, LE) and self.offset <= other.offset
+        if theirs == GE:
+            return mine in (EQ, GE) and self.offset >= other.offset
+        if theirs == NE:
+            return (
+                (mine == EQ and self.offset != other.offset)
+                or (mine == LE and self.offset < other.offset)
+                or (mine == GE and self.offset > other.offset)
+            )
+        return False
+
+
+def _known(left: int, right: int, offset: int, result: int) -> Known:
+    # on integers a < b is a <= b - 1: offsets then add up along a chain
+    if result == LT:
+        return Known(left, right, offset - 1, LE)
+    if result == GT:
+        return Known(left, right, offset + 1, GE)
+    return Known(left, right, offset, result)
+
+
+def _split(e: PrimExpr) -> tuple[PrimExpr | None, int]:
+    """An expression without its constant term, and that term; None stands for 0."""
+    if isinstance(e, IntImm):
+        return None, e.value
+    if isinstance(e, (Add, Sub)) and isinstance(e.b, IntImm):
+        return e.a, e.b.value if isinstance(e, Add) else -e.b.value
+    return e, 0
+
+
+class TransitiveComparisons:
+    """The comparisons that hold of bound variables and in the conditions around."""
+
+    def __init__(self) -> None:
+        self.bindings: dict[Var, Range] = {}
+        self.lasting: list[Known] = []
+        self.scoped: list[Known] = []
+        self._numbers: dict[type, list[tuple[PrimExpr, int]]] = {}
+        self._vars: dict[Var, int] = {}
+        self._count = 1  # 0 is the expression 0
+
+    def _find(self, e: PrimExpr | None, create: bool) -> int | None:
+        """The number of an expression; with `create` it gets one where it has none."""
+        if e is None:
+            return 0
+        if isinstance(e, Var):
+            found = self._vars.get(e)
+            if found is None and create:
+                found = self._vars[e] = self._count
+                self._count += 1
+            return found
+        same_class = self._numbers.get(type(e), [])
+        for other, number in same_class:
+            if pattern.deep_equal(other, e):
+                return number
+        if not create:
+            return None
+        self._numbers.setdefault(type(e), []).append((e, self._count))
+        self._count += 1
+        return self._count - 1
+
+    def bind(self, var: Var, range_: Range, allow_override: bool = False) -> None:
+        """Let `var` lie in a range."""
+        old = self.bindings.get(var)
+        if old is not None:
+            if pattern.deep_equal(old.min, range_.min) and pattern.deep_equal(old.extent, range_.extent):
+                return
+            number = self._vars.get(var)
+            self.lasting = [k for k in self.lasting if k.left != number]
+        self.bindings[var] = range_
+        if isinstance(range_.extent, IntImm) and range_.extent.value == 1:
+            self._add([op.equal(var, range_.min)], self.lasting)
+        else:
+            end = op.add(range_.min, range_.extent)
+            self._add([op.greater_equal(var, range_.min), op.less(var, end)], self.lasting)
+
+    def enter_constraint(self, condition: PrimExpr) -> Callable[[], None] | None:
+        """Let `condition` hold until the returned function is called."""
+        size = len(self.scoped)
+        self._add(extract_constraints(condition), self.scoped)
+        if len(self.scoped) == size:
+            return None
+
+        def recover() -> None:
+            del self.scoped[size:]
+
+        return recover
+
+    def _add(self, conditions: Iterable[PrimExpr], where: list[Known]) -> None:
+        for e in conditions:
+            result = _OF_CLASS.get(type(e))
+            if result is None or not isinstance(e, CmpOp) or not e.a.dtype.is_int:
+                continue
+            (left, c1), (right, c2) = _split(e.a), _split(e.b)
+            if (left is None and right is None) or side_effect(e) > CallEffect.PURE:
+                continue
+            a, b = self._find(left, True), self._find(right, True)
+            assert a is not None and b is not None
+            where.append(_known(a, b, c2 - c1, result))
+
+    def compare(self, lhs: PrimExpr, rhs: PrimExpr, propagate: bool = False) -> int:
+        """What is known of `lhs` against `rhs`; with `propagate` through other expressions too."""
+        if not self.scoped and not self.lasting:
+            return UNKNOWN
+        (left, c1), (right, c2) = _split(lhs), _split(rhs)
+        a, b = self._find(left, False), self._find(right, False)
+        if a is None or b is None:
+            return UNKNOWN
+        if a == b:
+            return EQ if c1 == c2 else LT if c1 < c2 else GT
+        offset = c2 - c1
+        if propagate:
+            forward = _merge(self._reach(a, b), offset)
+            return forward & _REVERSED[_merge(self._reach(b, a), -offset)]
+        return _merge(self._direct(a, b), offset)
+
+    def _direct(self, a: int, b: int) -> list[Known]:
+        return [k for known in self.scoped + self.lasting if (k := known.seen_from(a)) is not None and k.right == b]
+
+    def _reach(self, start: int, goal: int) -> list[Known]:
+        """Everything that follows of `start` against `goal`, by a search over what is known."""
+        reached: dict[int, list[Known]] = {}
+        todo: list[int] = []
+        known_of: dict[int, list[Known]] = {}
+        for known in self.lasting + self.scoped:
+            for side in {known.left, known.right}:
+                seen = known.seen_from(side)
+                assert seen is not None
+                known_of.setdefault(side, []).append(seen)
+
+        def declare(new: Known) -> None:
+            others = reached.setdefault(new.right, [])
+            if any(k.implies(new) for k in others):
+                return
+            if len(others) < 4:  # enough for the strongest of each kind; keeps cycles finite
+                others[:] = [k for k in others if not new.implies(k)] + [new]
+                if new.right not in (goal, start):
+                    todo.append(new.right)
+
+        for known in known_of.get(start, []):
+            declare(known)
+        steps = 0
+        while todo and steps < 64:
+            steps += 1
+            middle = todo.pop()
+            for step in known_of.get(middle, []):
+                if step.right == start:
+                    continue
+                for first in list(reached[middle]):
+                    result = _chained(first.result, step.result)
+                    if result is not None:
+                        declare(_known(start, step.right, first.offset + step.offset, result))
+        return reached.get(goal, [])
+
+
+def _chained(first: int, second: int) -> int | None:
+    if first == EQ:
+        return second
+    if second == EQ:
+        return first
+    return first if first == second and first in (LE, GE) else None
+
+
+def _merge(known: list[Known], offset: int) -> int:
+    """What the known comparisons say of `left OP right + offset`."""
+    result = UNKNOWN
+    for k in known:
+        if k.result == EQ:
+            result &= EQ if k.offset == offset else LT if k.offset < offset else GT
+        elif k.result == LE and k.offset <= offset:
+            result &= LT if k.offset < offset else LE
+        elif k.result == GE and k.offset >= offset:
+            result &= GT if k.offset > offset else GE
+        elif k.result == NE and k.offset == offset:
+            result &= NE
+    return result
