@@ -1,0 +1,77 @@
+"""Tensor expressions: tensors, the operations that produce them, and their schedules.
+
+Names and behaviour are those of `tvm.te`.
+"""
+
+from tvmagic.ir.ops import (
+    abs,
+    acos,
+    acosh,
+    add,
+    all,
+    any,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    ceil,
+    ceildiv,
+    const,
+    cos,
+    cosh,
+    div,
+    erf,
+    exp,
+    exp2,
+    exp10,
+    floor,
+    floordiv,
+    floormod,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    log,
+    log1p,
+    log2,
+    log10,
+    max_value,
+    min_value,
+    multiply,
+    nearbyint,
+    popcount,
+    power,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    subtract,
+    tan,
+    tanh,
+    trunc,
+    truncdiv,
+    truncmod,
+)
+from tvmagic.te import schedule, tensor
+from tvmagic.te.intrinsic import TensorIntrin, decl_tensor_intrin
+from tvmagic.te.operation import (
+    compute,
+    extern,
+    extern_primfunc,
+    placeholder,
+    reduce_axis,
+    scan,
+    size_var,
+    thread_axis,
+    var,
+)
+from tvmagic.te.reduction import comm_reducer, max, min, prod, sum
+from tvmagic.te.schedule import Schedule, create_schedule
+from tvmagic.te.tag import tag_scope
+from tvmagic.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, TensorSlice

@@ -1,0 +1,283 @@
+"""The functions by which users write tensor expressions: `placeholder`, `compute`, `scan`, ..."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Buffer,
+    BufferStore,
+    DataType,
+    Evaluate,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SizeVar,
+    Span,
+    Stmt,
+    Var,
+    decl_buffer,
+    dtype_of,
+    expr,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.te.intrinsic import TensorIntrinCall
+from tvmagic.te.tag import current_tag
+from tvmagic.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
+
+__all__ = [
+    "compute",
+    "extern",
+    "extern_primfunc",
+    "placeholder",
+    "reduce_axis",
+    "scan",
+    "size_var",
+    "thread_axis",
+    "var",
+]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def caller_span() -> Span | None:
+    """The line of the user's source that is running: the innermost frame outside this package."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return Span(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+
+
+def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
+    sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+    result = tuple([expr(int(s) if isinstance(s, float) else s) for s in sizes])
+    for axis, size in enumerate(result):
+        if size.dtype.is_float or size.dtype.is_handle:
+            raise TVMagicError(f"dimension {axis} of {what} is not an integer", span=caller_span())
+        if isinstance(size, IntImm) and size.value < 0:
+            raise TVMagicError(f"dimension {axis} of {what} is negative: {size.value}", span=caller_span())
+    return result
+
+
+def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
+    """A tensor of `shape` that the caller gives; `dtype` is float32 unless told."""
+    sizes = _shape(shape, f"`{name}`")
+    return PlaceholderOp(name, sizes, dtype_of(dtype or "float32"), caller_span()).output(0)
+
+
+def _argument_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence[str] | None) -> list[str]:
+    """The names of the axes: those of the arguments of `fcompute`, `i0`, `i1`, ... for `*args`."""
+    spec = inspect.getfullargspec(fcompute)
+    if spec.varkw is not None or spec.kwonlyargs:
+        raise TVMagicError("the function of te.compute takes one plain argument for each axis", span=caller_span())
+    names = list(spec.args)
+    if names and inspect.ismethod(fcompute):
+        names = names[1:]
+    if spec.varargs is not None or not names:
+        rest = ndim - len(names)
+        if varargs_names is not None:
+            if len(varargs_names) != rest:
+                raise TVMagicError(f"{len(varargs_names)} varargs_names are given for {rest} axes", span=caller_span())
+            return names + list(varargs_names)
+        return names + [f"i{i}" for i in range(rest)]
+    if len(names) > ndim:
+        raise TVMagicError(
+            f"the function of te.compute takes {len(names)} indices, the shape has {ndim} dimensions",
+            span=caller_span(),
+        )
+    return names
+
+
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Any:
+    """A tensor whose element at the indices `i, j, ...` is `fcompute(i, j, ...)`.
+
+    Parameters
+    ----------
+    shape: the size of each dimension, numbers or expressions.
+    fcompute: takes an index for each dimension, gives an expression, or a tuple of expressions
+        for several outputs, or the call of a tensor intrinsic.
+    varargs_names: names of the axes that `fcompute` takes by `*args`.
+
+    Returns the tensor, or a tuple of tensors where `fcompute` gives several values.
+    """
+    span = caller_span()
+    tag = current_tag(tag)
+    sizes = _shape(shape, f"`{name}`")
+    names = _argument_names(fcompute, len(sizes), varargs_names)
+    axis = [IterVar(Range(0, size), n, IterVar.DataPar, span=span) for n, size in zip(names, sizes)]
+    body = fcompute(*[iv.var for iv in axis])
+    if isinstance(body, TensorIntrinCall):
+        inner = [IterVar(Range(0, s), f"ax{i}", IterVar.Opaque) for i, s in enumerate(sizes[len(axis) :])]
+        op: Any = TensorComputeOp(
+            name, tag, [*axis, *inner], body.reduce_axis, len(axis), body.intrin, body.tensors, body.regions,
+            body.scalar_inputs, span,
+        )  # fmt: skip
+    else:
+        values = body if isinstance(body, (list, tuple)) else [body]
+        op = ComputeOp(name, tag, attrs, axis, [_value(v, name) for v in values], span)
+    return op.outputs[0] if op.num_outputs == 1 else op.outputs
+
+
+def _value(value: Any, name: str) -> PrimExpr:
+    if value is None:
+        raise TVMagicError(f"the function of `{name}` gives no value", span=caller_span())
+    return expr(value)
+
+
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Any = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """The states of a recurrence; the first dimension of every tensor is time.
+
+    Parameters
+    ----------
+    init: the first steps of each state; update: all steps, from states at earlier times.
+    state_placeholder: the placeholders that `update` reads the states by.
+    inputs: what the updates read besides.
+
+    Returns the tensor of states, or a list of them.
+    """
+    first, later, states = [list(t) if isinstance(t, (list, tuple)) else [t] for t in (init, update, state_placeholder)]
+    given = [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    axis = IterVar(Range(first[0].shape[0], later[0].shape[0]), f"{name}.idx", IterVar.Ordered)
+    op = ScanOp(name, current_tag(tag), attrs, axis, first, later, states, given, caller_span())
+    return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
+
+
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., Any],
+    name: str = "extern",
+    dtype: Any = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Tensors that a statement computes.
+
+    Parameters
+    ----------
+    shape: the shape of the output, or a list of shapes for several.
+    fcompute: takes the buffers of the inputs and of the outputs (two lists), gives a statement
+        or a call.
+    dtype: of each output; that of the inputs unless told.
+    in_buffers, out_buffers: the buffers to use; new ones with a variable offset unless told.
+
+    Returns the tensor, or a list of them.
+    """
+    shapes = _shapes(shape, name)
+    for tensor in inputs:
+        if not isinstance(tensor, Tensor):
+            raise TVMagicError(f"the inputs of extern `{name}` are tensors, not `{tensor!r}`", span=caller_span())
+    dtypes = _extern_dtypes(dtype, inputs, len(shapes), name)
+    sources = _buffers(in_buffers) or [_extern_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
+    targets = _buffers(out_buffers) or [_extern_buffer(s, d, name) for s, d in zip(shapes, dtypes)]
+    body = fcompute(sources, targets)
+    if isinstance(body, PrimExpr):
+        body = Evaluate(body)
+    if not isinstance(body, Stmt):
+        raise TVMagicError(f"the function of extern `{name}` gives a statement or an expression", span=caller_span())
+    op = ExternOp(name, current_tag(tag), attrs, inputs, sources, targets, body, caller_span())
+    return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
+
+
+def _shapes(shape: Any, name: str) -> list[tuple[PrimExpr, ...]]:
+    nested = isinstance(shape, (list, tuple)) and len(shape) > 0 and isinstance(shape[0], (list, tuple))
+    return [_shape(s, f"`{name}`") for s in (shape if nested else [shape])]
+
+
+def _buffers(given: Any) -> list[Buffer]:
+    return [] if given is None else [given] if isinstance(given, Buffer) else list(given)
+
+
+def _extern_buffer(shape: Sequence[PrimExpr], dtype: Any, name: str) -> Buffer:
+    return decl_buffer(shape, dtype, name, elem_offset=Var("elem_offset", "int32"))
+
+
+def _extern_dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) -> list[DataType]:
+    if dtype is not None:
+        return [dtype_of(d) for d in dtype] if isinstance(dtype, (list, tuple)) else [dtype_of(dtype)] * count
+    known = {t.dtype for t in inputs}
+    if len(known) != 1:
+        raise TVMagicError(f"the dtype of extern `{name}` does not follow from its inputs", hint="give dtype=")
+    return [known.pop()] * count
+
+
+def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
+    """Tensors that a function computes: its leading parameters are the inputs, the rest the outputs."""
+    buffers = [primfunc.buffer_map[p] for p in primfunc.params if p in primfunc.buffer_map]
+    if len(buffers) <= len(input_tensors):
+        raise TVMagicError("the function has no buffer left for an output")
+    stored: set[Buffer] = set()
+    post_order_visit(primfunc.body, lambda n: stored.add(n.buffer) if isinstance(n, BufferStore) else None)
+    sources, targets = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
+    if any(b in stored for b in sources) or not all(b in stored for b in targets):
+        raise TVMagicError("the function writes to an input, or leaves an output unwritten")
+    values = {
+        old: new
+        for tensor, buffer in zip(input_tensors, sources)
+        for old, new in zip(buffer.shape, tensor.shape)
+        if isinstance(old, Var)
+    }
+    shapes = [[substitute(s, values) for s in b.shape] for b in targets]
+
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        return substitute(primfunc.body, values)
+
+    dtypes = [b.dtype for b in targets]
+    return extern(shapes, input_tensors, body, in_buffers=sources, out_buffers=targets, dtype=dtypes, **kwargs)
+
+
+def var(name: str = "tindex", dtype: Any = "int32", span: Span | None = None) -> Var:
+    """A new variable, such as a symbolic dimension."""
+    return Var(name, dtype, span)
+
+
+def size_var(name: str = "size", dtype: Any = "int32", span: Span | None = None) -> SizeVar:
+    """A new variable that is never negative."""
+    return SizeVar(name, dtype, span)
+
+
+def _domain(dom: Any) -> Range | None:
+    if dom is None or isinstance(dom, Range):
+        return dom
+    if isinstance(dom, (list, tuple)) and len(dom) == 2:
+        return Range(dom[0], dom[1])
+    return Range(dom)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:
+    """An axis of threads to bind loops to, such as `thread_axis("threadIdx.x")`."""
+    if isinstance(dom, str):
+        tag, dom = dom, None
+    if not tag:
+        raise TVMagicError("a thread axis needs a tag", hint='te.thread_axis("threadIdx.x")')
+    return IterVar(_domain(dom), name or tag, IterVar.ThreadIndex, tag, span)
+
+
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | None = None) -> IterVar:
+    """An axis to reduce over; `dom` is a pair of ends or a Range."""
+    return IterVar(_domain(dom), name, IterVar.CommReduce, thread_tag, span)

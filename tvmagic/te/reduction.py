@@ -1,0 +1,80 @@
+"""Reductions: `sum`, `min`, `max`, `prod`, and `comm_reducer` for others such as argmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import CommReducer, DataType, IterVar, PrimExpr, Reduce, Var, convert, expr, exprs
+from tvmagic.ir.ops import const, max_value, maximum, min_value, minimum
+
+__all__ = ["comm_reducer", "max", "min", "prod", "sum"]
+
+
+def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
+    """A reduction made of a combining function and its neutral element.
+
+    Parameters
+    ----------
+    fcombine: takes two values (two sequences for a tuple reduction), gives the combined ones.
+    fidentity: takes the dtype of each value, gives the neutral element of each.
+
+    The result is called as `reducer(expr, axis, where=None, init=None)`: `expr` is one expression
+    or a tuple, `axis` one reduction axis or several; only elements with `where` take part. Called
+    as `reducer(a, b, ...)` on expressions it combines just these.
+    """
+    names = fcombine.__code__.co_varnames
+    if fcombine.__code__.co_argcount != 2:
+        raise TVMagicError(f"the combiner of `{name}` takes two arguments")
+
+    def combiner_of(values: tuple[PrimExpr, ...], is_tuple: bool) -> CommReducer:
+        dtypes = [v.dtype for v in values]
+        suffixes = [f"_{i}" for i in range(len(values))] if is_tuple else [""]
+        lhs = [Var(names[0] + s, t) for s, t in zip(suffixes, dtypes)]
+        rhs = [Var(names[1] + s, t) for s, t in zip(suffixes, dtypes)]
+        result = fcombine(lhs, rhs) if is_tuple else fcombine(lhs[0], rhs[0])
+        identity = fidentity(*dtypes)
+        combiner = CommReducer(lhs, rhs, exprs(result), exprs(identity))
+        if not len(combiner.result) == len(combiner.identity_element) == len(values):
+            raise TVMagicError(f"`{name}` combines {len(values)} values but gives {len(combiner.result)}")
+        return combiner
+
+    def reduce(values: Any, axis: Any, where: Any, init: Any) -> Any:
+        is_tuple = isinstance(values, (tuple, list))
+        sources = exprs(values) if is_tuple else (expr(values),)
+        axes: Sequence[Any] = axis if isinstance(axis, (list, tuple)) else [axis]
+        for iv in axes:
+            if not isinstance(iv, IterVar) or iv.iter_type != IterVar.CommReduce:
+                shown = iv.var.name if isinstance(iv, IterVar) else repr(iv)
+                raise TVMagicError(f"`{shown}` is not a reduction axis", hint="make it by te.reduce_axis")
+        combiner = combiner_of(sources, is_tuple)
+        start = () if init is None else exprs(init if isinstance(init, (tuple, list)) else [init])
+        condition = convert(True) if where is None else expr(where)
+        outputs = [Reduce(combiner, sources, axes, condition, i, start) for i in range(len(sources))]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def reducer(value: Any, axis: Any = None, where: Any = None, init: Any = None, *args: Any) -> Any:
+        if isinstance(axis, (IterVar, list, tuple)):
+            return reduce(value, axis, where, init)
+        if axis is None:
+            raise TVMagicError(f"`{name}` takes an axis, or several values to combine")
+        result = value
+        for other in (axis, where, init, *args):
+            if other is not None:
+                result = fcombine(result, other)
+        return result
+
+    reducer.__name__ = reducer.__qualname__ = name
+    reducer.__doc__ = f"The `{name}` of `value` over `axis`; or of just the values given."
+    return reducer
+
+
+def _number(value: int) -> Callable[[DataType], PrimExpr]:
+    return lambda dtype: const(value, dtype)
+
+
+sum = comm_reducer(lambda x, y: x + y, _number(0), name="sum")
+prod = comm_reducer(lambda x, y: x * y, _number(1), name="prod")
+min = comm_reducer(lambda x, y: minimum(x, y), max_value, name="min")
+max = comm_reducer(lambda x, y: maximum(x, y), min_value, name="max")

@@ -1,0 +1,16 @@
+"""Schedules of tensor expressions: stages and relations, bounds inference, ScheduleOps.
+
+The names are those of `tvm.te.schedule`.
+"""
+
+from tvmagic.ir import Buffer, IterVar
+from tvmagic.te.schedule.graph import create_attach_path as CreateAttachPath
+from tvmagic.te.schedule.graph import create_read_graph as CreateReadGraph
+from tvmagic.te.schedule.graph import post_dfs_order as PostDFSOrder
+from tvmagic.te.schedule.graph import scan_get_body as ScanGetBody
+from tvmagic.te.schedule.infer_bound import infer_bound as InferBound
+from tvmagic.te.schedule.relations import Fuse, Rebase, Singleton, Split, Transform
+from tvmagic.te.schedule.scan import scan_fix_point_analysis as ScanFixPointAnalysis
+from tvmagic.te.schedule.schedule import Schedule, create_schedule
+from tvmagic.te.schedule.schedule_ops import schedule_ops as ScheduleOps
+from tvmagic.te.schedule.stage import AttachType, IterVarAttr, Stage

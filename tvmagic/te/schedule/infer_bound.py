@@ -1,0 +1,387 @@
+"""Bounds inference: the range of every iteration variable of a schedule.
+
+Stages are visited consumers first. For the root variables of a stage (`infer_root_bound`):
+
+1. `leaf_sets`: for each consumer, the set of each of its loops: a point where the stage runs
+   inside the loop, else all iterations;
+2. `root_sets`: these sets passed up to the consumer's root variables;
+3. `request_inputs`: the region of each tensor that the consumer reads for them;
+4. `gather_bound`: the union of all requests, axis by axis, as the ranges of the roots.
+
+Then `pass_down_domain` gives every other variable of the stage its range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.ir import IterVar, ProducerLoad, Range, Var, post_order_visit
+from tvmagic.ir.ops import greater_equal, less_equal, make_zero
+from tvmagic.passes import is_recording, note
+from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
+from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
+from tvmagic.te.schedule.relations import is_const
+from tvmagic.te.schedule.scan import scan_fix_point_analysis
+from tvmagic.te.schedule.stage import AttachType, Stage
+from tvmagic.te.schedule.thread import StorageRank, ThreadScope, default_storage_rank, storage_rank
+from tvmagic.te.tensor import (
+    BaseComputeOp,
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    TensorComputeOp,
+)
+
+if TYPE_CHECKING:
+    from tvmagic.te.schedule.schedule import Schedule
+
+__all__ = ["infer_bound"]
+
+# For each axis of a tensor the sets that its consumers ask for.
+TensorDom = list[list[IntSet]]
+RootSets = dict[Var, IntSet]
+
+
+class Context:
+    """What bounds inference knows of the whole schedule.
+
+    `ranges`: the result so far; `readers`: who reads a tensor; `paths`: the loops around a stage;
+    `threads`: the thread axis that a loop is bound to.
+    """
+
+    def __init__(self, sch: Schedule) -> None:
+        roots = [sch.stage_map[op].op for op in sch.outputs]
+        self.readers = create_feed_graph(create_read_graph(roots))
+        self.stage_of: dict[Operation, Stage] = {s.op: s for s in sch.stages}
+        self.position = {s: i for i, s in enumerate(sch.stages)}
+        self.paths = create_attach_path(sch)
+        self.path_sets = {op: frozenset(path) for op, path in self.paths.items()}
+        self.ranges: dict[IterVar, Range] = {}
+        self.threads: dict[IterVar, IterVar] = {}
+        for stage in sch.stages:
+            for iv, attr in stage.iter_var_attrs.items():
+                if attr.bind_thread is not None:
+                    self.threads[iv] = attr.bind_thread
+
+    def consumers(self, stage: Stage) -> list[Stage]:
+        """The stages that read an output of `stage`, in the order of the schedule."""
+        found = {self.stage_of[op] for t in stage.op.outputs for op in self.readers.get(t, ())}
+        return sorted(found, key=self.position.__getitem__)
+
+    def thread_tag(self, iv: IterVar) -> str:
+        bound = self.threads.get(iv)
+        return bound.thread_tag if bound is not None else iv.thread_tag
+
+
+def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
+    """The range of every iteration variable of a normalized schedule."""
+    context = Context(sch)
+    analyzer = Analyzer()
+    for stage in reversed(sch.stages):
+        infer_root_bound(stage, context)
+        for iv in stage.op.root_iter_vars():
+            if iv in context.ranges:
+                analyzer.bind(iv.var, context.ranges[iv])
+        known = set(context.ranges) if is_recording() else set()
+        if stage.attach_type != AttachType.INLINED_ALREADY:
+            pass_down_domain(stage, context.ranges, analyzer)
+        for iv in stage.thread_env:
+            if iv.dom is None:
+                raise ScheduleError(f"stage `{stage.name}`: thread axis `{iv.var.name}` needs a domain")
+            context.ranges[iv] = iv.dom
+        if is_recording():
+            _note_down(stage, context, known)
+    simplify = analyzer.simplify
+    return {iv: Range.from_min_extent(simplify(r.min), simplify(r.extent)) for iv, r in context.ranges.items()}
+
+
+def infer_root_bound(stage: Stage, context: Context) -> None:
+    """Set the ranges of the root variables of `stage`; its consumers have all their ranges."""
+    if stage.attach_type == AttachType.INLINE:
+        raise InternalError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
+    if stage.attach_type == AttachType.INLINED_ALREADY:
+        return
+    if stage.is_output and stage.get_attach_spec().attach_type != AttachType.GROUP_ROOT:
+        raise ScheduleError(
+            f"stage `{stage.name}` is an output and must be computed at the root",
+            span=stage.span,
+            hint=f"call compute_root on stage `{stage.name}`",
+        )
+    if stage.is_output or isinstance(stage.op, PlaceholderOp):
+        for iv in stage.op.root_iter_vars():
+            assert iv.dom is not None
+            context.ranges[iv] = iv.dom
+        return
+    requests: dict[Tensor, TensorDom] = {t: [[] for _ in t.shape] for t in stage.op.outputs}
+    if is_recording():
+        path = context.paths[stage.op]
+        names = [iv.var.name for iv in path]
+        note("infer_bound.attach_path", f"the loops around `{stage.name}`: {', '.join(names) or 'none'}",
+             stage=stage.name, path=names)  # fmt: skip
+    rank = storage_scope_rank(stage, context)
+    for consumer in context.consumers(stage):
+        sets, relaxed = leaf_sets(stage, consumer, rank, context)
+        analyzer = Analyzer()
+        roots = root_sets(consumer, sets, relaxed, analyzer, context)
+        before = {t: [len(axis) for axis in dom] for t, dom in requests.items()} if is_recording() else {}
+        request_inputs(consumer.op, analyzer, roots, requests)
+        if is_recording():
+            _note_requests(stage, consumer, requests, before)
+    gather_bound(stage, requests, context.ranges)
+
+
+# ---------------------------------------------------------------------------- phase 1
+
+
+def leaf_sets(
+    stage: Stage, consumer: Stage, rank: int, context: Context
+) -> tuple[dict[IterVar, IntSet], RootSets]:
+    """Phase 1: the sets of the loops of `consumer`, as `stage` sees them.
+
+    Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is
+    the point of its variable. Case 3: of any other loop all iterations are needed at once.
+
+    Returns also the sets of the loops around the consumer that do not enclose `stage`.
+    """
+    sets: dict[IterVar, IntSet] = {}
+    around = context.path_sets[stage.op]
+    found = False
+    for iv in reversed(consumer.leaf_iter_vars):
+        found = found or iv in around
+        range_ = context.ranges[iv]
+        if is_const(range_.extent, 1):
+            case, sets[iv] = 1, IntSet.single_point(range_.min)
+        elif not needs_relax(iv, found, rank, context):
+            _check_zero_min(iv, range_, consumer)
+            case, sets[iv] = 2, IntSet.single_point(context.threads.get(iv, iv).var)
+        else:
+            case, sets[iv] = 3, IntSet.from_range(range_)
+        if is_recording():
+            _note_leaf(stage, consumer, iv, range_, case, sets[iv])
+    relaxed: RootSets = {}
+    for iv in context.paths[consumer.op]:
+        found = found or iv in around
+        range_ = context.ranges[iv]
+        _check_zero_min(iv, range_, consumer)
+        if needs_relax(iv, found, rank, context):
+            relaxed[iv.var] = IntSet.from_range(range_)
+            if iv in context.threads:
+                relaxed[context.threads[iv].var] = IntSet.from_range(range_)
+    if around and not found:
+        place = stage.get_attach_spec()
+        at = f"`{place.attach_ivar.var.name}` of stage `{place.attach_stage.name}`" if (
+            place.attach_ivar is not None and place.attach_stage is not None) else "a scan"  # fmt: skip
+        raise ScheduleError(
+            f"stage `{stage.name}` is computed at {at}, but stage `{consumer.name}`, which reads it, does not run "
+            "inside that loop",
+            span=stage.span,
+            hint=f"compute `{consumer.name}` inside that loop too, or `{stage.name}` at the root",
+        )
+    return sets, relaxed
+
+
+def _check_zero_min(iv: IterVar, range_: Range, stage: Stage) -> None:
+    if not is_const(range_.min, 0):
+        raise InternalError(f"loop `{iv.var.name}` of stage `{stage.name}` starts at `{range_.min}`, not at 0")
+
+
+def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) -> bool:
+    """Whether all iterations of `iv` are needed at once by a stage in memory of the rank `rank`."""
+    tag = context.thread_tag(iv)
+    if not tag or tag == "pipeline":
+        return not found_attach
+    scope = ThreadScope.of(tag)
+    if rank == StorageRank.WARP and scope.rank == 1 and scope.dim_index == 0:
+        return True
+    return rank <= scope.rank
+
+
+def storage_scope_rank(stage: Stage, context: Context) -> int:
+    """The rank of the memory that `stage` is kept in: as set, or after the threads around it."""
+    if stage.scope:
+        return storage_rank(stage.scope)
+    tags = [context.thread_tag(iv) for iv in context.paths[stage.op]]
+    return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
+
+
+# ---------------------------------------------------------------------------- phase 2
+
+
+def root_sets(
+    consumer: Stage, sets: dict[IterVar, IntSet], relaxed: RootSets, analyzer: Analyzer, context: Context
+) -> RootSets:
+    """Phase 2: the sets of the root variables of `consumer`, from those of its loops.
+
+    Loops around the consumer in `relaxed` are relaxed. `analyzer` gets the range of each root.
+    """
+    cases = pass_up_domain(consumer, context.ranges, sets)
+    roots: RootSets = {}
+    for iv in consumer.op.root_iter_vars():
+        assert iv.dom is not None
+        range_ = sets[iv].cover_range(iv.dom) if iv in sets else iv.dom
+        if relaxed:
+            low = eval_set(range_.min, relaxed, analyzer).min()
+            high = eval_set(range_.min + range_.extent - 1, relaxed, analyzer).max()
+            roots[iv.var] = IntSet.interval(low, high)
+        else:
+            roots[iv.var] = IntSet.from_range(range_)
+        analyzer.bind(iv.var, range_, True)
+    if is_recording():
+        _note_up(consumer, cases, sets, roots)
+    return roots
+
+
+# ---------------------------------------------------------------------------- phase 3
+
+
+def request_inputs(op: Operation, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
+    """Phase 3: add to `requests` the region of each tensor that `op` reads for its root sets."""
+    _REQUEST[type(op)](op, analyzer, roots, requests)
+
+
+def _request_compute(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
+    def look(node: Any) -> None:
+        if isinstance(node, ProducerLoad) and node.producer in requests:
+            dom, shape = requests[node.producer], node.producer.shape
+            for axis, index in enumerate(node.indices):
+                dom[axis].append(_inside_shape(eval_set(index, roots, analyzer), shape[axis], analyzer))
+
+    for value in op.body:
+        post_order_visit(value, look)
+
+
+def _inside_shape(found: IntervalSet, size: Any, analyzer: Analyzer) -> IntervalSet:
+    """`found`, or the whole axis where that is provably the smaller set. Both ends change or none."""
+    low, high = found.min_value, found.max_value
+    zero = make_zero(size.dtype)
+    if is_neg_inf(low) and is_pos_inf(high):
+        return IntervalSet(zero, size - 1)
+    if is_neg_inf(low) or is_pos_inf(high):
+        return found
+    if analyzer.can_prove(greater_equal(zero, low)) and analyzer.can_prove(less_equal(size - 1, high)):
+        return IntervalSet(zero, size - 1)
+    return found
+
+
+def _request_tensor_compute(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
+    for tensor, region in zip(op.inputs, op.input_regions):
+        for axis, range_ in enumerate(region if tensor in requests else ()):
+            requests[tensor][axis].append(eval_set(range_, roots, analyzer))
+
+
+def _request_extern(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
+    for tensor in op.inputs:
+        for axis, size in enumerate(tensor.shape if tensor in requests else ()):
+            requests[tensor][axis].append(IntSet.from_range(Range.from_min_extent(make_zero(size.dtype), size)))
+
+
+def _request_scan(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
+    for i, (init, update) in enumerate(zip(op.init, op.update)):
+        spatial = [roots[iv.var] for iv in op.spatial_axes(i)]
+        steps = init.shape[0]
+        first = IntSet.from_range(Range.from_min_extent(make_zero(steps.dtype), steps))
+        for tensor, time in ((init, first), (update, roots[op.scan_axis.var])):
+            for axis, wanted in enumerate([time, *spatial] if tensor in requests else ()):
+                requests[tensor][axis].append(wanted)
+
+
+Request = Callable[[Any, Analyzer, RootSets, dict[Tensor, TensorDom]], None]
+_REQUEST: dict[type, Request] = {
+    ComputeOp: _request_compute,
+    TensorComputeOp: _request_tensor_compute,
+    ExternOp: _request_extern,
+    ScanOp: _request_scan,
+}
+
+# ---------------------------------------------------------------------------- phase 4
+
+
+def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], ranges: dict[IterVar, Range]) -> None:
+    """Phase 4: the ranges of the root variables of `stage`, from what all its consumers request."""
+    op = stage.op
+    if isinstance(op, BaseComputeOp):
+        for axis, iv in enumerate(op.axis):
+            wanted = [s for t in op.outputs for s in requests[t][axis]]
+            ranges[iv] = _cover(stage, iv, wanted)
+        for iv in op.reduce_axis:
+            assert iv.dom is not None
+            ranges[iv] = iv.dom
+    elif isinstance(op, ScanOp):
+        _gather_scan(stage, op, requests, ranges)
+
+
+def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
+    """The range that covers the union of `wanted`; the domain of `iv` where it has no end."""
+    assert iv.dom is not None
+    result = union(wanted).cover_range(iv.dom)
+    if is_recording():
+        note("infer_bound.gather", f"`{iv.var.name}` of `{stage.name}` runs over the union of {len(wanted)} sets",
+             stage=stage.name, axis=iv.var.name, sets=[str(s) for s in wanted], min=str(result.min),
+             extent=str(result.extent))  # fmt: skip
+    return result
+
+
+def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom], ranges: dict[IterVar, Range]) -> None:
+    domain = op.scan_axis.dom
+    assert domain is not None
+    steps = _cover(stage, op.scan_axis, [s for t in op.outputs for s in requests[t][0]])
+    last = Analyzer().simplify(steps.extent + steps.min - domain.min)
+    ranges[op.scan_axis] = Range.from_min_extent(domain.min, last)
+    fixed = scan_fix_point_analysis(op)
+    for i, tensor in enumerate(op.outputs):
+        for k, iv in enumerate(op.spatial_axes(i)):
+            assert iv.dom is not None
+            ranges[iv] = _cover(stage, iv, requests[tensor][k + 1]) if fixed[iv] else iv.dom
+
+
+# ---------------------------------------------------------------------------- notes
+
+_CASES = {
+    1: "case 1: one iteration, so its minimum",
+    2: "case 2: the producer runs inside the loop, so one point",
+    3: "case 3: the producer runs outside the loop, so all iterations",
+}
+
+
+def _note_leaf(stage: Stage, consumer: Stage, iv: IterVar, range_: Range, case: int, found: IntSet) -> None:
+    text = f"`{iv.var.name}` of `{consumer.name}` for `{stage.name}`: {_CASES[case]}"
+    note("infer_bound.leaf", text, stage=stage.name, consumer=consumer.name, leaf=iv.var.name, case=case,
+         range=(str(range_.min), str(range_.extent)), set=_text(found))  # fmt: skip
+
+
+def _text(found: IntSet) -> tuple[str, str]:
+    """The two ends of a set."""
+    return str(found.min()), str(found.max())
+
+
+def _note_up(consumer: Stage, cases: list[tuple[Any, str]], sets: Mapping[IterVar, IntSet], roots: RootSets) -> None:
+    shown = [
+        {"relation": repr(r), "case": case, "sets": {iv.var.name: _text(sets[iv]) for iv in r.parents()}}
+        for r, case in cases
+    ]
+    dom_map = {var.name: _text(s) for var, s in roots.items()}
+    note("infer_bound.up", f"the sets of `{consumer.name}`'s loops passed up to its roots",
+         consumer=consumer.name, relations=shown, dom_map=dom_map)  # fmt: skip
+
+
+def _note_requests(
+    stage: Stage, consumer: Stage, requests: Mapping[Tensor, TensorDom], before: Mapping[Tensor, list[int]]
+) -> None:
+    for tensor, dom in requests.items():
+        wanted = [[_text(s) for s in axis[before[tensor][k] :]] for k, axis in enumerate(dom)]
+        note("infer_bound.request", f"`{consumer.name}` requests a region of `{tensor.name}`",
+             stage=stage.name, consumer=consumer.name, tensor=tensor.name, dom=wanted)  # fmt: skip
+
+
+def _note_down(stage: Stage, context: Context, known: set[IterVar]) -> None:
+    shown = {iv.var.name: (str(r.min), str(r.extent)) for iv, r in context.ranges.items() if iv not in known}
+    note("infer_bound.down", f"the ranges of `{stage.name}`'s roots passed down to its loops",
+         stage=stage.name, ranges=shown)  # fmt: skip

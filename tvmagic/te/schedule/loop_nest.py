@@ -1,0 +1,217 @@
+"""The loops of a stage as statements, and the place of a reduction's initialization."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.ir import (
+    AttrStmt,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    mutate_all,
+    substitute,
+)
+from tvmagic.ir.ops import cast, likely
+from tvmagic.te.schedule.message_passing import BoundProver, make_bound_check, pass_down_mask, pass_up_index
+from tvmagic.te.schedule.relations import Masks, is_const
+from tvmagic.te.schedule.stage import IterVarAttr, Stage
+from tvmagic.te.tensor import BaseComputeOp
+
+__all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
+
+Nest = list[list[Stmt]]
+Values = dict[IterVar, PrimExpr]
+_NO_OP = Evaluate(0)
+_LOOP_KINDS = {
+    IterVar.DataPar: ForKind.SERIAL,
+    IterVar.Tensorized: ForKind.SERIAL,
+    IterVar.Unrolled: ForKind.UNROLLED,
+    IterVar.Vectorized: ForKind.VECTORIZED,
+    IterVar.Parallelized: ForKind.PARALLEL,
+}
+_DATA_BIT, _REDUCE_BIT = 1, 2
+
+
+class LoopContext:
+    """What making statements needs: the ranges, the prover made of them, and the options."""
+
+    def __init__(self, ranges: Mapping[IterVar, Range], keep_trivial: bool = False) -> None:
+        self.ranges = ranges
+        self.keep_trivial = keep_trivial
+        self._prover: BoundProver | None = None
+
+    @property
+    def prover(self) -> BoundProver:
+        if self._prover is None:
+            self._prover = BoundProver(self.ranges)
+        return self._prover
+
+
+def merge_nest(nest: Sequence[Sequence[Stmt]], body: Stmt) -> Stmt:
+    """`body` inside the statements of `nest`, outermost first; their own bodies are no-ops."""
+    for level in reversed(nest):
+        for stmt in reversed(level):
+            if isinstance(stmt, IfThenElse):
+                body = stmt.replace(then_case=body)
+            else:
+                body = stmt.replace(body=body)
+    return body
+
+
+def if_nest(conditions: Sequence[PrimExpr]) -> list[Stmt]:
+    """One `if` for each condition."""
+    return [IfThenElse(c, _NO_OP) for c in conditions]
+
+
+def substitute_values(stmt: Stmt, values: Mapping[IterVar, PrimExpr]) -> Stmt:
+    """`stmt` with each iteration variable replaced by its value."""
+    return substitute(stmt, {iv.var: v for iv, v in values.items() if iv.var is not v})
+
+
+def make_loop_nest(
+    stage: Stage,
+    context: LoopContext,
+    values: Values,
+    begin: int = 0,
+    init: bool = False,
+    skip: Collection[IterVar] = (),
+) -> Nest:
+    """The loops of `stage` from number `begin` on, outermost first; element 0 stands around all.
+
+    Parameters
+    ----------
+    values: gets the value of every variable of the stage.
+    init: make loops of their own variables, for the initialization of a reduction.
+    skip: loops to leave out.
+    """
+    nest: Nest = [[] for _ in range(len(stage.leaf_iter_vars) + 1)]
+    for position in range(begin, len(stage.leaf_iter_vars)):
+        iv = stage.leaf_iter_vars[position]
+        if iv in skip or iv.iter_type == IterVar.Opaque:
+            values[iv] = iv.var
+            continue
+        level = nest[position + 1]
+        attr = stage.iter_var_attrs.get(iv)
+        axis = attr.bind_thread if attr is not None and attr.bind_thread is not None else iv
+        if axis.thread_tag:
+            _thread_level(stage, iv, axis, context, values, level)
+        else:
+            _loop_level(stage, iv, attr, context, values, level, init)
+        if not init:  # marks the place, for stages that are computed here
+            level.append(AttrStmt(iv, "loop_scope", iv.var, _NO_OP, stage.span))
+    pass_up_index(stage, context.ranges, values)
+    return nest
+
+
+def _loop_level(
+    stage: Stage,
+    iv: IterVar,
+    attr: IterVarAttr | None,
+    context: LoopContext,
+    values: Values,
+    level: list[Stmt],
+    init: bool,
+) -> None:
+    """The statements of one loop: its pragmas, the loop, what it prefetches."""
+    range_, span = context.ranges[iv], stage.span
+    var = Var(iv.var.name + ".init", iv.dtype) if init else iv.var
+    kind = ForKind.SERIAL
+    if attr is not None:
+        if attr.iter_type not in _LOOP_KINDS:
+            raise InternalError(f"stage `{stage.name}`: loop `{iv.var.name}` is of an unknown type")
+        kind = _LOOP_KINDS[attr.iter_type]
+        for key, value in zip(attr.pragma_keys, attr.pragma_values):
+            fact = value if value is not None else IntImm("int32", 1)
+            level.append(AttrStmt(iv, f"pragma_{key.value}", fact, _NO_OP, span))
+    low, extent = cast(var.dtype, range_.min), cast(var.dtype, range_.extent)
+    trivial = not context.keep_trivial and is_const(extent, 1)
+    if trivial:
+        level.append(LetStmt(var, low, _NO_OP, span))
+        values[iv] = low
+    elif is_const(low, 0):
+        level.append(For(var, 0, extent, kind, _NO_OP, span=span))
+        values[iv] = var
+    else:
+        index = Var(iv.var.name + ".idx", iv.dtype)
+        level.append(For(index, 0, extent, kind, _NO_OP, span=span))
+        values[iv] = low + index
+        level.append(LetStmt(var, values[iv], _NO_OP, span))
+    for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset) if attr is not None else ():
+        if is_const(extent, 1):
+            raise ScheduleError(f"stage `{stage.name}`: prefetch at `{iv.var.name}`, which runs once", span=span)
+        level.append(AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
+
+
+def _thread_level(
+    stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext, values: Values, level: list[Stmt]
+) -> None:
+    """The statement that launches the threads of a loop."""
+    range_ = context.ranges[iv]
+    if not is_const(range_.min, 0):
+        raise ScheduleError(
+            f"stage `{stage.name}`: loop `{iv.var.name}` is bound to `{axis.var.name}` and must start at 0, "
+            f"it starts at `{range_.min}`",
+            span=stage.span,
+        )
+    extent = cast(axis.dtype, range_.extent)
+    virtual = axis.thread_tag in ("vthread", "cthread")
+    if virtual and not (isinstance(extent, IntImm) and extent.value > 0):
+        raise ScheduleError(f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent")
+    key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
+    level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
+    once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual
+    values[iv] = cast(iv.dtype, range_.min if once else axis.var)
+
+
+class ComputeLoopNest:
+    """The loops of a compute stage, and for a reduction those of its initialization.
+
+    `common`: how many loops, from the outermost, initialization and update share.
+    """
+
+    def __init__(self, op: BaseComputeOp, stage: Stage, context: LoopContext) -> None:
+        self.main_values: Values = {}
+        self.init_values: Values = {}
+        self.init_nest: Nest = []
+        self.init_predicates: list[PrimExpr] = []
+        self.main_nest = make_loop_nest(stage, context, self.main_values)
+        checks = make_bound_check(stage, context.ranges, self.main_values, context.prover)
+        self.main_predicates = [likely(c) for c in checks]
+        if stage.store_predicate is not None:
+            self.main_predicates.append(stage.store_predicate)
+        self.common = len(stage.leaf_iter_vars)
+        if op.reduce_axis:
+            self._place_init(op, stage, context)
+
+    def _place_init(self, op: BaseComputeOp, stage: Stage, context: LoopContext) -> None:
+        """Initialize just outside the first loop of the reduction; loops of the reduction alone are skipped."""
+        masks: Masks = {iv: _REDUCE_BIT for iv in op.reduce_axis}
+        masks.update((iv, _DATA_BIT) for iv in op.axis[: op.num_schedulable_dims])
+        pass_down_mask(stage, masks)
+        for position, iv in enumerate(stage.leaf_iter_vars):
+            if masks[iv] & _REDUCE_BIT:
+                self.common = position
+                break
+            self.init_values[iv] = self.main_values[iv]
+        skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
+        self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip)
+        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip)
+        self.init_predicates = [likely(c) for c in checks]
+        if stage.store_predicate is not None:
+            self.init_predicates.append(stage.store_predicate)
+
+
+def map_values(values: Mapping[IterVar, PrimExpr], conditions: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+    """`conditions` with each iteration variable replaced by its value."""
+    vmap = {iv.var: v for iv, v in values.items()}
+    return mutate_all(lambda c: substitute(c, vmap), tuple(conditions))

@@ -1,0 +1,185 @@
+"""Messages along the relations of one stage: domains, values, masks, and which bounds to check."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, MutableMapping
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set import IntervalSet, IntSet, is_infinite
+from tvmagic.arith.int_set_eval import IntervalSetEvaluator
+from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.ir import IterVar, PrimExpr, Range, Var
+from tvmagic.ir.ops import greater_equal, less
+from tvmagic.te.schedule.relations import DownContext, Masks, is_const
+from tvmagic.te.schedule.stage import Stage
+
+__all__ = [
+    "BoundProver",
+    "make_bound_check",
+    "pass_down_domain",
+    "pass_down_index",
+    "pass_down_mask",
+    "pass_up_domain",
+    "pass_up_index",
+    "pass_up_mask",
+]
+
+
+def pass_down_domain(
+    stage: Stage, ranges: dict[IterVar, Range], analyzer: Analyzer, may_miss: bool = False
+) -> None:
+    """Set the range of every variable of `stage` from those of its root variables.
+
+    `may_miss`: variables whose parents have no range are left out; else that is an error.
+    """
+
+    def update(iv: IterVar, range_: Range) -> None:
+        known = ranges.get(iv)
+        if known is None:
+            ranges[iv] = range_
+            analyzer.bind(iv.var, range_)
+        elif not (is_const(known.min, 0) and analyzer.can_prove((range_.extent - known.extent).equal(0))):
+            raise ScheduleError(
+                f"stage `{stage.name}`: `{iv.var.name}` has extent `{known.extent}` already and cannot be proved "
+                f"to have `{range_.extent}` too",
+                span=stage.span,
+            )
+
+    context = DownContext(ranges, update, analyzer, may_miss, threads_below(stage))
+    for relation in stage.relations:
+        missing = [iv for iv in relation.parents() if iv not in ranges]
+        if not missing:
+            relation.domain_down(context)
+        elif not may_miss:
+            raise InternalError(f"stage `{stage.name}`: `{missing[0].var.name}` has no range")
+    for iv, attr in stage.iter_var_attrs.items():
+        if attr.bind_thread is not None and iv in ranges:
+            update(attr.bind_thread, ranges[iv])
+
+
+def threads_below(stage: Stage) -> set[IterVar]:
+    """The variables of `stage` of which some leaf is bound to a thread."""
+    found = {iv for iv, attr in stage.iter_var_attrs.items() if attr.bind_thread is not None}
+    if found:
+        for relation in reversed(stage.relations):
+            if any(child in found for child in relation.children()):
+                found.update(relation.parents())
+    return found
+
+
+def pass_up_domain(
+    stage: Stage, ranges: Mapping[IterVar, Range], sets: dict[IterVar, IntSet]
+) -> list[tuple[Any, str]]:
+    """Set the set of every variable from those of the leaves; each relation with its case."""
+    return [(relation, relation.domain_up(ranges, sets)) for relation in reversed(stage.relations)]
+
+
+def pass_up_index(
+    stage: Stage, ranges: Mapping[IterVar, Range], values: dict[IterVar, PrimExpr], may_miss: bool = False
+) -> None:
+    """Set the value of every variable from those of the leaves."""
+    for relation in reversed(stage.relations):
+        if all(iv in values for iv in relation.children()):
+            relation.index_up(ranges, values)
+        elif not may_miss:
+            raise InternalError(f"stage `{stage.name}`: no value for a loop of {relation!r}")
+
+
+def pass_down_index(
+    stage: Stage, ranges: Mapping[IterVar, Range], values: dict[IterVar, PrimExpr], may_miss: bool = False
+) -> None:
+    """Set the value of every variable from those of the roots."""
+    for relation in stage.relations:
+        if all(iv in values for iv in relation.parents()):
+            relation.index_down(ranges, values)
+        elif not may_miss:
+            raise InternalError(f"stage `{stage.name}`: no value for a parent of {relation!r}")
+
+
+def pass_down_mask(stage: Stage, masks: Masks) -> None:
+    """Mark every variable with the bits of the roots it stems from."""
+    for relation in stage.relations:
+        relation.mask_down(masks)
+
+
+def pass_up_mask(stage: Stage, masks: Masks) -> None:
+    """Mark every variable with the bits of the leaves that stem from it."""
+    for relation in reversed(stage.relations):
+        relation.mask_up(masks)
+
+
+class BoundProver:
+    """Proves that values lie inside bounds, knowing the range of every iteration variable.
+
+    One prover serves all stages of a schedule, so that making it is paid for once.
+    """
+
+    def __init__(self, ranges: Mapping[IterVar, Range]) -> None:
+        self.analyzer = Analyzer()
+        self.sets: MutableMapping[Var, IntervalSet] = {}
+        for iv, range_ in ranges.items():
+            self.sets[iv.var] = IntSet.from_range(range_)
+        for iv, range_ in ranges.items():
+            self.analyzer.bind(iv.var, range_, True)
+
+    def relaxed(self, value: PrimExpr) -> IntervalSet:
+        """The set of `value` over all iterations of all loops."""
+        return IntervalSetEvaluator(self.analyzer, self.sets).visit(value)
+
+    def proves(self, condition: Any) -> bool:
+        return self.analyzer.can_prove(condition)
+
+
+def make_bound_check(
+    stage: Stage,
+    ranges: Mapping[IterVar, Range],
+    values: Mapping[IterVar, PrimExpr],
+    prover: BoundProver,
+    skip: Collection[IterVar] = (),
+) -> list[PrimExpr]:
+    """The conditions under which the loops of `stage` stay inside their domains.
+
+    Only those that cannot be proved: where splits overrun, and where the range computed exceeds
+    the domain of the output.
+    """
+    checks = {iv: False for iv in stage.leaf_iter_vars}
+    plain = Analyzer()
+    for relation in reversed(stage.relations):
+        relation.check_up(ranges, checks, plain)
+    conditions: list[PrimExpr] = []
+    for iv in stage.all_iter_vars:
+        if iv in skip or iv.iter_type == IterVar.Opaque or not checks.get(iv, False):
+            continue
+        value = values[iv] - ranges[iv].min
+        high = prover.relaxed(value).max_value
+        if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, ranges[iv].extent)):
+            conditions.append(less(value, ranges[iv].extent))
+    for iv in stage.op.root_iter_vars():
+        if iv in skip or iv.iter_type == IterVar.Opaque:
+            continue
+        assert iv.dom is not None
+        if not _same_range(iv.dom, ranges[iv]):
+            conditions += _domain_conditions(values[iv] - iv.dom.min, iv.dom.extent, prover)
+    return conditions
+
+
+def _domain_conditions(value: PrimExpr, extent: PrimExpr, prover: BoundProver) -> list[PrimExpr]:
+    """That `value` lies from 0 to `extent`, as far as it cannot be proved."""
+    conditions: list[PrimExpr] = []
+    found = prover.relaxed(value)
+    low, high = found.min_value, found.max_value
+    if is_infinite(low) or low.dtype is not value.dtype or not prover.proves(greater_equal(low, 0)):
+        conditions.append(greater_equal(value, 0))
+    if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, extent)):
+        conditions.append(less(value, extent))
+    return conditions
+
+
+def _same_range(a: Range, b: Range) -> bool:
+    """Whether two ranges are the same, expression by expression."""
+    from tvmagic.ir.equal import structural_equal
+
+    if a is b:
+        return True
+    return structural_equal(a.min, b.min) and structural_equal(a.extent, b.extent)

@@ -1,0 +1,217 @@
+"""The statements that compute one stage (`build_provide`) and that hold its result (`build_realize`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.errors import ScheduleError
+from tvmagic.ir import (
+    AttrStmt,
+    Call,
+    Evaluate,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    ProducerRealize,
+    ProducerStore,
+    Range,
+    Reduce,
+    SeqStmt,
+    Stmt,
+    substitute,
+)
+from tvmagic.ir.ops import make_zero
+from tvmagic.te.schedule.loop_nest import (
+    ComputeLoopNest,
+    LoopContext,
+    if_nest,
+    make_loop_nest,
+    merge_nest,
+    substitute_values,
+)
+from tvmagic.te.schedule.message_passing import make_bound_check
+from tvmagic.te.schedule.relations import is_const
+from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.tensor import BaseComputeOp, ComputeOp, ExternOp, ScanOp, Tensor, TensorComputeOp
+
+__all__ = ["build_provide", "build_realize", "make_reduction"]
+
+_TRUE = IntImm("bool", 1)
+
+
+def build_provide(stage: Stage, context: LoopContext) -> Stmt:
+    """The statement that computes `stage`, with the places of its loops marked."""
+    return _PROVIDE[type(stage.op)](stage, context)
+
+
+def build_realize(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
+    """`body` with the region that `stage` computes held in memory."""
+    return _REALIZE[type(stage.op)](stage, context, body)
+
+
+# ---------------------------------------------------------------------------- compute
+
+
+def _provide_compute(stage: Stage, context: LoopContext) -> Stmt:
+    kinds = [_attr_type(stage, iv) for iv in stage.leaf_iter_vars]
+    threads = [_is_thread_reduction(stage, iv) for iv in stage.leaf_iter_vars]
+    if IterVar.Tensorized in kinds:
+        from tvmagic.te.schedule.tensorize import make_tensorize
+
+        if any(threads):
+            raise ScheduleError(f"stage `{stage.name}` has both a tensorized loop and a reduction over threads")
+        return make_tensorize(stage, context)
+    if any(threads):
+        from tvmagic.te.schedule.cross_thread import make_cross_thread_reduction
+
+        first = threads.index(True)
+        for iv in stage.leaf_iter_vars[first:]:
+            if iv.iter_type != IterVar.CommReduce:
+                raise ScheduleError(
+                    f"stage `{stage.name}`: data loop `{iv.var.name}` inside a reduction over threads",
+                    span=stage.span,
+                    hint="reorder the data loops outside",
+                )
+        return make_cross_thread_reduction(stage, context)
+    return _make_compute(stage, context)
+
+
+def _attr_type(stage: Stage, iv: IterVar) -> int:
+    attr = stage.iter_var_attrs.get(iv)
+    return attr.iter_type if attr is not None else iv.iter_type
+
+
+def _is_thread_reduction(stage: Stage, iv: IterVar) -> bool:
+    attr = stage.iter_var_attrs.get(iv)
+    return iv.iter_type == IterVar.CommReduce and attr is not None and attr.bind_thread is not None
+
+
+def _make_compute(stage: Stage, context: LoopContext) -> Stmt:
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    loops = ComputeLoopNest(op, stage, context)
+    main = [*loops.main_nest, if_nest(loops.main_predicates)]
+    if not op.reduce_axis:
+        stores = [ProducerStore(t, b, [iv.var for iv in op.axis], stage.span) for t, b in zip(op.outputs, op.body)]
+        return substitute_values(merge_nest(main, SeqStmt.flatten(*stores)), loops.main_values)
+    init, update = make_reduction(op, op.outputs, stage)
+    init = merge_nest([*loops.init_nest, if_nest(loops.init_predicates)], init)
+    init = substitute_values(init, loops.init_values)
+    body = merge_nest(main[loops.common + 1 :], update)
+    if not context.keep_trivial:
+        body = SeqStmt.flatten(init, body)
+    # on the whole nest, because conditions depend on outer loops
+    return substitute_values(merge_nest(main[: loops.common + 1], body), loops.main_values)
+
+
+def make_reduction(op: ComputeOp, tensors: tuple[Tensor, ...], stage: Stage) -> tuple[Stmt, Stmt]:
+    """The statements that initialize the result of a reduction and that take one value into it."""
+    reduce = op.body[0]
+    assert isinstance(reduce, Reduce)
+    args = [iv.var for iv in op.axis]
+    combined = combine(reduce, [t(*args) for t in tensors])
+    start = reduce.init or reduce.combiner.identity_element
+    init = [ProducerStore(t, v, args, stage.span) for t, v in zip(tensors, start)]
+    update: Stmt = SeqStmt.flatten(*[ProducerStore(t, v, args, stage.span) for t, v in zip(tensors, combined)])
+    if not is_const(reduce.condition, 1):
+        update = IfThenElse(reduce.condition, update, span=stage.span)
+    return SeqStmt.flatten(*init), update
+
+
+def combine(reduce: Reduce, left: list[Any]) -> list[PrimExpr]:
+    """The values of `left` combined with the source of a reduction."""
+    combiner = reduce.combiner
+    values: dict[Any, Any] = dict(zip(combiner.lhs, left))
+    values.update(zip(combiner.rhs, reduce.source))
+    return [substitute(result, values) for result in combiner.result]
+
+
+def _realize_compute(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
+    op = stage.op
+    assert isinstance(op, BaseComputeOp)
+    bounds = [context.ranges[iv] for iv in op.axis]
+    for tensor in reversed(op.outputs):
+        body = ProducerRealize(tensor, bounds, _TRUE, body, stage.scope, stage.span)
+        for axis, iv in enumerate(op.axis[: op.num_schedulable_dims]):
+            attr = stage.iter_var_attrs.get(iv)
+            if attr is not None and attr.dim_align_factor:
+                spec = Call("handle", "tir.tvm_tuple", [axis, attr.dim_align_factor, attr.dim_align_offset])
+                body = AttrStmt(tensor, "buffer_dim_align", spec, body, stage.span)
+    return body
+
+
+# ---------------------------------------------------------------------------- scan
+
+
+def _provide_scan(stage: Stage, context: LoopContext) -> Stmt:
+    op = stage.op
+    assert isinstance(op, ScanOp)
+    begin = 0
+    for position, iv in enumerate(stage.leaf_iter_vars):
+        if iv.iter_type == IterVar.ThreadIndex:
+            if position != begin:
+                raise ScheduleError(f"scan `{op.name}`: the thread axes stand around the scan axis")
+            begin = position + 1
+    values: dict[IterVar, PrimExpr] = {}
+    nest = make_loop_nest(stage, context, values)
+    nest[begin].append(AttrStmt(op, "scan_init_scope", 0, Evaluate(0), stage.span))
+    checks = make_bound_check(stage, context.ranges, values, context.prover)
+    provide: Stmt = AttrStmt(op, "scan_update_scope", op.scan_axis.var, Evaluate(0), stage.span)
+    return merge_nest([*nest, if_nest(checks)], provide)
+
+
+def _realize_scan(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
+    op = stage.op
+    assert isinstance(op, ScanOp)
+    time = context.ranges[op.scan_axis]
+    steps = Range.from_min_extent(make_zero(time.extent.dtype), Analyzer().simplify(time.extent + time.min))
+    for i, tensor in enumerate(op.outputs):
+        bounds = [steps, *[context.ranges[iv] for iv in op.spatial_axes(i)]]
+        body = ProducerRealize(tensor, bounds, _TRUE, body, stage.scope, stage.span)
+    return body
+
+
+# ---------------------------------------------------------------------------- extern
+
+
+def _provide_extern(stage: Stage, context: LoopContext) -> Stmt:
+    op = stage.op
+    assert isinstance(op, ExternOp)
+    body: Stmt = AttrStmt(IntImm("int32", 0), "extern_scope", 0, op.body, stage.span)
+    pairs = [*zip(op.input_placeholders, op.inputs), *zip(op.output_placeholders, op.outputs)]
+    for buffer, tensor in reversed(pairs):
+        whole: list[Any] = []
+        for size in buffer.shape:
+            whole += [make_zero(size.dtype), size]
+        body = AttrStmt((buffer, tensor), "buffer_bind_scope", Call("handle", "tir.tvm_tuple", whole), body, stage.span)
+    return body
+
+
+def _realize_extern(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
+    for tensor in stage.op.outputs:
+        bounds = [Range.from_min_extent(make_zero(s.dtype), s) for s in tensor.shape]
+        body = ProducerRealize(tensor, bounds, _TRUE, body, stage.scope, stage.span)
+    return body
+
+
+def _provide_tensor_compute(stage: Stage, context: LoopContext) -> Stmt:
+    from tvmagic.te.schedule.tensorize import make_tensor_compute
+
+    return make_tensor_compute(stage, context)
+
+
+_PROVIDE: dict[type, Callable[[Stage, LoopContext], Stmt]] = {
+    ComputeOp: _provide_compute,
+    TensorComputeOp: _provide_tensor_compute,
+    ScanOp: _provide_scan,
+    ExternOp: _provide_extern,
+}
+_REALIZE: dict[type, Callable[[Stage, LoopContext, Stmt], Stmt]] = {
+    ComputeOp: _realize_compute,
+    TensorComputeOp: _realize_compute,
+    ScanOp: _realize_scan,
+    ExternOp: _realize_extern,
+}

@@ -1,0 +1,169 @@
+"""A schedule: the stages of a dataflow graph, and the calls that change the graph itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.ir import IterVar
+from tvmagic.te.operation import caller_span
+from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
+from tvmagic.te.schedule.stage import AttachType, Stage
+from tvmagic.te.tensor import Operation, ScanOp, Tensor
+
+__all__ = ["Schedule", "create_schedule"]
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """A schedule that computes the operations `ops` and all they need, each stage at the root."""
+    given = list(ops) if isinstance(ops, (list, tuple)) else [ops]
+    for op in given:
+        if not isinstance(op, Operation):
+            what = f"tensor `{op.name}`; give `{op.name}.op`" if isinstance(op, Tensor) else repr(op)
+            raise TVMagicError(f"a schedule is made of operations, not of {what}", span=caller_span())
+    return Schedule(given)
+
+
+class Schedule:
+    """Stages in an order in which each stands behind what it reads.
+
+    `s[C]` is the stage of a tensor or operation. Attributes: `outputs` (operations), `stages`,
+    `groups`, `stage_map` (also from operations that rewrites have replaced).
+    """
+
+    def __init__(self, outputs: Sequence[Operation]) -> None:
+        self.outputs = list(outputs)
+        self.stages: list[Stage] = []
+        self.groups: list[Stage] = []
+        self.stage_map: dict[Operation, Stage] = {}
+        graph = create_read_graph(self.outputs)
+        for op in post_dfs_order(self.outputs, graph):
+            stage = Stage(op, self)
+            stage.is_output = any(op is output for output in self.outputs)
+            self.stages.append(stage)
+            self.stage_map[op] = stage
+            if isinstance(op, ScanOp):
+                self._group_scan(op, stage)
+
+    def _group_scan(self, op: ScanOp, stage: Stage) -> None:
+        """Put what one step of the scan runs into a group that is attached at the scan."""
+        group = self.create_group(op.update, [*op.state_placeholder, *op.inputs], False)
+        group.attach_type, group.attach_stage = AttachType.SCAN_UPDATE, stage
+        for tensor in op.update:
+            if self.stage_map[tensor.op].group is not group:
+                raise TVMagicError(f"update `{tensor.name}` of scan `{op.name}` reads none of its states or inputs")
+
+    def __getitem__(self, key: Any) -> Stage:
+        op = key.op if isinstance(key, Tensor) else key
+        stage = self.stage_map.get(op) if isinstance(op, Operation) else None
+        if stage is None:
+            name = op.name if isinstance(op, Operation) else repr(key)
+            known = ", ".join(f"`{s.name}`" for s in self.stages)
+            raise ScheduleError(
+                f"the schedule has no stage `{name}`", span=caller_span(), hint=f"its stages are {known}"
+            )
+        return stage
+
+    def __contains__(self, key: Any) -> bool:
+        return (key.op if isinstance(key, Tensor) else key) in self.stage_map
+
+    def __repr__(self) -> str:
+        return f"schedule({', '.join(s.name for s in self.stages)})"
+
+    def copy(self) -> Schedule:
+        """A schedule with stages of its own on the same operations."""
+        new = Schedule.__new__(Schedule)
+        twins = {s: s.copy() for s in (*self.stages, *self.groups)}
+        for twin in twins.values():
+            twin.schedule = new
+            twin.attach_stage = twins.get(twin.attach_stage) if twin.attach_stage is not None else None
+            twin.group = twins.get(twin.group) if twin.group is not None else None
+        new.outputs = list(self.outputs)
+        new.stages = [twins[s] for s in self.stages]
+        new.groups = [twins[g] for g in self.groups]
+        new.stage_map = {op: twins[s] for op, s in self.stage_map.items()}
+        return new
+
+    def normalize(self) -> Schedule:
+        """A copy in the form that bounds inference takes.
+
+        Inlined stages are put into what reads them, loops start at zero, and a place that was
+        split or fused after `compute_at` is followed to the loop that it became.
+        """
+        from tvmagic.te.schedule.normalize import normalize
+
+        return normalize(self)
+
+    # ------------------------------------------------------------------ rewrites of the graph
+
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
+        """Make the stages between `inputs` and `outputs` a group, to be attached as one."""
+        targets = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        sources = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        members = [self[op] for op in get_sub_graph(targets, sources, include_inputs)]
+        group = Stage(None, self)
+        parent = _common_group(members)
+        group.group = parent
+        if parent is not None:
+            parent.num_child_stages += 1
+        for stage in members:
+            self._adopt(stage, group, parent)
+        self.groups.append(group)
+        return group
+
+    def _adopt(self, stage: Stage, group: Stage, parent: Stage | None) -> None:
+        """Put `stage`, or the outermost of its groups inside `parent`, into `group`."""
+        top = stage
+        while top.group is not parent and top.group is not group:
+            assert top.group is not None
+            top = top.group
+        if top.group is group:
+            return
+        if parent is not None:
+            parent.num_child_stages -= 1
+        top.group = group
+        group.num_child_stages += 1
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """Copy `tensor` into the memory `scope`, and let `readers` read the copy; the copy."""
+        from tvmagic.te.schedule.cache import cache_read
+
+        return cache_read(self, tensor, scope, readers)
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Compute `tensor` in the memory `scope` and copy it out; the tensor computed there.
+
+        Several outputs of one operation are given as a list, and come back as one.
+        """
+        from tvmagic.te.schedule.cache import cache_write
+
+        return cache_write(self, tensor, scope)
+
+    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
+        """Compute partial reductions, one for each value of the reduction loop `axis`.
+
+        They have a new dimension at `factor_axis`; `tensor` reduces them. Returns the tensor of
+        the partial reductions, or a list of them for a tuple reduction.
+        """
+        from tvmagic.te.schedule.rfactor import rfactor
+
+        return rfactor(self, tensor, axis, factor_axis)
+
+
+def _common_group(stages: Sequence[Stage]) -> Stage | None:
+    """The innermost group that holds all `stages`."""
+    chains: list[list[Stage]] = []
+    for stage in stages:
+        chain: list[Stage] = []
+        group = stage.group
+        while group is not None:
+            chain.append(group)
+            group = group.group
+        chains.append(chain)
+    if not chains:
+        return None
+    for candidate in chains[0]:
+        if all(any(g is candidate for g in chain) for chain in chains):
+            return candidate
+    return None

@@ -1,0 +1,242 @@
+"""ScheduleOps: a scheduled dataflow graph as one statement on tensors.
+
+Each stage becomes a pipeline: the region it computes realized, the loops that compute it, then
+what consumes it. The statement is put together in one walk: where a loop is met at which stages
+are computed, their pipelines are made there and walked in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.ir import (
+    AttrStmt,
+    Evaluate,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Mutator,
+    PrimExpr,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+)
+from tvmagic.te.schedule.loop_nest import LoopContext
+from tvmagic.te.schedule.provide import build_provide, build_realize
+from tvmagic.te.schedule.stage import AttachType, Stage
+from tvmagic.te.tensor import Operation, PlaceholderOp, ScanOp, Tensor
+
+if TYPE_CHECKING:
+    from tvmagic.te.schedule.schedule import Schedule
+
+__all__ = ["schedule_ops"]
+
+
+def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:
+    """The statement that computes the outputs of a normalized schedule.
+
+    Parameters
+    ----------
+    dom_map: the ranges that `InferBound` gives for `sch`.
+    debug_keep_trivial_loop: keep loops of one iteration, and leave initializations out.
+    """
+    context = LoopContext(dom_map, bool(debug_keep_trivial_loop))
+    plan = _Plan(sch, context)
+    body: Stmt | None = None
+    for stage in plan.roots:
+        body = plan.pipeline(stage, body)
+    result = _Assembler(sch, plan).visit(body) if body is not None else Evaluate(0)
+    plan.check_all_placed()
+    return result
+
+
+class _Plan:
+    """Where the pipeline of each stage goes.
+
+    `roots`, and for each place the stages there, are in the order in which they wrap what is
+    there already: consumers first.
+    """
+
+    def __init__(self, sch: Schedule, context: LoopContext) -> None:
+        self.context = context
+        self.roots: list[Stage] = []
+        self.at_loop: dict[IterVar, list[Stage]] = {}
+        self.at_init: dict[Operation, list[Stage]] = {}
+        self.at_update: dict[Operation, list[Stage]] = {}
+        self.placed: set[Stage] = set()
+        scan_of = _scan_inits(sch)
+        for stage in reversed(sch.stages):
+            if stage.attach_type == AttachType.INLINE:
+                raise InternalError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
+            if isinstance(stage.op, PlaceholderOp):
+                continue
+            spec = stage.get_attach_spec()
+            if stage.op in scan_of:
+                self.at_init.setdefault(scan_of[stage.op], []).append(stage)
+            elif spec.attach_type == AttachType.SCAN_UPDATE:
+                assert spec.attach_stage is not None
+                self.at_update.setdefault(spec.attach_stage.op, []).append(stage)
+            elif spec.attach_type == AttachType.GROUP_ROOT:
+                self.roots.append(stage)
+            elif spec.attach_type == AttachType.SCOPE:
+                assert spec.attach_ivar is not None
+                self.at_loop.setdefault(spec.attach_ivar, []).append(stage)
+
+    def pipeline(self, stage: Stage, consumer: Stmt | None) -> Stmt:
+        """The statement that computes `stage`, then runs `consumer`."""
+        self.placed.add(stage)
+        producer = build_provide(stage, self.context)
+        if stage.is_double_buffered:
+            producer = AttrStmt(stage.op.output(0), "double_buffer_scope", 1, producer, stage.span)
+        body = producer
+        if consumer is not None and not _is_no_op(consumer):
+            body = SeqStmt([producer, consumer])
+        if stage.is_rolling:
+            body = AttrStmt(stage.op.output(0), "rolling_buffer_scope", IntImm("bool", 1), body, stage.span)
+        return build_realize(stage, self.context, body)
+
+    def check_all_placed(self) -> None:
+        """An error where the loop at which a stage is computed is nowhere in the program."""
+        waiting = [s for places in (self.at_loop, self.at_init, self.at_update) for g in places.values() for s in g]
+        for stage in waiting:
+            if stage not in self.placed:
+                spec = stage.get_attach_spec()
+                loop = f"`{spec.attach_ivar.var.name}`" if spec.attach_ivar is not None else "a scan"
+                where = f" of stage `{spec.attach_stage.name}`" if spec.attach_stage is not None else ""
+                raise ScheduleError(
+                    f"stage `{stage.name}` is computed at {loop}{where}, which is not in the program",
+                    span=stage.span,
+                    hint="a loop inside a tensorized one is replaced by the intrinsic",
+                )
+
+
+def _scan_inits(sch: Schedule) -> dict[Operation, Operation]:
+    """For each operation that initializes a scan, the scan."""
+    found: dict[Operation, Operation] = {}
+    for stage in sch.stages:
+        if isinstance(stage.op, ScanOp):
+            for tensor in stage.op.init:
+                if found.setdefault(tensor.op, stage.op) is not stage.op:
+                    raise ScheduleError(f"`{tensor.name}` initializes more than one scan", span=stage.span)
+    return found
+
+
+def _is_no_op(stmt: Stmt) -> bool:
+    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+
+
+class _Assembler(Mutator):
+    """Puts pipelines at their places, and tidies up.
+
+    Marks of places are dropped; single values of loops that run once are put in; rewritten
+    operations are named as the user knows them; threads are launched once.
+    """
+
+    def __init__(self, sch: Schedule, plan: _Plan) -> None:
+        self.plan = plan
+        self.values: dict[Var, PrimExpr] = {}
+        self.launched: dict[Any, PrimExpr] = {}
+        self.tensors: dict[Tensor, Tensor] = {}
+        # tensors without a memory of their own: parts of a scan
+        self.unrealized: set[Tensor] = set()
+        for stage in sch.stages:
+            for iv, attr in stage.iter_var_attrs.items():
+                if attr.bind_thread is not None:
+                    self.values[iv.var] = attr.bind_thread.var
+            if isinstance(stage.op, ScanOp):
+                self._merge_scan(stage.op, stage.origin_op)
+            if stage.op is not stage.origin_op:
+                self.tensors.update(zip(stage.op.outputs, stage.origin_op.outputs))
+
+    def _merge_scan(self, scan: ScanOp, origin: Operation) -> None:
+        for i, target in enumerate(origin.outputs):
+            for part in (scan.init[i], scan.update[i], scan.state_placeholder[i]):
+                self.tensors[part] = target
+                self.unrealized.add(part)
+
+    @handles(Var)
+    def var(self, var: Var) -> Any:
+        return self.values.get(var, var)
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> Any:
+        self.values[node.var] = self.visit(node.value)
+        return self.visit(node.body)
+
+    @handles(AttrStmt)
+    def attr(self, node: AttrStmt) -> Any:
+        handler = _ATTRS.get(node.attr_key)
+        return self.visit_children(node) if handler is None else handler(self, node)
+
+    def _at(self, places: dict[Any, list[Stage]], node: AttrStmt) -> Stmt:
+        """The body of a mark, with the pipelines that belong there around it."""
+        body = node.body
+        for stage in places.get(node.node, ()):
+            if stage in self.plan.placed:
+                raise InternalError(f"the place of stage `{stage.name}` was found twice")
+            body = self.plan.pipeline(stage, body)
+        return self.visit(body)
+
+    def _loop_scope(self, node: AttrStmt) -> Stmt:
+        return self._at(self.plan.at_loop, node)
+
+    def _scan_init(self, node: AttrStmt) -> Stmt:
+        return self._at(self.plan.at_init, node)
+
+    def _scan_update(self, node: AttrStmt) -> Stmt:
+        return self._at(self.plan.at_update, node)
+
+    def _launch(self, node: AttrStmt) -> Stmt:
+        if node.node in self.launched:
+            return self.visit(node.body)
+        self.launched[node.node] = node.value
+        result = self.visit_children(node)
+        del self.launched[node.node]
+        return result
+
+    def _about_tensor(self, node: AttrStmt) -> Stmt:
+        """A fact on a tensor: on the one that the user knows; none where it has no memory."""
+        if node.node in self.unrealized:
+            return self.visit(node.body)
+        result = self.visit_children(node)
+        return result.replace(node=self.tensors.get(node.node, node.node))
+
+    def _bind_buffer(self, node: AttrStmt) -> Stmt:
+        buffer, tensor = node.node
+        result = self.visit_children(node)
+        return result.replace(node=(buffer, self.tensors.get(tensor, tensor)))
+
+    @handles(ProducerRealize)
+    def realize(self, node: ProducerRealize) -> Any:
+        if node.producer in self.unrealized:
+            return self.visit(node.body)
+        result = self.visit_children(node)
+        return self._renamed(result)
+
+    @handles(ProducerStore, ProducerLoad)
+    def access(self, node: Any) -> Any:
+        return self._renamed(self.visit_children(node))
+
+    def _renamed(self, node: Any) -> Any:
+        other = self.tensors.get(node.producer)
+        return node if other is None else node.replace(producer=other)
+
+
+_ATTRS: dict[str, Callable[[_Assembler, AttrStmt], Stmt]] = {
+    "loop_scope": _Assembler._loop_scope,
+    "scan_init_scope": _Assembler._scan_init,
+    "scan_update_scope": _Assembler._scan_update,
+    "thread_extent": _Assembler._launch,
+    "double_buffer_scope": _Assembler._about_tensor,
+    "rolling_buffer_scope": _Assembler._about_tensor,
+    "buffer_dim_align": _Assembler._about_tensor,
+    "prefetch_scope": _Assembler._about_tensor,
+    "buffer_bind_scope": _Assembler._bind_buffer,
+}

@@ -1,0 +1,421 @@
+"""A stage: one operation with its loops, and the calls by which users arrange them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.errors import ScheduleError
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Span, StringImm, Var, attr_value, expr
+from tvmagic.te.intrinsic import TensorIntrin
+from tvmagic.te.operation import caller_span
+from tvmagic.te.schedule.relations import Fuse, IterVarRelation, Singleton, Split
+from tvmagic.te.tensor import Operation, ScanOp, Tensor
+
+if TYPE_CHECKING:
+    from tvmagic.arith.index_map import IndexMap
+    from tvmagic.te.schedule.schedule import Schedule
+
+__all__ = ["AttachType", "IterVarAttr", "Stage"]
+
+
+class AttachType(enum.IntEnum):
+    """Where a stage runs (the numbers are TVM's)."""
+
+    GROUP_ROOT = 1
+    INLINE = 2
+    INLINED_ALREADY = 3
+    SCOPE = 4
+    SCAN_UPDATE = 5
+
+
+ITER_TYPE_NAMES = {
+    IterVar.DataPar: "a data axis",
+    IterVar.ThreadIndex: "a thread axis",
+    IterVar.CommReduce: "a reduction axis",
+    IterVar.Ordered: "an ordered axis",
+    IterVar.Opaque: "an opaque axis",
+    IterVar.Unrolled: "an unrolled axis",
+    IterVar.Vectorized: "a vectorized axis",
+    IterVar.Parallelized: "a parallel axis",
+    IterVar.Tensorized: "a tensorized axis",
+}
+_DIVISIBLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.Ordered)
+_MOVABLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.ThreadIndex)
+_VECTOR = (
+    IterVar.DataPar,
+    IterVar.Opaque,
+    IterVar.Unrolled,
+    IterVar.Vectorized,
+    IterVar.Tensorized,
+    IterVar.Parallelized,
+)
+
+
+class IterVarAttr:
+    """What a schedule says of one loop besides its place."""
+
+    __slots__ = (
+        "bind_thread",
+        "dim_align_factor",
+        "dim_align_offset",
+        "iter_type",
+        "pragma_keys",
+        "pragma_values",
+        "prefetch_data",
+        "prefetch_offset",
+        "tensor_intrin",
+    )
+
+    def __init__(self) -> None:
+        self.iter_type: int = IterVar.DataPar
+        self.bind_thread: IterVar | None = None
+        self.prefetch_data: list[Tensor] = []
+        self.prefetch_offset: list[PrimExpr] = []
+        self.tensor_intrin: TensorIntrin | None = None
+        self.dim_align_factor: int = 0
+        self.dim_align_offset: int = 0
+        self.pragma_keys: list[StringImm] = []
+        self.pragma_values: list[Any] = []
+
+    def copy(self) -> IterVarAttr:
+        new = IterVarAttr()
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(new, name, list(value) if isinstance(value, list) else value)
+        return new
+
+
+class Stage:
+    """One operation of a schedule and its loops; the methods rearrange them in place.
+
+    Attributes
+    ----------
+    op, origin_op: the operation, and what it was before rewrites of the schedule.
+    all_iter_vars: every iteration variable; leaf_iter_vars: those that are loops, outermost first.
+    relations: how they follow from each other, in the order in which they were made.
+    attach_type, attach_stage, attach_ivar: where it runs.
+    iter_var_attrs: what is said of single loops; thread_env: thread axes around everything.
+    group, num_child_stages: the group it belongs to, and how many stages a group has.
+    """
+
+    def __init__(self, op: Operation | None, schedule: Schedule | None = None, span: Span | None = None) -> None:
+        self.op: Operation = op  # type: ignore[assignment]  # a group has none
+        self.origin_op: Operation = op  # type: ignore[assignment]
+        self.schedule = schedule
+        self.span = span if span is not None or op is None else op.span
+        self.all_iter_vars: list[IterVar] = list(op.root_iter_vars()) if op is not None else []
+        self.leaf_iter_vars: list[IterVar] = [iv for iv in self.all_iter_vars if iv.iter_type != IterVar.Opaque]
+        self.relations: list[IterVarRelation] = []
+        self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
+        self.thread_env: list[IterVar] = []
+        self.store_predicate: PrimExpr | None = None
+        self.attach_type = AttachType.GROUP_ROOT
+        self.attach_ivar: IterVar | None = None
+        self.attach_stage: Stage | None = None
+        self.scope = ""
+        self.is_output = False
+        self.is_double_buffered = False
+        self.is_rolling = False
+        self.group: Stage | None = None
+        self.num_child_stages = 0
+        self.layout_transforms: list[IndexMap] = []
+        self.axis_separators: list[IntImm] = []
+
+    @property
+    def name(self) -> str:
+        """The name of its operation."""
+        return self.op.name if self.op is not None else "group"
+
+    def __repr__(self) -> str:
+        return f"stage({self.name})"
+
+    @property
+    def is_scheduled(self) -> bool:
+        return bool(self.relations) or self.attach_type != AttachType.GROUP_ROOT
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it runs inside a loop of another stage."""
+        return self.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE)
+
+    def get_attach_spec(self) -> Stage:
+        """The stage or group that says where this one runs."""
+        spec = self
+        while spec.attach_type == AttachType.GROUP_ROOT and spec.group is not None:
+            spec = spec.group
+        return spec
+
+    def copy(self) -> Stage:
+        """A stage with lists of its own; links to other stages still name the old ones."""
+        new = Stage.__new__(Stage)
+        new.__dict__.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            if isinstance(value, list):
+                new.__dict__[name] = list(value)
+        new.iter_var_attrs = {iv: attr.copy() for iv, attr in self.iter_var_attrs.items()}
+        return new
+
+    # ------------------------------------------------------------------ checks
+
+    def error(self, message: str, hint: str | None = None) -> ScheduleError:
+        """The error that says what is wrong with a call on this stage."""
+        return ScheduleError(f"stage `{self.name}`: {message}", span=caller_span(), hint=hint)
+
+    def _leaf_position(self, iv: Any, call: str) -> int:
+        """The place of `iv` among the loops; an error where it is none."""
+        if not isinstance(iv, IterVar):
+            raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`")
+        for position, leaf in enumerate(self.leaf_iter_vars):
+            if leaf is iv:
+                return position
+        loops = ", ".join(f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars) or "none"
+        hint = f"the loops of the stage are {loops}"
+        if any(known is iv for known in self.all_iter_vars):
+            raise self.error(f"{call} on `{iv.var.name}`, which was split or fused already", hint)
+        raise self.error(f"{call} on `{iv.var.name}`, which is not a loop of the stage", hint)
+
+    def _check_type(self, iv: IterVar, allowed: Sequence[int], call: str) -> None:
+        if iv.iter_type not in allowed:
+            raise self.error(f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}")
+
+    def _attr(self, iv: IterVar) -> IterVarAttr:
+        attr = self.iter_var_attrs.get(iv)
+        if attr is None:
+            attr = self.iter_var_attrs[iv] = IterVarAttr()
+        return attr
+
+    # ------------------------------------------------------------------ loops
+
+    def split(
+        self, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False
+    ) -> tuple[IterVar, IterVar]:
+        """Split a loop into blocks of `factor` iterations, or into `nparts` blocks.
+
+        Returns the loop over the blocks and the loop inside a block. With `disable_predication`
+        no guard is made where the blocks overrun: the caller vouches that they do not.
+        """
+        if (factor is None) == (nparts is None):
+            raise self.error("split takes either factor or nparts")
+        position = self._leaf_position(parent, "split")
+        self._check_type(parent, _DIVISIBLE, "split")
+        size = self._split_size(parent, factor if factor is not None else nparts)
+        outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
+        inner = IterVar(None, parent.var.copy_with_suffix(".inner"), parent.iter_type)
+        sizes = (size, None) if factor is not None else (None, size)
+        self.relations.append(Split(parent, outer, inner, *sizes, disable_predication))
+        self.all_iter_vars += [outer, inner]
+        self.leaf_iter_vars[position : position + 1] = [outer, inner]
+        return outer, inner
+
+    def _split_size(self, parent: IterVar, size: Any) -> PrimExpr:
+        result = expr(size)
+        if result.dtype.is_float:
+            raise self.error(f"split of `{parent.var.name}` by `{size}`, which is not an integer")
+        if isinstance(result, IntImm) and result.value <= 0:
+            raise self.error(f"split of `{parent.var.name}` by {result.value}, which is not positive")
+        return result
+
+    def fuse(self, *args: IterVar) -> IterVar:
+        """Fuse loops that stand next to each other, outermost first, into one.
+
+        Without arguments: a new outermost loop of one iteration.
+        """
+        if not args:
+            singleton = IterVar(Range.from_min_extent(0, 1), Var("singleton", "int32"), IterVar.DataPar)
+            self.relations.append(Singleton(singleton))
+            self.all_iter_vars.append(singleton)
+            self.leaf_iter_vars.insert(0, singleton)
+            return singleton
+        fused = args[0]
+        self._leaf_position(fused, "fuse")
+        for iv in args[1:]:
+            fused = self._fuse_two(fused, iv)
+        return fused
+
+    def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
+        first, second = self._leaf_position(outer, "fuse"), self._leaf_position(inner, "fuse")
+        self._check_type(outer, _DIVISIBLE, "fuse")
+        self._check_type(inner, _DIVISIBLE, "fuse")
+        if second + 1 == first:
+            outer, inner, first, second = inner, outer, second, first
+        if second != first + 1:
+            raise self.error(
+                f"fuse of `{outer.var.name}` and `{inner.var.name}`, which do not stand next to each other",
+                "reorder the loops first",
+            )
+        name = f"{outer.var.name}.{inner.var.name}.fused"
+        fused = IterVar(None, Var(name, outer.dtype), max(outer.iter_type, inner.iter_type))
+        self.relations.append(Fuse(outer, inner, fused))
+        self.all_iter_vars.append(fused)
+        self.leaf_iter_vars[first : second + 1] = [fused]
+        return fused
+
+    def reorder(self, *args: IterVar) -> None:
+        """Put the given loops in this order, on the places that they hold together."""
+        positions = [self._leaf_position(iv, "reorder") for iv in args]
+        for place, iv in enumerate(args):
+            self._check_type(iv, _MOVABLE, "reorder")
+            if any(iv is other for other in args[:place]):
+                raise self.error(f"reorder names `{iv.var.name}` twice")
+        for position, iv in zip(sorted(positions), args):
+            self.leaf_iter_vars[position] = iv
+
+    def tile(
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Split two loops and put the loops over blocks outside: x outer, y outer, x inner, y inner."""
+        self._leaf_position(y_parent, "tile")
+        if x_parent is y_parent:
+            raise self.error(f"tile names `{x_parent.var.name}` twice")
+        x_outer, x_inner = self.split(x_parent, factor=x_factor)
+        y_outer, y_inner = self.split(y_parent, factor=y_factor)
+        self.reorder(x_outer, y_outer, x_inner, y_inner)
+        return x_outer, y_outer, x_inner, y_inner
+
+    # ------------------------------------------------------------------ what a loop is
+
+    def _annotate(self, iv: IterVar, iter_type: int, call: str) -> None:
+        self._leaf_position(iv, call)
+        self._attr(iv).iter_type = iter_type
+
+    def vectorize(self, var: IterVar) -> None:
+        """Run the loop's iterations as one vector operation."""
+        self._leaf_position(var, "vectorize")
+        self._check_type(var, _VECTOR, "vectorize")
+        self._annotate(var, IterVar.Vectorized, "vectorize")
+
+    def unroll(self, var: IterVar) -> None:
+        """Write the loop's iterations one after the other."""
+        self._annotate(var, IterVar.Unrolled, "unroll")
+
+    def parallel(self, var: IterVar) -> None:
+        """Run the loop's iterations on several threads."""
+        self._annotate(var, IterVar.Parallelized, "parallel")
+
+    def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
+        """Replace the loop, and all inside it, by a tensor intrinsic."""
+        self._annotate(var, IterVar.Tensorized, "tensorize")
+        self._attr(var).tensor_intrin = tensor_intrin
+
+    def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
+        """Run the loop's iterations on the threads of a thread axis."""
+        self._leaf_position(ivar, "bind")
+        self._check_type(ivar, (IterVar.DataPar, IterVar.CommReduce), "bind")
+        if thread_ivar.iter_type != IterVar.ThreadIndex:
+            raise self.error(f"bind to `{thread_ivar.var.name}`, which is {ITER_TYPE_NAMES[thread_ivar.iter_type]}")
+        self._attr(ivar).bind_thread = thread_ivar
+
+    def env_threads(self, threads: Any) -> None:
+        """Launch thread axes around everything that a scan does."""
+        axes = list(threads) if isinstance(threads, (list, tuple)) else [threads]
+        if not isinstance(self.op, ScanOp):
+            raise self.error("env_threads is for a scan")
+        if self.thread_env:
+            raise self.error("env_threads is called twice")
+        for iv in axes:
+            self._check_type(iv, (IterVar.ThreadIndex,), "env_threads")
+        self.leaf_iter_vars[:0] = axes
+        self.all_iter_vars += axes
+        self.thread_env = axes
+
+    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+        """Say something of a loop to the passes: a key, with a value where it takes one."""
+        shorthand = {"unroll": self.unroll, "vectorize": self.vectorize}.get(pragma_type)
+        if shorthand is not None:
+            shorthand(var)
+            return
+        self._leaf_position(var, "pragma")
+        attr = self._attr(var)
+        attr.pragma_keys.append(StringImm(pragma_type))
+        value = attr_value(pragma_value)
+        attr.pragma_values.append(StringImm(value) if isinstance(value, str) else value)
+
+    def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
+        """Fetch what the iteration `offset` later needs of `tensor` into the cache."""
+        self._leaf_position(var, "prefetch")
+        attr = self._attr(var)
+        attr.prefetch_data.append(tensor)
+        attr.prefetch_offset.append(expr(offset))
+
+    # ------------------------------------------------------------------ where it runs
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute what one iteration of the loop `scope` of `parent` needs, inside that loop."""
+        if parent is self:
+            raise self.error("compute_at a loop of the stage itself")
+        self._check_group(parent)
+        parent._leaf_position(scope, f"compute_at of `{self.name}`")
+        self._check_cycle(parent)
+        self.attach_type, self.attach_ivar, self.attach_stage = AttachType.SCOPE, scope, parent
+
+    def _check_group(self, parent: Stage) -> None:
+        if self.group is None:
+            return
+        group = parent.group
+        while group is not None and group is not self.group:
+            group = group.group
+        if group is not self.group:
+            raise self.error(f"compute_at `{parent.name}`, which is in another group")
+
+    def _check_cycle(self, parent: Stage) -> None:
+        seen: Stage | None = parent
+        steps = 0
+        while seen is not None and steps < 100_000:
+            spec = seen.get_attach_spec()
+            if not spec.is_attached:
+                return
+            seen, steps = spec.attach_stage, steps + 1
+            if seen is self:
+                raise self.error(
+                    f"compute_at `{parent.name}`, which is computed at `{self.name}` itself",
+                    f"call compute_root on stage `{parent.name}` first",
+                )
+
+    def compute_inline(self) -> None:
+        """Compute each element where it is read; the stage has no loops of its own."""
+        self.attach_type = AttachType.INLINE
+
+    def compute_root(self) -> None:
+        """Compute the whole before the stages that read it."""
+        self.attach_type = AttachType.GROUP_ROOT
+
+    def set_scope(self, scope: str) -> None:
+        """Keep the result in the memory named `scope`."""
+        self.scope = scope
+
+    def set_store_predicate(self, predicate: Any) -> None:
+        """Store only where `predicate` holds."""
+        self.store_predicate = expr(predicate)
+
+    # ------------------------------------------------------------------ its buffer
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """Let the stride of `axis` be `k * factor + offset` elements."""
+        attr = self._attr(axis)
+        attr.dim_align_factor, attr.dim_align_offset = int(factor), int(offset)
+
+    def _not_output(self, call: str) -> None:
+        if self.is_output:
+            raise self.error(f"{call} on an output of the schedule")
+
+    def double_buffer(self) -> None:
+        """Keep two copies of the buffer: one is filled while the other is read."""
+        self._not_output("double_buffer")
+        self.is_double_buffered = True
+
+    def rolling_buffer(self) -> None:
+        """Keep what the next iteration needs again, in a buffer used in a circle."""
+        self._not_output("rolling_buffer")
+        self.is_rolling = True
+
+    def transform_layout(self, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
+        """Store element `(i, j, ...)` at the indices that `mapping_function(i, j, ...)` gives.
+
+        `te.AXIS_SEPARATOR` among them divides the dimensions into groups. Returns the loops over
+        the new indices, where the stage's loops are rewritten.
+        """
+        from tvmagic.te.schedule.layout import transform_layout
+
+        return transform_layout(self, mapping_function)

@@ -1,0 +1,66 @@
+"""Thread axes and memories: their ranks, from the whole device down to one thread."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["StorageRank", "ThreadScope", "default_storage_rank", "storage_rank"]
+
+
+class StorageRank(enum.IntEnum):
+    """How widely a memory is shared (the numbers are TVM's)."""
+
+    GLOBAL = 0
+    SHARED = 1
+    WARP = 2
+    LOCAL = 3
+    WMMA_A = 4
+    WMMA_B = 5
+    WMMA_ACC = 6
+    TEXTURE = 7
+
+
+_RANKS = {
+    "": StorageRank.GLOBAL,
+    "global": StorageRank.GLOBAL,
+    "shared": StorageRank.SHARED,
+    "warp": StorageRank.WARP,
+    "local": StorageRank.LOCAL,
+    "wmma.matrix_a": StorageRank.WMMA_A,
+    "wmma.matrix_b": StorageRank.WMMA_B,
+    "wmma.accumulator": StorageRank.WMMA_ACC,
+    "global.texture": StorageRank.TEXTURE,
+}
+
+
+def storage_rank(scope: str) -> int:
+    """The rank of the memory named `scope`."""
+    for name in (scope, scope.split(".", 1)[0]):
+        if name in _RANKS:
+            return _RANKS[name]
+    raise TVMagicError(f"there is no memory scope `{scope}`", hint="scopes are global, shared, warp, local")
+
+
+def default_storage_rank(thread_rank: int) -> int:
+    """The memory of what threads of a rank compute: -1 none, 0 blocks, 1 threads."""
+    return {-1: StorageRank.GLOBAL, 0: StorageRank.SHARED}.get(thread_rank, StorageRank.LOCAL)
+
+
+class ThreadScope(NamedTuple):
+    """`rank` 0 for blocks and 1 for threads; `dim_index` 0, 1, 2 for x, y, z, -1 for a virtual one."""
+
+    rank: int
+    dim_index: int
+
+    @staticmethod
+    def of(tag: str) -> ThreadScope:
+        """The scope of a tag such as `threadIdx.x`, `blockIdx.y`, `vthread`."""
+        if tag == "cthread" or tag.startswith("vthread"):
+            return ThreadScope(1, -1)
+        for prefix, rank in (("blockIdx.", 0), ("threadIdx.", 1)):
+            if tag.startswith(prefix) and tag[len(prefix) :] in ("x", "y", "z"):
+                return ThreadScope(rank, "xyz".index(tag[len(prefix)]))
+        raise TVMagicError(f"there is no thread axis `{tag}`", hint="tags are blockIdx.x, threadIdx.x, vthread")

@@ -1,0 +1,564 @@
+"""Tensors and the operations that produce them: the dataflow graph of a tensor expression.
+
+A `Tensor` is one output of an `Operation`. Operations are not changed after they were built; the
+schedule's rewrites make new ones. Names and fields are those of `tvm.te.tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Buffer,
+    DataProducer,
+    DataType,
+    EqualOp,
+    ExprOp,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Span,
+    Stmt,
+    attr_value,
+    expr,
+    handles,
+    post_order_visit,
+)
+
+if TYPE_CHECKING:
+    from tvmagic.te.intrinsic import TensorIntrin
+
+__all__ = [
+    "BaseComputeOp",
+    "ComputeOp",
+    "ExternOp",
+    "Operation",
+    "PlaceholderOp",
+    "ScanOp",
+    "Tensor",
+    "TensorComputeOp",
+    "TensorSlice",
+]
+
+
+class TensorSlice(ExprOp):
+    """Some leading indices of a tensor given: `A[i]` of a matrix `A`, to be followed by `[j]`."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: Any) -> None:
+        self.tensor = tensor
+        self.indices = indices if isinstance(indices, tuple) else (indices,)
+
+    def __getitem__(self, indices: Any) -> TensorSlice:
+        return TensorSlice(self.tensor, self.indices + (indices if isinstance(indices, tuple) else (indices,)))
+
+    def asobject(self) -> ProducerLoad:
+        """The element of the tensor; all indices must be given."""
+        return self.tensor(*self.indices)
+
+    @property
+    def dtype(self) -> DataType:
+        return self.tensor.dtype
+
+    __hash__ = ExprOp.__hash__
+
+
+class Tensor(DataProducer, ExprOp):
+    """One output of an operation: an array of `dtype` elements of `shape`.
+
+    `A[i, j]`, `A[i][j]` and `A(i, j)` are its elements. There is one object for each output of
+    an operation, so tensors compare by identity; `==` on tensors tells whether both are one.
+    """
+
+    __slots__ = ("dtype", "op", "shape", "value_index")
+    op: Operation
+    value_index: int
+    shape: tuple[PrimExpr, ...]
+    dtype: DataType
+
+    def __init__(self, op: Operation, value_index: int, shape: Sequence[PrimExpr], dtype: DataType) -> None:
+        self.op, self.value_index, self.shape, self.dtype = op, value_index, tuple(shape), dtype
+        self.span = op.span
+
+    def __call__(self, *indices: Any) -> ProducerLoad:
+        if len(indices) != len(self.shape):
+            raise TVMagicError(f"tensor `{self.name}` has {len(self.shape)} dimensions, {len(indices)} indices are given")
+        return ProducerLoad(self, [self._index(axis, index) for axis, index in enumerate(indices)])
+
+    def _index(self, axis: int, index: Any) -> PrimExpr:
+        if isinstance(index, slice):
+            raise TVMagicError(f"a slice of tensor `{self.name}` is not an element", hint="index every dimension")
+        if isinstance(index, int) and index < 0:  # counts from the end, as in Python
+            return self.shape[axis] + index
+        result = expr(index)
+        if result.dtype.is_float or result.dtype.is_handle:
+            raise TVMagicError(
+                f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer", hint="cast it with astype"
+            )
+        return result
+
+    def __getitem__(self, indices: Any) -> TensorSlice:
+        return TensorSlice(self, indices)
+
+    def asobject(self) -> ProducerLoad:
+        """The element of a tensor without dimensions."""
+        return self()
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, Tensor):
+            if not self.shape and not other.shape and self is not other:
+                raise TVMagicError(
+                    "`==` on tensors without dimensions is ambiguous",
+                    hint="write a.equal(b) for the expression, a.same_as(b) for the object",
+                )
+            return self is other
+        return EqualOp(self, other) if isinstance(other, ExprOp) else False
+
+    def __ne__(self, other: object) -> Any:
+        result = self.__eq__(other)
+        return not result if isinstance(result, bool) else ExprOp.__ne__(self, other)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The iteration variables of the operation that produces it."""
+        return self.op.axis
+
+    @property
+    def name(self) -> str:
+        """The operation's name; with `.v0`, `.v1`, ... where it has several outputs."""
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
+
+    name_hint = name
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape=[{', '.join(map(str, self.shape))}], op.name={self.op.name})"
+
+    __str__ = __repr__
+
+
+class Operation:
+    """What produces tensors.
+
+    Attributes
+    ----------
+    name, tag: as the user gave them; attrs: facts by name, as the user gave them.
+    span: the place in the user's source where it was made.
+    """
+
+    kind = "operation"
+    __slots__ = ("__weakref__", "_inputs", "_outputs", "attrs", "name", "span", "tag")
+
+    def __init__(
+        self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None, span: Span | None = None
+    ) -> None:
+        self.name, self.tag, self.span = name, tag, span
+        self.attrs: dict[str, Any] = {k: attr_value(v) for k, v in (attrs or {}).items()}
+        self._outputs: tuple[Tensor, ...] = ()
+        self._inputs: tuple[Tensor, ...] | None = None
+
+    def _set_outputs(self, shapes: Iterable[Sequence[PrimExpr]], dtypes: Iterable[DataType]) -> None:
+        self._outputs = tuple([Tensor(self, i, s, d) for i, (s, d) in enumerate(zip(shapes, dtypes))])
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self._outputs)
+
+    def output(self, index: int) -> Tensor:
+        """Output number `index`."""
+        return self._outputs[index]
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return self._outputs
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors it reads, each once, in the order in which they are first read."""
+        if self._inputs is None:
+            self._inputs = self._find_inputs()
+        return self._inputs
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return ()
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The iteration variables over the output."""
+        return ()
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        return ()
+
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        """All iteration variables before any split or fuse."""
+        return ()
+
+    def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
+        """The operation with some input tensors replaced; itself where it reads none of them."""
+        return self
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.name}, shape={[str(s) for s in self.output(0).shape] if self._outputs else []})"
+
+
+class PlaceholderOp(Operation):
+    """A tensor that the caller gives."""
+
+    kind = "placeholder"
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, name: str, shape: Sequence[PrimExpr], dtype: DataType, span: Span | None = None) -> None:
+        super().__init__(name, span=span)
+        self.shape, self.dtype = tuple(shape), dtype
+        self._set_outputs([self.shape], [dtype])
+
+
+class TensorReplacer(Mutator):
+    """Replaces the tensors that an expression or statement loads from."""
+
+    def __init__(self, replacements: Mapping[Tensor, Tensor]) -> None:
+        self.replacements = replacements
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> Any:
+        node = self.visit_children(node)
+        other = self.replacements.get(node.producer)
+        return node if other is None else node.replace(producer=other)
+
+
+def loaded_tensors(*roots: Any) -> tuple[Tensor, ...]:
+    """The tensors that the expressions or statements load from, each once, in order."""
+    found: dict[Tensor, None] = {}
+
+    def look(node: Any) -> None:
+        if isinstance(node, ProducerLoad):
+            found[node.producer] = None
+
+    for root in roots:
+        post_order_visit(root, look)
+    return tuple(found)
+
+
+class BaseComputeOp(Operation):
+    """What computes each element of its outputs from its iteration variables."""
+
+    __slots__ = ("_axis", "_reduce_axis")
+
+    def __init__(self, name: str, tag: str, attrs: Any, axis: Sequence[IterVar], span: Span | None) -> None:
+        super().__init__(name, tag, attrs, span)
+        self._axis: tuple[IterVar, ...] = tuple(axis)
+        self._reduce_axis: tuple[IterVar, ...] = ()
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        return self._axis
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        return self._reduce_axis
+
+    @property
+    def num_schedulable_dims(self) -> int:
+        """How many leading axes are loops (the others belong to an intrinsic)."""
+        return len(self._axis)
+
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        return self._axis + self._reduce_axis
+
+    def output_shape(self) -> tuple[PrimExpr, ...]:
+        return tuple([_domain(iv).extent for iv in self._axis])
+
+
+def _domain(iv: IterVar) -> Range:
+    assert iv.dom is not None
+    return iv.dom
+
+
+class ComputeOp(BaseComputeOp):
+    """One expression for each output, over `axis`; a reduction stands at the top or nowhere."""
+
+    kind = "compute"
+    __slots__ = ("body",)
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        axis: Sequence[IterVar],
+        body: Sequence[PrimExpr],
+        span: Span | None = None,
+    ) -> None:
+        super().__init__(name, tag, attrs, axis, span)
+        self.body: tuple[PrimExpr, ...] = tuple([expr(b) for b in body])
+        if not self.body:
+            raise TVMagicError(f"the body of `{name}` gives no value")
+        first = self.body[0]
+        if isinstance(first, Reduce):
+            self._reduce_axis = first.axis
+        self._verify()
+        shape = self.output_shape()
+        self._set_outputs([shape] * len(self.body), [b.dtype for b in self.body])
+
+    def _verify(self) -> None:
+        """Reductions only at the top, and the outputs of a tuple reduction of one reduction."""
+        first = self.body[0]
+        for value in self.body:
+            top: tuple[Any, ...] = (value,)
+            if isinstance(value, Reduce):
+                same = isinstance(first, Reduce) and (
+                    value.combiner is first.combiner
+                    and len(value.axis) == len(first.axis)
+                    and all(a is b for a, b in zip(value.axis, first.axis))
+                )
+                if not same:
+                    raise TVMagicError(f"the outputs of `{self.name}` are different reductions", span=self.span)
+                top = (*value.source, value.condition)
+            elif isinstance(first, Reduce):
+                raise TVMagicError(f"some outputs of `{self.name}` are reductions and some are not", span=self.span)
+            for part in top:
+                if _has_reduce(part):
+                    raise TVMagicError(
+                        f"a reduction inside another expression in `{self.name}`",
+                        span=self.span,
+                        hint="make the reduction a te.compute of its own and use its result",
+                    )
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return loaded_tensors(*self.body)
+
+    def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
+        if not any(t in replacements for t in self.input_tensors):
+            return self
+        replacer = TensorReplacer(replacements)
+        return self.with_body(mutate_bodies(replacer, self.body))
+
+    def with_body(self, body: Sequence[PrimExpr]) -> ComputeOp:
+        """The same operation with another body."""
+        return ComputeOp(self.name, self.tag, self.attrs, self._axis, body, self.span)
+
+
+def mutate_bodies(mutator: Mutator, body: Sequence[PrimExpr]) -> list[PrimExpr]:
+    """The bodies rewritten; those of a tuple reduction stay one reduction."""
+    first = mutator.visit(body[0])
+    if isinstance(first, Reduce) and len(body) > 1:
+        return [Reduce(first.combiner, first.source, first.axis, first.condition, i, first.init, first.span)
+                for i in range(len(body))]  # fmt: skip
+    return [first, *[mutator.visit(b) for b in body[1:]]]
+
+
+def _has_reduce(root: PrimExpr) -> bool:
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found = found or isinstance(node, Reduce)
+
+    post_order_visit(root, look)
+    return found
+
+
+class TensorComputeOp(BaseComputeOp):
+    """A tensor intrinsic called for each iteration of the leading axes.
+
+    `input_regions` are the regions of `inputs` that one call reads.
+    """
+
+    kind = "tensor_compute_op"
+    __slots__ = ("input_regions", "inputs", "intrin", "scalar_inputs", "schedulable_ndim")
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        axis: Sequence[IterVar],
+        reduce_axis: Sequence[IterVar],
+        schedulable_ndim: int,
+        intrin: TensorIntrin,
+        tensors: Sequence[Tensor],
+        regions: Sequence[Sequence[Range]],
+        scalar_inputs: Sequence[PrimExpr] = (),
+        span: Span | None = None,
+    ) -> None:
+        super().__init__(name, tag, None, axis, span)
+        self._reduce_axis = tuple(reduce_axis)
+        self.schedulable_ndim = schedulable_ndim
+        self.intrin = intrin
+        self.inputs = tuple(tensors)
+        self.input_regions = tuple([tuple(r) for r in regions])
+        self.scalar_inputs = tuple(scalar_inputs)
+        outputs = intrin.buffers[len(intrin.inputs) :]
+        self._set_outputs([self.output_shape()] * len(outputs), [b.dtype for b in outputs])
+
+    @property
+    def num_schedulable_dims(self) -> int:
+        return self.schedulable_ndim
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys([*self.inputs, *loaded_tensors(*self.scalar_inputs)]))
+
+    def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
+        if not any(t in replacements for t in self.input_tensors):
+            return self
+        replacer = TensorReplacer(replacements)
+        return TensorComputeOp(
+            self.name,
+            self.tag,
+            self._axis,
+            self._reduce_axis,
+            self.schedulable_ndim,
+            self.intrin,
+            [replacements.get(t, t) for t in self.inputs],
+            self.input_regions,
+            [replacer.visit(s) for s in self.scalar_inputs],
+            self.span,
+        )
+
+
+class ScanOp(Operation):
+    """A recurrence over time: `init` gives the first steps, `update` each step from the ones before.
+
+    `scan_axis` is time; `spatial_axis_` holds one opaque variable for each further dimension of
+    each state.
+    """
+
+    kind = "scan"
+    __slots__ = ("init", "inputs", "scan_axis", "spatial_axis_", "state_placeholder", "update")
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        axis: IterVar,
+        init: Sequence[Tensor],
+        update: Sequence[Tensor],
+        state_placeholder: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        span: Span | None = None,
+        spatial_axis: Sequence[IterVar] | None = None,
+    ) -> None:
+        super().__init__(name, tag, attrs, span)
+        self.scan_axis = axis
+        self.init, self.update = tuple(init), tuple(update)
+        self.state_placeholder, self.inputs = tuple(state_placeholder), tuple(inputs)
+        self._verify()
+        if spatial_axis is None:
+            spatial_axis = [
+                IterVar(Range.from_min_extent(0, size), f"{name}.out{i}.i{k + 1}", IterVar.Opaque)
+                for i, tensor in enumerate(self.update)
+                for k, size in enumerate(tensor.shape[1:])
+            ]
+        self.spatial_axis_ = tuple(spatial_axis)
+        self._set_outputs([s.shape for s in self.state_placeholder], [u.dtype for u in self.update])
+
+    def _verify(self) -> None:
+        sizes = {len(self.init), len(self.update), len(self.state_placeholder)}
+        if len(sizes) != 1 or not self.init:
+            raise TVMagicError(f"scan `{self.name}` takes as many init as update and state tensors", span=self.span)
+        for init, update, state in zip(self.init, self.update, self.state_placeholder):
+            if init.dtype is not state.dtype or update.dtype is not state.dtype:
+                raise TVMagicError(f"scan `{self.name}`: init, update and state `{state.name}` have different dtypes")
+            if not len(init.shape) == len(update.shape) == len(state.shape):
+                raise TVMagicError(f"scan `{self.name}`: init, update and state `{state.name}` have different ranks")
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        return (self.scan_axis,)
+
+    def spatial_axes(self, index: int) -> tuple[IterVar, ...]:
+        """The opaque variables of state number `index`."""
+        start = sum(len(t.shape) - 1 for t in self.update[:index])
+        return self.spatial_axis_[start : start + len(self.update[index].shape) - 1]
+
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        return (self.scan_axis, *self.spatial_axis_)
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return (*self.init, *self.update)
+
+    def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
+        if not any(t in replacements for t in (*self.init, *self.update)):
+            return self
+        return ScanOp(
+            self.name,
+            self.tag,
+            self.attrs,
+            self.scan_axis,
+            [replacements.get(t, t) for t in self.init],
+            [replacements.get(t, t) for t in self.update],
+            self.state_placeholder,
+            self.inputs,
+            self.span,
+            self.spatial_axis_,
+        )
+
+
+class ExternOp(Operation):
+    """Tensors that a statement of the user computes, from and to buffers."""
+
+    kind = "extern"
+    __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        inputs: Sequence[Tensor],
+        input_placeholders: Sequence[Buffer],
+        output_placeholders: Sequence[Buffer],
+        body: Stmt,
+        span: Span | None = None,
+    ) -> None:
+        super().__init__(name, tag, attrs, span)
+        self.inputs = tuple(inputs)
+        self.input_placeholders, self.output_placeholders = tuple(input_placeholders), tuple(output_placeholders)
+        self.body = body
+        for tensor, buffer in zip(self.inputs, self.input_placeholders):
+            if tensor.dtype is not buffer.dtype or len(tensor.shape) != len(buffer.shape):
+                raise TVMagicError(f"extern `{name}`: the buffer of input `{tensor.name}` has another dtype or rank")
+        self._set_outputs([b.shape for b in self.output_placeholders], [b.dtype for b in self.output_placeholders])
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys(self.inputs))
+
+    def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
+        if not any(t in replacements for t in self.inputs):
+            return self
+        inputs = [replacements.get(t, t) for t in self.inputs]
+        return ExternOp(
+            self.name,
+            self.tag,
+            self.attrs,
+            inputs,
+            self.input_placeholders,
+            self.output_placeholders,
+            self.body,
+            self.span,
+        )
+
+
+def constant_shape(tensor: Tensor) -> tuple[int, ...] | None:
+    """The sizes of a tensor as numbers, or None where one is symbolic."""
+    sizes = [s.value for s in tensor.shape if isinstance(s, IntImm)]
+    return tuple(sizes) if len(sizes) == len(tensor.shape) else None
