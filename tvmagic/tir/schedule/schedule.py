@@ -167,6 +167,8 @@ class Schedule:
         return flat([self._run(kind, kind.gather(inputs, attrs), decision)])
 
     def _run(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
+        if arguments.get("func_name", ...) is None and self._working_on is not None:
+            arguments = {**arguments, "func_name": self._working_on.name_hint}
         prepared = {p.name: self._argument(kind, p, arguments[p.name]) for p in kind.parameters}
         values = {p.name: self._value(p, prepared[p.name]) for p in kind.parameters}
         if kind.samples:

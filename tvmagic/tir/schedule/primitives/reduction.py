@@ -1,0 +1,167 @@
+"""Primitives that take a reduction apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.ir import (
+    And,
+    Block,
+    BlockRealize,
+    For,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.requirements import check_reduction, scope_root
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState, replace_child
+
+
+def uses(value: Any, variables: set[Var]) -> bool:
+    """Whether an expression or statement names one of the variables."""
+    found: list[Var] = []
+    post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) and n in variables else None)
+    return bool(found)
+
+
+def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
+    """The conditions that a predicate joins by `and`, in order."""
+    result: list[PrimExpr] = []
+    stack = [predicate]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += [part.b, part.a]
+        elif not (isinstance(part, IntImm) and part.value):
+            result.append(part)
+    return result
+
+
+def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
+    """The conjunction of the conditions; true where there are none."""
+    joined: PrimExpr = IntImm("bool", 1)
+    for condition in conditions:
+        joined = logical_and(joined, condition)
+    return joined
+
+
+# ---------------------------------------------------------------------------- decompose_reduction
+
+
+def _loops_from(loops: list[StmtSRef], loop: StmtSRef, block: StmtSRef) -> list[StmtSRef]:
+    if loop not in loops:
+        raise ScheduleError(f"{loop.label} is not a loop of {block.label}", loop, block)
+    return loops[loops.index(loop) :]
+
+
+def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: StmtSRef) -> None:
+    above = {sref.loop.loop_var for sref in loops[: loops.index(loop)]}
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        if var.iter_type == IterVar.CommReduce and uses(value, above):
+            raise ScheduleError(
+                f"{loop.label} must be outside all loops that the reduction uses; `{var.var.name}` uses one above it",
+                loop,
+                hint="choose a loop further out, or reorder the reduced loops inwards",
+            )
+
+
+def _init_block(realize: BlockRealize) -> tuple[Block, list[PrimExpr]]:
+    """The block that initializes, with variables of its own, and what they are bound to."""
+    block = realize.block
+    renamed: dict[Var, PrimExpr] = {}
+    iters: list[IterVar] = []
+    values: list[PrimExpr] = []
+    for var, value in zip(block.iter_vars, realize.iter_values):
+        if var.iter_type == IterVar.DataPar:
+            fresh = var.var.copy_with_suffix("")
+            renamed[var.var] = fresh
+            iters.append(var.replace(var=fresh))
+            values.append(value)
+    assert block.init is not None
+    init = Block(
+        iters,
+        [],
+        [substitute(region, renamed) for region in block.writes],
+        block.name_hint + "_init",
+        substitute(block.init, renamed),
+        annotations=block.annotations,
+        span=block.span,
+    )
+    return init, values
+
+
+def _update_block(block: Block) -> Block:
+    """The block without its init, which now reads what it writes."""
+    read = {region.buffer for region in block.reads}
+    added = [region for region in block.writes if region.buffer not in read]
+    return block.replace(name_hint=block.name_hint + "_update", reads=(*added, *block.reads), init=None)
+
+
+@primitive("DecomposeReduction")
+def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> BlockRef:
+    """Move the init of a reduction into a block of its own, placed just before `loop`.
+
+    The result is the block that initializes; the other one becomes `..._update`.
+
+    Requires: the block is a reduction block; `loop` is one of its loops, outside all that the reduction
+    uses.
+    """
+    root = scope_root(state, block)
+    loops = state.loops_of(block)
+    inner = _loops_from(loops, loop, block)
+    check_reduction(state, block, root)
+    realize = state.realize_of(block)
+    _check_above_reduction(realize, loops, loop)
+    init, values = _init_block(realize)
+    dropped = {s.loop.loop_var for s in inner if not any(uses(v, {s.loop.loop_var}) for v in values)}
+    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses(c, dropped)])
+    nest: Stmt = BlockRealize(values, predicate, init)
+    renamed: dict[Var, PrimExpr] = {}
+    for sref in reversed(inner):
+        old = sref.loop
+        if old.loop_var not in dropped:
+            fresh = old.loop_var.copy_with_suffix("_init")
+            renamed[old.loop_var] = fresh
+            nest = old.replace(loop_var=fresh, body=nest)
+    nest = substitute(nest, renamed)
+    update = _update_block(block.block)
+    body: Stmt = _with_block(loop, block, update)
+    parent = loop.parent
+    assert parent is not None and parent.stmt is not None
+    both = SeqStmt([nest, body])
+    new = parent.stmt.replace(body=replace_child(parent.stmt.body, loop.loop, both, loop.seq_index))
+    reuse = {block.block: update}
+    if isinstance(new, Block):
+        reuse[parent.block] = new
+    state.replace(parent, new, reuse)
+    return state.sref_of(_find_block(nest))
+
+
+def _with_block(loop: StmtSRef, block: StmtSRef, new: Block) -> Stmt:
+    """The loop's statement with one block below it replaced."""
+    old_child: Any = block.block
+    replacement: Any = new
+    sref = block
+    while sref is not loop:
+        above = sref.parent
+        assert above is not None and above.stmt is not None
+        replacement = above.stmt.replace(body=replace_child(above.stmt.body, old_child, replacement, sref.seq_index))
+        old_child, sref = above.stmt, above
+    return replacement
+
+
+def _find_block(stmt: Stmt) -> Block:
+    while isinstance(stmt, For):
+        stmt = stmt.body
+    assert isinstance(stmt, BlockRealize)
+    return stmt.block

@@ -1,0 +1,92 @@
+"""Primitives that change how a buffer is stored: alignment, memory, element type."""
+
+from __future__ import annotations
+
+from tvmagic.ir import (
+    BufferLoad,
+    BufferStore,
+    Cast,
+    DataType,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    Var,
+    attr_value,
+    dtype_of,
+)
+from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, defining_block, replace_in_block
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.primitives.annotate import set_annotations
+from tvmagic.tir.schedule.primitives.cache import with_scope
+from tvmagic.tir.schedule.requirements import region_at
+from tvmagic.tir.schedule.state import ScheduleState
+
+BUFFER_DIM_ALIGN = "buffer_dim_align"
+
+
+@primitive("StorageAlign")
+def storage_align(
+    state: ScheduleState, block: BlockRef, buffer_index: int, axis: int, factor: int, offset: int
+) -> None:
+    """Ask for a stride of `axis` of the block's written buffer that is `offset` modulo `factor`, in elements.
+
+    Requires: the buffer is allocated by a block; `axis` lies in [-ndim, ndim); `factor` is positive.
+    """
+    region = region_at(block, buffer_index, "writes")
+    buffer, ndim = region.buffer, len(region.buffer.shape)
+    defining_block(state, block, buffer)
+    if not -ndim <= axis < ndim:
+        raise ScheduleError(
+            f"buffer `{buffer.name}` has {ndim} dimensions, so the axis lies in [{-ndim}, {ndim}), not {axis}", block
+        )
+    if factor <= 0:
+        raise ScheduleError(f"the factor of an alignment is positive, not {factor}", block)
+    axis %= ndim
+    known = block.block.annotations
+    entries = [e for e in known.get(BUFFER_DIM_ALIGN, ()) if (int(e[0]), int(e[1])) != (buffer_index, axis)]
+    entry = attr_value((buffer_index, axis, factor, offset))
+    set_annotations(state, block, {**known, BUFFER_DIM_ALIGN: (*entries, entry)})
+
+
+@primitive("SetScope")
+def set_scope(state: ScheduleState, block: BlockRef, buffer_index: int, storage_scope: str) -> None:
+    """Put a buffer that the block writes into the memory `storage_scope`.
+
+    Requires: the buffer is allocated by a block.
+    """
+    check_storage_scope(storage_scope)
+    buffer = region_at(block, buffer_index, "writes").buffer
+    owner = defining_block(state, block, buffer)
+    if buffer.scope() != storage_scope:
+        replace_in_block(state, owner, BufferReplacer({buffer: with_scope(buffer, storage_scope)}))
+
+
+class _DtypeReplacer(BufferReplacer):
+    """Accesses convert between the old and the new element type."""
+
+    def load_of(self, old: BufferLoad, new: BufferLoad) -> PrimExpr:
+        return Cast(old.dtype, new, old.span)
+
+    def store_of(self, old: BufferStore, new: BufferStore) -> BufferStore:
+        element: DataType = new.buffer.dtype
+        return new.replace(value=Cast(element.with_lanes(new.value.dtype.lanes), new.value))
+
+
+@primitive("UnsafeSetDType", method="unsafe_set_dtype")
+def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: int, dtype: str) -> None:
+    """Store a buffer that the block writes as `dtype`; its accesses convert.
+
+    This may change results: values are rounded to `dtype`.
+
+    Requires: the buffer is allocated by a block.
+    """
+    element = dtype_of(dtype)
+    buffer = region_at(block, buffer_index, "writes").buffer
+    owner = defining_block(state, block, buffer)
+    if buffer.dtype is element:
+        return
+    annotation = buffer.data.type_annotation
+    assert isinstance(annotation, PointerType)
+    data = Var(buffer.data.name, PointerType(PrimType(element), annotation.storage_scope))
+    replace_in_block(state, owner, _DtypeReplacer({buffer: buffer.replace(data=data, dtype=element)}))
