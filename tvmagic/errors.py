@@ -61,7 +61,40 @@ TVMError = TVMagicError
 
 
 class DiagnosticError(TVMagicError):
-    """A text that cannot be read: the message, the line and the column under it."""
+    """A text that cannot be read.
+
+    `span` is the place; `source_line` the line of the text there, which `str(error)` shows with a
+    caret under the column. `line` and `column` count from 1.
+    """
+
+    def __init__(
+        self, message: str, *, span: Any = None, source_line: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, span=span, hint=hint)
+        self.source_line = source_line
+
+    @property
+    def line(self) -> int | None:
+        return None if self.span is None else self.span.line
+
+    @property
+    def column(self) -> int | None:
+        return None if self.span is None else self.span.column
+
+    def __str__(self) -> str:
+        if self.source_line is None or self.span is None:
+            return super().__str__()
+        number, start = str(self.span.line), self.span.column - 1
+        same_line = self.span.end_line == self.span.line and self.span.end_column > self.span.column
+        end = self.span.end_column - 1 if same_line else len(self.source_line.rstrip())
+        lead = "".join(["\t" if c == "\t" else " " for c in self.source_line[:start]])
+        parts = [
+            self.message,
+            f"  at {self.span}",
+            f" {number} | {self.source_line}",
+            f" {' ' * len(number)} | {lead}{'^' * max(1, end - start)}",
+        ]
+        return "\n".join([*parts, f"  hint: {self.hint}"] if self.hint else parts)
 
 
 class ScheduleError(TVMagicError):

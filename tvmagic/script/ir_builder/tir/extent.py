@@ -1,0 +1,77 @@
+"""The extent between two ends, without the provers: ends that differ by a constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import Add, IntImm, Mul, PrimExpr, Sub, Var, expr
+from tvmagic.ir.node import Kind, Node
+from tvmagic.ir.ops import const, make_const, subtract
+
+__all__ = ["constant_difference", "difference"]
+
+_VALUES = (Kind.VALUE, Kind.OBJECT)
+
+
+def _key(node: Any) -> Any:
+    """A hashable value that two expressions of one shape share; variables and buffers by identity."""
+    if isinstance(node, Var) or not isinstance(node, PrimExpr):
+        return id(node)
+    parts: list[Any] = [type(node)]
+    for field in node.FIELDS:
+        value = getattr(node, field.name)
+        if field.kind is Kind.EXPR:
+            parts.append(value if value is None else _key(value))
+        elif field.kind is Kind.EXPRS:
+            parts.append(tuple([_key(v) for v in value]))
+        else:
+            parts.append(id(value) if isinstance(value, Node) or field.kind not in _VALUES else value)
+    return tuple(parts)
+
+
+def _collect(node: PrimExpr, sign: int, terms: dict[Any, int]) -> None:
+    """Add `sign * node` to the sum of `terms`; the constant stands under None."""
+    stack = [(node, sign)]
+    while stack:
+        node, sign = stack.pop()
+        if isinstance(node, IntImm):
+            terms[None] = terms.get(None, 0) + sign * node.value
+        elif isinstance(node, Add):
+            stack += [(node.a, sign), (node.b, sign)]
+        elif isinstance(node, Sub):
+            stack += [(node.a, sign), (node.b, -sign)]
+        elif isinstance(node, Mul) and isinstance(node.b, IntImm):
+            stack.append((node.a, sign * node.b.value))
+        elif isinstance(node, Mul) and isinstance(node.a, IntImm):
+            stack.append((node.b, sign * node.a.value))
+        else:
+            key = _key(node)
+            terms[key] = terms.get(key, 0) + sign
+
+
+def constant_difference(stop: Any, start: Any) -> int | None:
+    """`stop - start` where it is seen to be a constant, else None."""
+    if stop is start:
+        return 0
+    stop, start = expr(stop), expr(start)
+    if isinstance(stop, IntImm) and isinstance(start, IntImm):
+        return stop.value - start.value
+    terms: dict[Any, int] = {}
+    _collect(stop, 1, terms)
+    _collect(start, -1, terms)
+    constant = terms.pop(None, 0)
+    return constant if not any(terms.values()) else None
+
+
+def difference(stop: Any, start: Any) -> PrimExpr:
+    """`stop - start`, simplified."""
+    stop, start = expr(stop), expr(start)
+    if isinstance(start, IntImm) and start.value == 0:
+        return stop
+    constant = constant_difference(stop, start)
+    if constant is not None:
+        wider = stop.dtype if stop.dtype.bits >= start.dtype.bits else start.dtype
+        return make_const(wider, constant) if wider.is_int or wider.is_uint else const(constant)
+    from tvmagic.arith import Analyzer
+
+    return Analyzer().simplify(subtract(stop, start))

@@ -1,0 +1,378 @@
+"""The frames of TensorIR: functions, blocks, loops and the other statements that have a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRealize,
+    BufferRegion,
+    DataType,
+    DeclBuffer,
+    Evaluate,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    MatchBufferRegion,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    Type,
+    Var,
+    While,
+)
+from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame
+
+BOOL = DataType("bool")
+
+
+def as_stmt(stmts: Sequence[Stmt]) -> Stmt:
+    """The statements in order as one; nothing becomes `T.evaluate(0)`."""
+    if len(stmts) == 1:
+        return stmts[0]
+    return SeqStmt.flatten(*stmts) if stmts else Evaluate(0)
+
+
+def true() -> IntImm:
+    return IntImm(BOOL, 1)
+
+
+class TIRFrame(IRBuilderFrame):
+    """A frame whose content is statements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stmts: list[Stmt] = []
+
+    def add(self, stmt: Stmt) -> None:
+        if not isinstance(stmt, Stmt):
+            raise TVMagicError("only statements can stand inside a function")
+        self.stmts.append(stmt)
+
+    def make(self, body: Stmt) -> Stmt:
+        """The finished statement around `body`."""
+        raise NotImplementedError
+
+    def finish(self, builder: IRBuilder) -> None:
+        stmt = self.make(as_stmt(self.stmts))
+        stmt.span = self.span
+        builder.add(stmt)
+
+
+class PrimFuncFrame(TIRFrame):
+    """A function under construction."""
+
+    def __init__(self, is_private: bool = False) -> None:
+        super().__init__()
+        self.name: str | None = None
+        self.is_private = is_private
+        self.args: list[Var] = []
+        self.ret_type: Type | None = None
+        self.buffer_map: dict[Var, Buffer] = {}
+        self.attrs: dict[str, Any] | None = None
+        self.env_threads: dict[Var, IterVar] = {}
+        self.root_alloc_buffers: list[Buffer] = []
+        self.has_block = False
+
+    def finish(self, builder: IRBuilder) -> None:
+        attrs = dict(self.attrs or {})
+        if not self.is_private and self.name is not None:
+            attrs.setdefault("global_symbol", self.name)
+        body = self._with_root(as_stmt(self.stmts))
+        func = PrimFunc(self.args, body, self.ret_type, self.buffer_map, attrs, self.span)
+        from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
+
+        module = builder.find(IRModuleFrame)
+        if module is not None:
+            module.define(self.name or "", func)
+        else:
+            builder.add(func)
+
+    def _with_root(self, body: Stmt) -> Stmt:
+        """The body inside a root block, where blocks or allocations ask for one."""
+        block = body.block if isinstance(body, BlockRealize) else None
+        needed = bool(self.root_alloc_buffers) or (self.has_block if block is None else bool(block.iter_vars))
+        if not needed:
+            return body
+        return BlockRealize([], true(), Block([], [], [], "root", body, None, self.root_alloc_buffers), self.span)
+
+
+class BlockFrame(TIRFrame):
+    """A block under construction. `reads` and `writes` are None until they are declared."""
+
+    def __init__(self, name: str, no_realize: bool = False) -> None:
+        super().__init__()
+        self.name = name
+        self.no_realize = no_realize
+        self.iter_vars: list[IterVar] = []
+        self.iter_values: list[PrimExpr] = []
+        self.reads: list[BufferRegion] | None = None
+        self.writes: list[BufferRegion] | None = None
+        self.init: Stmt | None = None
+        self.alloc_buffers: list[Buffer] = []
+        self.match_buffers: list[MatchBufferRegion] = []
+        self.annotations: dict[str, Any] | None = None
+        self.predicate: PrimExpr | None = None
+
+    def start(self, builder: IRBuilder) -> BlockFrame:
+        function = builder.find(PrimFuncFrame)
+        if function is not None:
+            function.has_block = True
+        return self
+
+    def finish(self, builder: IRBuilder) -> None:
+        block = Block(
+            self.iter_vars,
+            self.reads or (),
+            self.writes or (),
+            self.name,
+            as_stmt(self.stmts),
+            self.init,
+            self.alloc_buffers,
+            self.match_buffers,
+            self.annotations,
+            self.span,
+        )
+        if not self.no_realize:
+            predicate = true() if self.predicate is None else self.predicate
+            builder.add(BlockRealize(self.iter_values, predicate, block, self.span))
+            return
+        if self.iter_values or self.predicate is not None:
+            raise TVMagicError("a block with `no_realize=True` has neither bindings nor `T.where`")
+        builder.add(block)
+
+
+class BlockInitFrame(TIRFrame):
+    """The `T.init()` part of a block."""
+
+    def start(self, builder: IRBuilder) -> BlockInitFrame:
+        block = builder.last(BlockFrame)
+        if block is None:
+            raise TVMagicError("`T.init` stands directly inside a block")
+        if block.init is not None:
+            raise TVMagicError(f"block `{block.name}` has a second `T.init`")
+        return self
+
+    def finish(self, builder: IRBuilder) -> None:
+        block = builder.last(BlockFrame)
+        assert block is not None
+        block.init = as_stmt(self.stmts)
+
+
+class ForFrame(TIRFrame):
+    """One loop, or a nest of them from `T.grid`."""
+
+    def __init__(
+        self,
+        variables: Sequence[Var],
+        doms: Sequence[Range],
+        make_loop: Callable[[Sequence[Var], Sequence[Range], Stmt, Any], Stmt],
+    ) -> None:
+        super().__init__()
+        self.vars = list(variables)
+        self.doms = list(doms)
+        self.make_loop = make_loop
+
+    def start(self, builder: IRBuilder) -> Any:
+        return self.vars if len(self.vars) != 1 else self.vars[0]
+
+    def finish(self, builder: IRBuilder) -> None:
+        builder.add(self.make_loop(self.vars, self.doms, as_stmt(self.stmts), self.span))
+
+
+class AssertFrame(TIRFrame):
+    """A check with what stands after it."""
+
+    def __init__(self, condition: PrimExpr, message: Any) -> None:
+        super().__init__()
+        self.condition, self.message = condition, message
+
+    def make(self, body: Stmt) -> Stmt:
+        return AssertStmt(self.condition, self.message, body)
+
+
+class LetFrame(TIRFrame):
+    """A variable with its value, and what uses it."""
+
+    def __init__(self, var: Var, value: PrimExpr) -> None:
+        super().__init__()
+        self.var, self.value = var, value
+
+    def start(self, builder: IRBuilder) -> Var:
+        return self.var
+
+    def make(self, body: Stmt) -> Stmt:
+        return LetStmt(self.var, self.value, body)
+
+
+class RealizeFrame(TIRFrame):
+    """A region of a buffer that is allocated for what is inside."""
+
+    def __init__(self, region: BufferRegion, storage_scope: str | None, condition: PrimExpr) -> None:
+        super().__init__()
+        self.buffer_slice, self.storage_scope, self.condition = region, storage_scope, condition
+
+    def make(self, body: Stmt) -> Stmt:
+        region = self.buffer_slice
+        realize = BufferRealize(region.buffer, region.region, self.condition, body, self.span)
+        if self.storage_scope is None:
+            return realize
+        return AttrStmt(region.buffer, "realize_scope", self.storage_scope, realize)
+
+
+class LaunchThreadFrame(TIRFrame):
+    """The extent of a thread axis, and what runs in its threads."""
+
+    def __init__(self, iter_var: IterVar, extent: PrimExpr) -> None:
+        super().__init__()
+        self.iter_var, self.extent = iter_var, extent
+
+    def start(self, builder: IRBuilder) -> Var:
+        return self.iter_var.var
+
+    def make(self, body: Stmt) -> Stmt:
+        key = "virtual_thread" if self.iter_var.thread_tag == "vthread" else "thread_extent"
+        return AttrStmt(self.iter_var, key, self.extent, body)
+
+
+class AttrFrame(TIRFrame):
+    """A fact about a node that holds inside."""
+
+    def __init__(self, node: Any, attr_key: str, value: Any) -> None:
+        super().__init__()
+        self.node, self.attr_key, self.value = node, attr_key, value
+
+    def make(self, body: Stmt) -> Stmt:
+        return AttrStmt(self.node, self.attr_key, self.value, body)
+
+
+class WhileFrame(TIRFrame):
+    """A loop that runs while a condition holds."""
+
+    def __init__(self, condition: PrimExpr) -> None:
+        super().__init__()
+        self.condition = condition
+
+    def make(self, body: Stmt) -> Stmt:
+        return While(self.condition, body)
+
+
+class IfFrame(TIRFrame):
+    """A condition with its `T.Then()` and `T.Else()`."""
+
+    def __init__(self, condition: PrimExpr) -> None:
+        super().__init__()
+        self.condition = condition
+        self.then_stmts: list[Stmt] | None = None
+        self.else_stmts: list[Stmt] | None = None
+
+    def finish(self, builder: IRBuilder) -> None:
+        if self.stmts:
+            raise TVMagicError("statements inside `T.If` stand under `T.Then()` or `T.Else()`")
+        if self.then_stmts is None:
+            raise TVMagicError("a `T.If` needs a `T.Then()`")
+        then_case = as_stmt(self.then_stmts)
+        else_case = None if self.else_stmts is None else as_stmt(self.else_stmts)
+        builder.add(IfThenElse(self.condition, then_case, else_case, self.span))
+
+
+class _Branch(TIRFrame):
+    FIELD = ""
+    NAME = ""
+
+    def start(self, builder: IRBuilder) -> _Branch:
+        frame = builder.last(IfFrame)
+        if frame is None:
+            raise TVMagicError(f"`{self.NAME}` stands directly inside `T.If`")
+        if getattr(frame, self.FIELD) is not None:
+            raise TVMagicError(f"a `T.If` has one `{self.NAME}` only")
+        return self
+
+    def finish(self, builder: IRBuilder) -> None:
+        frame = builder.last(IfFrame)
+        assert frame is not None
+        setattr(frame, self.FIELD, self.stmts)
+
+
+class ThenFrame(_Branch):
+    """What runs where the condition holds."""
+
+    FIELD, NAME = "then_stmts", "T.Then()"
+
+
+class ElseFrame(_Branch):
+    """What runs where the condition does not hold."""
+
+    FIELD, NAME = "else_stmts", "T.Else()"
+
+
+class AllocateFrame(TIRFrame):
+    """Memory behind a pointer, and what uses it."""
+
+    def __init__(
+        self,
+        buffer_var: Var,
+        dtype: DataType,
+        extents: Sequence[PrimExpr],
+        condition: PrimExpr,
+        annotations: dict[str, Any] | None,
+    ) -> None:
+        super().__init__()
+        self.buffer_var, self.dtype, self.extents = buffer_var, dtype, tuple(extents)
+        self.condition, self.annotations = condition, annotations
+
+    def start(self, builder: IRBuilder) -> Var:
+        return self.buffer_var
+
+    def make(self, body: Stmt) -> Stmt:
+        return Allocate(self.buffer_var, self.dtype, self.extents, self.condition, body, self.annotations)
+
+
+class AllocateConstFrame(TIRFrame):
+    """A constant array behind a pointer, and what uses it."""
+
+    def __init__(
+        self,
+        buffer_var: Var,
+        dtype: DataType,
+        extents: Sequence[PrimExpr],
+        data: Any,
+        annotations: dict[str, Any] | None,
+    ) -> None:
+        super().__init__()
+        self.buffer_var, self.dtype, self.extents = buffer_var, dtype, tuple(extents)
+        self.data, self.annotations = data, annotations
+
+    def start(self, builder: IRBuilder) -> Var:
+        return self.buffer_var
+
+    def make(self, body: Stmt) -> Stmt:
+        return AllocateConst(self.buffer_var, self.dtype, self.extents, self.data, body, self.annotations)
+
+
+class DeclBufferFrame(TIRFrame):
+    """A buffer over memory that is there (`allocated`), or over new memory."""
+
+    def __init__(self, buffer: Buffer, allocated: bool) -> None:
+        super().__init__()
+        self.buffer, self.allocated = buffer, allocated
+
+    def start(self, builder: IRBuilder) -> Buffer:
+        return self.buffer
+
+    def make(self, body: Stmt) -> Stmt:
+        buffer = self.buffer
+        declared = DeclBuffer(buffer, body, self.span)
+        return declared if self.allocated else Allocate(buffer.data, buffer.dtype, buffer.shape, true(), declared)

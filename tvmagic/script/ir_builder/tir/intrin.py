@@ -1,0 +1,278 @@
+"""The operators of the `T` namespace: math, memory, calls, and the nodes under their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvmagic.ir as _nodes
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Buffer, BufferRegion, Call, Op, PrimExpr, StringImm, expr, ops
+from tvmagic.script.ir_builder.tir.values import as_value, dtype_from
+
+__all__ = ["NODES", "OPERATORS"]
+
+
+def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`function` taking regions of buffers as vector loads, and ignoring a `dtype`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("dtype", None)
+        for value in args:
+            if isinstance(value, BufferRegion):
+                return function(*[as_value(a) for a in args], **kwargs)
+        return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = function.__doc__
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+_PLAIN = """abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clz
+copysign cos cosh erf exp exp2 exp10 floor ceildiv floordiv floormod fma hypot if_then_else isfinite isinf isnan
+isnullptr ldexp likely log log1p log2 log10 nearbyint nextafter popcount pow power ret round rsqrt shift_left
+shift_right sigmoid sin sinh sqrt tan tanh trunc truncdiv truncmod assume undef address_of vscale indexdiv
+indexmod all any""".split()
+_OF_DTYPE = "max_value min_value infinity type_annotation".split()
+
+
+def _of_dtype(name: str) -> Callable[..., Any]:
+    function = getattr(ops, name)
+
+    def call(dtype: Any) -> PrimExpr:
+        return function(dtype_from(dtype))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = function.__doc__
+    return call
+
+
+# name: dtype of the result, least and greatest number of arguments
+_FIXED: dict[str, tuple[str, int, int | None]] = {
+    "tvm_tuple": ("handle", 0, None),
+    "tvm_stack_alloca": ("handle", 2, 2),
+    "tvm_stack_make_shape": ("handle", 0, None),
+    "tvm_stack_make_array": ("handle", 6, 6),
+    "tvm_struct_set": ("int32", 4, 4),
+    "tvm_storage_sync": ("int32", 1, 3),
+    "tvm_warp_activemask": ("uint32", 0, 0),
+    "tvm_thread_allreduce": ("handle", 1, None),
+    "tvm_load_matrix_sync": ("handle", 8, 8),
+    "tvm_mma_sync": ("handle", 8, 8),
+    "tvm_bmma_sync": ("handle", 8, 8),
+    "tvm_fill_fragment": ("handle", 6, 6),
+    "tvm_store_matrix_sync": ("handle", 8, 8),
+    "tvm_check_return": ("int32", 3, 3),
+    "tvm_throw_last_error": ("handle", 0, 0),
+    "tvm_access_ptr": ("handle", 5, 5),
+    "lookup_param": ("handle", 1, 1),
+    "TVMBackendAllocWorkspace": ("handle", 5, 5),
+    "TVMBackendFreeWorkspace": ("int32", 3, 3),
+    "start_profile_intrinsic": ("handle", 1, 1),
+    "end_profile_intrinsic": ("handle", 1, 1),
+    "anylist_getitem": ("handle", 2, 2),
+    "anylist_setitem_call_packed": ("int32", 3, None),
+    "anylist_setitem_call_cpacked": ("int32", 3, None),
+    "q_multiply_shift": ("int32", 4, 4),
+    "q_multiply_shift_per_axis": ("int32", 7, 7),
+    "ignore_loop_partition": ("bool", 1, 1),
+    "ptx_wait_group": ("", 1, 1),
+    "ptx_commit_group": ("", 0, 0),
+}
+_OF_FIRST = {"tvm_thread_invariant": 1}
+_PACKED = "call_packed call_cpacked call_packed_lowered call_cpacked_lowered".split()
+# name: the number of arguments after the dtype, or None for any
+_DTYPE_FIRST: dict[str, int | None] = {
+    "ptx_mma": None,
+    "ptx_ldmatrix": None,
+    "ptx_cp_async": None,
+    "mma_store": None,
+    "mma_fill": None,
+    "vectorlow": 1,
+    "vectorhigh": 1,
+    "vectorcombine": 2,
+    "get_active_lane_mask": 2,
+    "masked_load": 3,
+}
+
+
+def _check_count(name: str, count: int, least: int, most: int | None) -> None:
+    if count < least or (most is not None and count > most):
+        wanted = str(least) if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+        raise TVMagicError(f"`T.{name}` takes {wanted} arguments, not {count}")
+
+
+def _argument(value: Any) -> Any:
+    return StringImm(value) if isinstance(value, str) else expr(as_value(value))
+
+
+def _fixed(name: str, dtype: str, least: int, most: int | None) -> Callable[..., Call]:
+    def call(*args: Any, dtype: Any = dtype) -> Call:
+        _check_count(name, len(args), least, most)
+        return Call(dtype_from(dtype) if dtype else "void", op, [_argument(a) for a in args])
+
+    op = Op.get(f"tir.{name}")
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"A call of `{name}`."
+    return call
+
+
+def _dtype_first(name: str, count: int | None) -> Callable[..., Call]:
+    def call(dtype: Any, *args: Any) -> Call:
+        _check_count(name, len(args), count or 0, count)
+        return Call(dtype_from(dtype), op, [_argument(a) for a in args])
+
+    op = Op.get(f"tir.{name}")
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"A call of `{name}` with a result of type `dtype`."
+    return _forward_dtype(call)
+
+
+def _forward_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` taking its first argument, the dtype, also by the keyword `dtype`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "dtype" in kwargs:
+            args = (kwargs.pop("dtype"), *args)
+        return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__ = function.__doc__
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+def _pack(buffer: Buffer) -> Call:
+    """A buffer as an argument of a packed function: a descriptor on the stack."""
+    shape = Call("handle", "tir.tvm_stack_make_shape", buffer.shape)
+    strides = Call("handle", "tir.tvm_stack_make_shape", buffer.strides) if buffer.strides else 0
+    zero = ops.const(0, buffer.dtype)
+    args = (buffer.data, shape, strides, len(buffer.shape), zero, buffer.elem_offset)
+    return Call("handle", "tir.tvm_stack_make_array", args)
+
+
+def _packed(name: str) -> Callable[..., Call]:
+    op = Op.get(f"tir.tvm_{name}")
+
+    def call(*args: Any) -> Call:
+        _check_count(name, len(args), 1, None)
+        return Call("int32", op, [_pack(a) if isinstance(a, Buffer) else _argument(a) for a in args])
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = "A call of the registered function named by the first argument."
+    return call
+
+
+def _of_first(name: str) -> Callable[..., Call]:
+    op = Op.get(f"tir.{name}")
+
+    def call(value: Any) -> Call:
+        value = expr(as_value(value))
+        return Call(value.dtype, op, [value])
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"A call of `{name}`, of the type of its argument."
+    return call
+
+
+def call_extern(dtype: Any, func_name: str, *args: Any) -> Call:
+    """A call of the C function `func_name` with a result of type `dtype`."""
+    return _named_call("call_extern", dtype, func_name, args)
+
+
+def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Call:
+    """A call of the C function `func_name`, which has no effect besides its result."""
+    return _named_call("call_pure_extern", dtype, func_name, args)
+
+
+def call_llvm_intrin(dtype: Any, name: str, *args: Any) -> Call:
+    """A call of the LLVM intrinsic `name`."""
+    return _named_call("call_llvm_intrin", dtype, name, args)
+
+
+def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any) -> Call:
+    """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
+    return _named_call("call_llvm_pure_intrin", dtype, name, args)
+
+
+def _named_call(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
+    return Call(dtype_from(dtype), f"tir.{op}", [_argument(a) for a in (name, *args)])
+
+
+def call_intrin(dtype: Any, func_name: Any, *args: Any) -> Call:
+    """A call of the operator `func_name`, such as `tir.exp`."""
+    if isinstance(func_name, StringImm):
+        func_name = func_name.value
+    if isinstance(func_name, str):
+        func_name = Op.get(func_name)
+    return Call(dtype_from(dtype), func_name, [_argument(a) for a in args])
+
+
+def call_node(dtype: Any, op: Any, args: Any) -> Call:
+    """`T.Call`: the call node itself."""
+    return call_intrin(dtype, op, *args)
+
+
+def reinterpret(dtype: Any, value: Any) -> PrimExpr:
+    """The bits of `value` read as `dtype`."""
+    return ops.reinterpret(dtype_from(dtype), as_value(value))
+
+
+def tvm_struct_get(arr: Any, index: Any, field: Any, dtype: Any) -> Call:
+    """A field of an array descriptor."""
+    return Call(dtype_from(dtype), "tir.tvm_struct_get", [_argument(a) for a in (arr, index, field)])
+
+
+def large_uint_imm(dtype: Any, low: Any, high: Any) -> Call:
+    """An unsigned constant beyond the signed range, by its two halves."""
+    return Call(dtype_from(dtype), "tir.large_uint_imm", [_argument(low), _argument(high)])
+
+
+def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
+    """The dot product of four int8 values, added to `acc`."""
+    return Call("int32", "tir.dp4a", [_argument(a) for a in (vec1, vec2, acc)])
+
+
+def fmod(x: Any, y: Any) -> PrimExpr:
+    """The remainder of a division of floats, with the sign of `x`."""
+    x = expr(as_value(x))
+    return ops.subtract(x, ops.multiply(ops.trunc(ops.binary(_nodes.Div, x, expr(as_value(y)))), as_value(y)))
+
+
+def _operators() -> dict[str, Callable[..., Any]]:
+    table: dict[str, Callable[..., Any]] = {name: _wrap(getattr(ops, name), name) for name in _PLAIN}
+    table["fabs"] = table["abs"]
+    table.update({name: _of_dtype(name) for name in _OF_DTYPE})
+    table.update({name: _fixed(name, *row) for name, row in _FIXED.items()})
+    table.update({name: _of_first(name) for name in _OF_FIRST})
+    for name in _PACKED:
+        table[name] = table[f"tvm_{name}"] = _packed(name)
+    table.update({name: _dtype_first(name, count) for name, count in _DTYPE_FIRST.items()})
+    for function in (call_extern, call_pure_extern, call_llvm_intrin, call_llvm_pure_intrin, call_intrin):
+        table[function.__name__] = _forward_dtype(function)
+    table.update(reinterpret=_forward_dtype(reinterpret), large_uint_imm=_forward_dtype(large_uint_imm))
+    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, Call=call_node)
+    return table
+
+
+_NODE_NAMES = """Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Ramp Broadcast
+Shuffle""".split()
+
+
+def _node(name: str) -> Callable[..., PrimExpr]:
+    cls = getattr(_nodes, name)
+
+    def call(*args: Any, **kwargs: Any) -> PrimExpr:
+        if any(isinstance(a, BufferRegion) for a in args):
+            args = tuple([as_value(a) for a in args])
+        return cls(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = cls.__doc__
+    call.__wrapped__ = cls  # type: ignore[attr-defined]
+    return call
+
+
+OPERATORS = _operators()
+NODES = {name: _node(name) for name in _NODE_NAMES}

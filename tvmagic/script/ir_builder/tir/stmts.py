@@ -1,0 +1,659 @@
+"""The functions that begin frames and add statements: `T.block`, `T.grid`, `T.reads`, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DataType,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    MatchBufferRegion,
+    Node,
+    PointerType,
+    Prefetch,
+    PrimExpr,
+    PrimType,
+    Range,
+    Stmt,
+    StringImm,
+    Type,
+    Var,
+    attr_value,
+    expr,
+    ops,
+)
+from tvmagic.script.ir_builder.base import IRBuilderFrame, current_builder, name_value
+from tvmagic.script.ir_builder.tir import frame as frames
+from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
+from tvmagic.script.ir_builder.tir.values import (
+    DTypeFunction,
+    HandleFunction,
+    as_tuple,
+    as_value,
+    dtype_from,
+    make_shape,
+    new_buffer,
+    type_from,
+    vector_indices,
+)
+
+BOOL = DataType("bool")
+
+
+def _frame(kind: type[Any], name: str, place: str) -> Any:
+    found = current_builder().find(kind)
+    if found is None:
+        raise TVMagicError(f"`{name}` stands inside {place}")
+    return found
+
+
+def _function(name: str) -> frames.PrimFuncFrame:
+    return _frame(frames.PrimFuncFrame, name, "a function")
+
+
+def _block(name: str) -> frames.BlockFrame:
+    found = current_builder().last(frames.BlockFrame)
+    if found is None:
+        raise TVMagicError(f"`{name}` stands directly inside a block", hint='write it under `with T.block("name"):`')
+    return found
+
+
+def _condition(value: Any, name: str) -> PrimExpr:
+    if isinstance(value, (bool, int)):
+        return IntImm(BOOL, bool(value))
+    value = expr(as_value(value))
+    if not value.dtype.is_bool:
+        raise TVMagicError(f"the condition of `{name}` is a bool, not `{value.dtype}`")
+    return value
+
+
+def _mapping(values: Any, name: str) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise TVMagicError(f"`{name}` takes a mapping from names to values", hint=f'write `{name}({{"key": value}})`')
+    for key in values:
+        if not isinstance(key, (str, StringImm)):
+            raise TVMagicError(f"the names in `{name}` are texts")
+    return {str(getattr(k, "value", k)): attr_value(as_value(v)) for k, v in values.items()}
+
+
+# ---------------------------------------------------------------------------- functions
+
+
+def prim_func(is_private: bool = False) -> frames.PrimFuncFrame:
+    """A function under construction."""
+    return frames.PrimFuncFrame(is_private)
+
+
+def arg(name: str, obj: Any) -> Any:
+    """A parameter of the function: a variable or a buffer."""
+    function = _function("T.arg")
+    if isinstance(obj, (HandleFunction, DTypeFunction)):
+        obj = obj()
+    if isinstance(obj, Buffer):
+        name_value(name, obj)
+        handle = Var(name + "_handle", "handle", obj.span)
+        function.args.append(handle)
+        function.buffer_map[handle] = obj
+    elif isinstance(obj, Var):
+        name_value(name, obj)
+        function.args.append(obj)
+    else:
+        raise TVMagicError(
+            f"the type of parameter `{name}` is not known",
+            hint="write `T.Buffer(shape, dtype)`, `T.handle` or a scalar type such as `T.int32`",
+        )
+    return obj
+
+
+def func_name(name: str) -> None:
+    """The name of the function."""
+    function = _function("T.func_name")
+    if function.name is not None:
+        raise TVMagicError(f"the function has the name `{function.name}` already")
+    function.name = name
+
+
+def func_attr(attrs: Mapping[str, Any]) -> None:
+    """Facts about the function."""
+    builder = current_builder()
+    function = builder.last(frames.PrimFuncFrame) or _function("T.func_attr")
+    values = _mapping(attrs, "T.func_attr")
+    known = function.attrs or {}
+    double = next((key for key in values if key in known), None)
+    if double is not None:
+        raise TVMagicError(f"the attribute `{double}` of the function is given twice")
+    function.attrs = {**known, **values}
+
+
+def func_ret(ret_type: Any) -> Type:
+    """The type that the function returns."""
+    function = _function("T.func_ret")
+    if function.ret_type is not None:
+        raise TVMagicError("the function has a return type already")
+    function.ret_type = type_from(ret_type)
+    return function.ret_type
+
+
+def match_buffer(
+    param: Any,
+    shape: Any = None,
+    dtype: Any = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "default",
+    axis_separators: Any = None,
+) -> Buffer:
+    """The buffer behind a pointer parameter, or another name for a region inside a block."""
+    if isinstance(param, BufferLoad):
+        param = _region(param, "T.match_buffer")
+    if shape is None:
+        if not isinstance(param, BufferRegion):
+            raise TVMagicError("`T.match_buffer` of a parameter needs a shape")
+        shape, dtype = [r.extent for r in param.region], param.buffer.dtype
+    buffer = new_buffer(
+        shape,
+        dtype,
+        data,
+        strides,
+        elem_offset,
+        scope,
+        align,
+        offset_factor,
+        buffer_type,
+        axis_separators,
+        matched=True,
+    )
+    if isinstance(param, BufferRegion):
+        _block("T.match_buffer").match_buffers.append(MatchBufferRegion(buffer, param, current_builder().span))
+        return buffer
+    function = _function("T.match_buffer")
+    if not isinstance(param, Var) or not any(a is param for a in function.args):
+        raise TVMagicError(
+            "`T.match_buffer` takes a parameter of the function or a region of a buffer",
+            hint="declare the parameter as `T.handle`",
+        )
+    if not param.dtype.is_handle:
+        raise TVMagicError(f"the parameter `{param.name}` is a `{param.dtype}`, not a `T.handle`")
+    if param in function.buffer_map:
+        raise TVMagicError(f"the parameter `{param.name}` is matched to a buffer already")
+    function.buffer_map[param] = buffer
+    return buffer
+
+
+# ---------------------------------------------------------------------------- blocks
+
+
+def block(name: str = "", no_realize: bool = False) -> frames.BlockFrame:
+    """A block."""
+    if isinstance(name, StringImm):
+        name = name.value
+    if not isinstance(name, str):
+        raise TVMagicError("the name of a block is a text", hint='write `T.block("name")`')
+    return frames.BlockFrame(name, bool(no_realize))
+
+
+def init() -> frames.BlockInitFrame:
+    """What runs before the first iteration of the block's reduction."""
+    return frames.BlockInitFrame()
+
+
+def where(predicate: Any) -> None:
+    """The block runs only where `predicate` holds."""
+    target = _block("T.where")
+    if target.predicate is not None:
+        raise TVMagicError(f"block `{target.name}` has a second `T.where`")
+    target.predicate = _condition(predicate, "T.where")
+
+
+def _region(value: Any, name: str) -> BufferRegion:
+    if isinstance(value, BufferRegion):
+        return value
+    if isinstance(value, BufferLoad):
+        ranges = [Range.from_min_extent(i, IntImm(i.dtype.element_of, 1)) for i in value.indices]
+        return BufferRegion(value.buffer, ranges, value.span)
+    if isinstance(value, Buffer):
+        zero = [Range.from_min_extent(IntImm(size.dtype, 0), size) for size in value.shape]
+        return BufferRegion(value, zero)
+    raise TVMagicError(f"`{name}` takes accesses of buffers, such as `A[i, 0:16]`")
+
+
+def _declare(field: str, slices: tuple[Any, ...]) -> None:
+    name = f"T.{field}"
+    target = _block(name)
+    if getattr(target, field) is not None:
+        raise TVMagicError(f"block `{target.name}` has a second `{name}`")
+    if len(slices) == 1 and isinstance(slices[0], (list, tuple)):
+        slices = tuple(slices[0])
+    setattr(target, field, [_region(value, name) for value in slices])
+
+
+def reads(*buffer_slices: Any) -> None:
+    """The regions that the block reads."""
+    _declare("reads", buffer_slices)
+
+
+def writes(*buffer_slices: Any) -> None:
+    """The regions that the block writes."""
+    _declare("writes", buffer_slices)
+
+
+def block_attr(attrs: Mapping[str, Any]) -> None:
+    """Annotations of the block."""
+    target = _block("T.block_attr")
+    values = _mapping(attrs, "T.block_attr")
+    known = target.annotations or {}
+    double = next((key for key in values if key in known), None)
+    if double is not None:
+        raise TVMagicError(f"the annotation `{double}` of block `{target.name}` is given twice")
+    target.annotations = {**known, **values}
+
+
+def alloc_buffer(
+    shape: Any,
+    dtype: Any = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "default",
+    axis_separators: Any = None,
+) -> Buffer:
+    """A buffer that lives in the block around, or in the function."""
+    buffer = new_buffer(
+        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+    )
+    builder = current_builder()
+    target = builder.find(frames.BlockFrame)
+    if target is not None:
+        target.alloc_buffers.append(buffer)
+    else:
+        _function("T.alloc_buffer").root_alloc_buffers.append(buffer)
+    return buffer
+
+
+# ---------------------------------------------------------------------------- axes
+
+
+def _domain(dom: Any) -> Range:
+    if isinstance(dom, Range):
+        return dom
+    if isinstance(dom, (list, tuple)):
+        if len(dom) != 2:
+            raise TVMagicError("the domain of an axis is an extent, a pair of ends or a Range")
+        begin, end = make_shape(dom, "domain")
+        if isinstance(begin, IntImm) and isinstance(end, IntImm):
+            wide = begin.dtype if begin.dtype.bits > end.dtype.bits else end.dtype
+            return Range.from_min_extent(IntImm(wide, begin.value), IntImm(wide, end.value - begin.value))
+        return Range(begin, end)
+    (extent,) = make_shape(dom, "domain")
+    return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
+
+
+def _push(dom: Range, binding: Any, dtype: DataType, kind: int, name: str) -> Var:
+    target = _block(name)
+    binding = expr(as_value(binding))
+    if not (binding.dtype.is_int or binding.dtype.is_uint):
+        raise TVMagicError(f"an axis is bound to an integer, not to `{binding.dtype}`")
+    if not dtype.is_int and not dtype.is_uint:
+        raise TVMagicError(f"the type of an axis is an integer type, not `{dtype}`")
+    var = Var("", dtype, current_builder().span)
+    if dom.extent.dtype is not dtype:
+        dom = Range.from_min_extent(ops.cast(dtype, dom.min), ops.cast(dtype, dom.extent))
+    target.iter_vars.append(IterVar(dom, var, kind, "", current_builder().span))
+    target.iter_values.append(binding)
+    return var
+
+
+def _axis(kind: int, name: str, doc: str) -> Any:
+    def build(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
+        domain, wide = _domain(dom), dtype_from(dtype)
+        for part in (domain.min.dtype, domain.extent.dtype):
+            wide = part if part.bits > wide.bits else wide
+        return _push(domain, binding, wide, kind, f"T.axis.{name}")
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return staticmethod(build)
+
+
+_REMAP_KINDS = {"S": IterVar.DataPar, "R": IterVar.CommReduce}
+
+
+class axis:
+    """The axes of a block: `T.axis.spatial(128, i)`, `T.axis.remap("SR", [i, k])`."""
+
+    spatial = _axis(IterVar.DataPar, "spatial", "An axis whose iterations are independent.")
+    reduce = _axis(IterVar.CommReduce, "reduce", "An axis that is reduced over.")
+    scan = _axis(IterVar.Ordered, "scan", "An axis whose iterations run in order.")
+    opaque = _axis(IterVar.Opaque, "opaque", "An axis of which nothing is known.")
+    S = spatial
+    R = reduce
+
+    @staticmethod
+    def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:
+        """Axes bound to loop variables, with the domains of the loops; one letter S or R each."""
+        bindings = as_tuple(bindings)
+        if not isinstance(kinds, str) or len(kinds) != len(bindings):
+            raise TVMagicError(
+                f"`T.axis.remap` takes one letter for each of the {len(bindings)} loop variables",
+                hint='such as `T.axis.remap("SR", [i, k])`',
+            )
+        results = []
+        for letter, binding in zip(kinds, bindings):
+            if letter not in _REMAP_KINDS:
+                raise TVMagicError(f"`{letter}` is not a kind of axis", hint="the letters are S and R")
+            if not isinstance(binding, Var):
+                raise TVMagicError(
+                    "`T.axis.remap` takes loop variables only",
+                    hint="bind an expression with `T.axis.spatial(extent, value)`",
+                )
+            dom = _loop_domain(binding)
+            results.append(_push(dom, binding, binding.dtype, _REMAP_KINDS[letter], "T.axis.remap"))
+        return results[0] if len(results) == 1 else results
+
+
+def _loop_domain(var: Var) -> Range:
+    for frame in reversed(current_builder().frames):
+        if isinstance(frame, frames.ForFrame):
+            for known, dom in zip(frame.vars, frame.doms):
+                if known is var:
+                    return dom
+    raise TVMagicError(f"`{var.name}` is not the variable of a loop around the block")
+
+
+# ---------------------------------------------------------------------------- loops
+
+
+def _bounds(start: Any, stop: Any) -> tuple[DataType, Range]:
+    start = as_value(start)
+    if stop is None:
+        (extent,) = make_shape(start, "loop's extent")
+        return extent.dtype, Range.from_min_extent(IntImm(extent.dtype, 0), extent)
+    first, last = make_shape((start, as_value(stop)), "loop's range")
+    extent = difference(last, first)
+    wide = first.dtype if first.dtype.bits > extent.dtype.bits else extent.dtype
+    if isinstance(first, IntImm):
+        first = IntImm(wide, first.value)
+    if isinstance(extent, IntImm):
+        extent = IntImm(wide, extent.value)
+    return DataType(f"int{wide.bits}") if wide.is_int else wide, Range.from_min_extent(first, extent)
+
+
+def _loop(kind: ForKind, doc: str) -> Any:
+    def build(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> frames.ForFrame:
+        dtype, dom = _bounds(start, stop)
+        values = _mapping(annotations, "annotations") if annotations else None
+
+        def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
+            return For(variables[0], doms[0].min, doms[0].extent, kind, body, None, values, span)
+
+        return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
+
+    build.__name__ = build.__qualname__ = "unroll" if kind is ForKind.UNROLLED else kind.name.lower()
+    build.__doc__ = doc
+    return build
+
+
+serial = _loop(ForKind.SERIAL, "A loop whose iterations run in order.")
+parallel = _loop(ForKind.PARALLEL, "A loop whose iterations run in several threads.")
+vectorized = _loop(ForKind.VECTORIZED, "A loop that becomes vector operations.")
+unroll = _loop(ForKind.UNROLLED, "A loop whose body is repeated in the program.")
+
+
+def thread_binding(
+    start: Any, stop: Any = None, thread: str | None = None, *, annotations: Mapping[str, Any] | None = None
+) -> frames.ForFrame:
+    """A loop whose iterations are the threads of an axis such as `threadIdx.x`."""
+    if thread is None:
+        if not isinstance(stop, str):
+            raise TVMagicError("`T.thread_binding` names a thread axis", hint='such as thread="threadIdx.x"')
+        stop, thread = None, stop
+    if not isinstance(thread, str):
+        raise TVMagicError("the thread axis of `T.thread_binding` is a text", hint='such as "threadIdx.x"')
+    dtype, dom = _bounds(start, stop)
+    values = _mapping(annotations, "annotations") if annotations else None
+
+    def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
+        axis = IterVar(None, Var("iter", dtype), IterVar.ThreadIndex, thread)
+        return For(variables[0], doms[0].min, doms[0].extent, ForKind.THREAD_BINDING, body, axis, values, span)
+
+    return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
+
+
+def grid(*extents: Any) -> frames.ForFrame:
+    """A nest of loops, one for each extent."""
+    if len(extents) == 1 and isinstance(extents[0], (list, tuple)):
+        extents = tuple(extents[0])
+    if not extents:
+        raise TVMagicError("`T.grid` takes one extent or more")
+    span = current_builder().span
+    sizes = make_shape(extents, "grid")
+    variables = [Var("v", size.dtype, span) for size in sizes]
+    doms = [Range.from_min_extent(IntImm(size.dtype, 0), size) for size in sizes]
+    return frames.ForFrame(variables, doms, _make_nest)
+
+
+def _make_nest(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
+    for var, dom in zip(reversed(variables), reversed(doms)):
+        body = For(var, dom.min, dom.extent, ForKind.SERIAL, body, None, None, span)
+    return body
+
+
+# ---------------------------------------------------------------------------- other statements with a body
+
+
+def Assert(condition: Any, message: Any = "") -> frames.AssertFrame:
+    """A check that `condition` holds."""
+    if not isinstance(message, (str, StringImm)):
+        raise TVMagicError("the message of an assertion is a text")
+    return frames.AssertFrame(_condition(condition, "assert"), message)
+
+
+def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> frames.LetFrame:
+    """A variable that stands for `value`."""
+    value = expr(as_value(value))
+    if var is None:
+        annotation = type_from(type_annotation) if type_annotation is not None else None
+        if annotation is None and value.dtype.is_handle and isinstance(value, Var):
+            annotation = value.type_annotation
+        var = Var("v", annotation if annotation is not None else value.dtype, current_builder().span)
+    elif not isinstance(var, Var):
+        raise TVMagicError("the `var` of `T.LetStmt` is a variable")
+    if var.dtype is not value.dtype:
+        raise TVMagicError(f"a variable of type `{var.dtype}` cannot stand for a value of type `{value.dtype}`")
+    return frames.LetFrame(var, value)
+
+
+def let(v: Any, value: Any, body: Any = None) -> Any:
+    """The variable `v` with a value: for a body that is an expression, or for what follows."""
+    if body is not None:
+        return ops.let(v, as_value(value), as_value(body))
+    return LetStmt(value, var=v)
+
+
+def realize(buffer_slice: Any, storage_scope: Any = None, condition: Any = True) -> frames.RealizeFrame:
+    """A region of a buffer, allocated for what follows."""
+    if isinstance(storage_scope, StringImm):
+        storage_scope = storage_scope.value
+    if storage_scope is not None and not isinstance(storage_scope, str):
+        storage_scope, condition = None, storage_scope
+    region = _region(buffer_slice, "T.realize")
+    return frames.RealizeFrame(region, storage_scope, _condition(condition, "T.realize"))
+
+
+def allocate(
+    extents: Any, dtype: Any, scope: str = "global", condition: Any = None, annotations: Any = None
+) -> frames.AllocateFrame:
+    """Memory for `extents` elements of `dtype`."""
+    dtype = dtype_from(dtype)
+    if not isinstance(scope, str):
+        raise TVMagicError("the memory of `T.allocate` is named by a text")
+    var = Var("", PointerType(PrimType(dtype), scope), current_builder().span)
+    condition = IntImm(BOOL, 1) if condition is None else _condition(condition, "T.allocate")
+    values = _mapping(annotations, "annotations") if annotations else None
+    return frames.AllocateFrame(var, dtype, make_shape(extents, "list of extents"), condition, values)
+
+
+def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Any = None) -> frames.AllocateConstFrame:
+    """A constant array. `data` is a list or a NumPy array."""
+    import numpy as np
+
+    dtype = dtype_from(dtype)
+    sizes = make_shape(extents, "list of extents")
+    values = _mapping(annotations, "annotations") if annotations else None
+    var = Var("", PointerType(PrimType(dtype), "global"), current_builder().span)
+    if isinstance(data, (list, tuple)):
+        plain = [getattr(item, "value", item) for item in data]
+        try:
+            data = np.asarray(plain, dtype=str(dtype))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TVMagicError(f"the data of `T.allocate_const` does not fit `{dtype}`: {error}") from None
+        if all(isinstance(size, IntImm) for size in sizes):
+            shape = [int(size) for size in sizes]  # type: ignore[arg-type]
+            if data.size != int(np.prod(shape)):
+                raise TVMagicError(f"`T.allocate_const` of shape {tuple(shape)} got {data.size} values")
+            data = data.reshape(shape)
+    return frames.AllocateConstFrame(var, dtype, sizes, data, values)
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: Any = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = 0,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+) -> frames.DeclBufferFrame:
+    """A buffer over the memory behind `data`, or over new memory."""
+    buffer = new_buffer(
+        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+    )
+    return frames.DeclBufferFrame(buffer, data is not None)
+
+
+def attr(node: Any, attr_key: str, value: Any) -> frames.AttrFrame:
+    """The fact `attr_key` of `node`."""
+    if isinstance(attr_key, StringImm):
+        attr_key = attr_key.value
+    if not isinstance(attr_key, str):
+        raise TVMagicError("the key of `T.attr` is a text")
+    return frames.AttrFrame(attr_value(as_value(node)), attr_key, as_value(value))
+
+
+def launch_thread(thread: Any, extent: Any) -> frames.LaunchThreadFrame:
+    """The threads of an axis: its name, or a variable from `T.env_thread`."""
+    (extent,) = make_shape(extent, "extent of a thread axis")
+    if isinstance(thread, str):
+        thread = env_thread(thread, extent.dtype)
+    function = _function("T.launch_thread")
+    axis = function.env_threads.get(thread) if isinstance(thread, Var) else None
+    if axis is None:
+        raise TVMagicError("`T.launch_thread` takes the name of a thread axis or a variable from `T.env_thread`")
+    if axis.dom is None:
+        axis.dom = Range.from_min_extent(IntImm(extent.dtype, 0), extent)
+    elif constant_difference(axis.dom.extent, extent) != 0:
+        raise TVMagicError(f"the thread axis `{axis.thread_tag}` is launched with two different extents")
+    return frames.LaunchThreadFrame(axis, extent)
+
+
+def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
+    """The variable of a thread axis such as `threadIdx.x`."""
+    if not isinstance(thread_tag, str):
+        raise TVMagicError("a thread axis is named by a text", hint='such as "threadIdx.x"')
+    var = Var("", dtype_from(dtype), current_builder().span)
+    axis = IterVar(None, var, IterVar.ThreadIndex, thread_tag)
+    _function("T.env_thread").env_threads[var] = axis
+    return var
+
+
+def While(condition: Any) -> frames.WhileFrame:
+    """A loop that runs while `condition` holds."""
+    return frames.WhileFrame(_condition(condition, "while"))
+
+
+def If(condition: Any) -> frames.IfFrame:
+    """A condition; `T.Then()` and `T.Else()` stand inside."""
+    return frames.IfFrame(_condition(condition, "if"))
+
+
+def Then() -> frames.ThenFrame:
+    """What runs where the condition holds."""
+    return frames.ThenFrame()
+
+
+def Else() -> frames.ElseFrame:
+    """What runs where the condition does not hold."""
+    return frames.ElseFrame()
+
+
+# ---------------------------------------------------------------------------- statements without a body
+
+
+def buffer_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
+    """Store `value`, converted to the type that is stored at `indices`."""
+    builder = current_builder()
+    builder.add(make_store(buffer, value, indices, predicate, builder.span))
+
+
+def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, span: Any = None) -> BufferStore:
+    """The store of `value` at `indices`, which may hold slices."""
+    if not isinstance(buffer, Buffer):
+        raise TVMagicError("only an element of a buffer can be assigned")
+    positions = vector_indices(buffer, as_tuple(indices))
+    value = as_value(value)
+    value = IntImm(BOOL, value) if isinstance(value, bool) and buffer.dtype.is_bool else expr(value)
+    lanes = buffer.dtype.lanes * (positions[-1].dtype.lanes if positions else 1)
+    dtype = buffer.dtype if lanes == buffer.dtype.lanes else buffer.dtype.with_lanes(lanes)
+    if value.dtype is not dtype:
+        if value.dtype.lanes != lanes:
+            raise TVMagicError(
+                f"a value of type `{value.dtype}` cannot be stored in buffer `{buffer.name}` at a place of type `{dtype}`"
+            )
+        value = ops.cast(dtype, value)
+    return BufferStore(buffer, value, positions, None if predicate is None else as_value(predicate), span)
+
+
+def evaluate(value: Any) -> None:
+    """Compute `value` for its effect."""
+    builder = current_builder()
+    if isinstance(value, str):
+        value = StringImm(value)
+    elif isinstance(value, bool):
+        value = IntImm(BOOL, value)
+    builder.add(Evaluate(as_value(value), builder.span))
+
+
+def prefetch(buffer: Buffer, bounds: Sequence[Any]) -> None:
+    """Fetch the region `bounds` of `buffer` ahead."""
+    builder = current_builder()
+    builder.add(Prefetch(buffer, [_domain(b) for b in bounds], builder.span))
+
+
+def is_frame(value: Any) -> bool:
+    """Whether `value` is a frame."""
+    return isinstance(value, IRBuilderFrame)
+
+
+def is_node(value: Any) -> bool:
+    """Whether `value` is a part of a program."""
+    return isinstance(value, Node)

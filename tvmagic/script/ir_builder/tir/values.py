@@ -1,0 +1,480 @@
+"""What stands for values in a function: dtypes, pointers, buffers, reducers, nodes by their names."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    Cast,
+    CommReducer,
+    DataType,
+    IntImm,
+    IterVar,
+    Let,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    Ramp,
+    Range,
+    Reduce,
+    SizeVar,
+    StringImm,
+    TupleType,
+    Type,
+    Var,
+    convert,
+    dtype_of,
+    expr,
+    ops,
+)
+from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
+
+# ---------------------------------------------------------------------------- dtypes
+
+_SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+class DTypeFunction:
+    """`T.float32`: called with a value it converts, called without one it is a new variable."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: DataType) -> None:
+        self.dtype = dtype
+
+    def __call__(self, expr: Any = None, *, is_size_var: bool = False) -> PrimExpr:
+        dtype = self.dtype
+        if expr is None:
+            return SizeVar("v", dtype) if is_size_var else Var("v", dtype)
+        if isinstance(expr, str):
+            if expr not in _SPECIAL_FLOATS:
+                raise TVMagicError(f'`"{expr}"` is not a number', hint='the texts are "inf", "-inf" and "nan"')
+            if not dtype.is_float:
+                raise TVMagicError(f'the type `{dtype}` has no value "{expr}"')
+            return ops.const(_SPECIAL_FLOATS[expr], dtype)
+        return ops.cast(dtype, expr)
+
+    def __repr__(self) -> str:
+        return f"T.{self.dtype}"
+
+
+class HandleFunction:
+    """`T.handle`: a new pointer variable; `T.handle("float32", "shared")` says to what and where."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False
+    ) -> PrimExpr | Var:
+        if dtype is None and storage_scope == "global":
+            return Var("v", "handle")
+        if isinstance(dtype, (PrimExpr, int)) and not isinstance(dtype, bool):
+            return ops.cast("handle", dtype)
+        if not isinstance(storage_scope, str):
+            raise TVMagicError("the memory of `T.handle` is named by a text")
+        return Var("v", PointerType(PrimType(dtype_from(dtype or "void")), storage_scope))
+
+    def __repr__(self) -> str:
+        return "T.handle"
+
+
+handle = HandleFunction()
+SCALAR_DTYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool void".split()
+_dtype_functions: dict[str, DTypeFunction] = {}
+
+
+def dtype_function(name: str) -> DTypeFunction | None:
+    """The function called like a dtype (`int32x4`), or None where `name` is not a dtype."""
+    found = _dtype_functions.get(name)
+    if found is None:
+        head = name.split("x")[0].rstrip("0123456789")
+        if head not in ("int", "uint", "float", "bfloat", "bool", "void", "handle") or head == name == "int":
+            return None
+        try:
+            dtype = DataType(name)
+        except TVMagicError:
+            return None
+        if dtype != name or not _is_sound(dtype):
+            return None
+        found = _dtype_functions[name] = DTypeFunction(dtype)
+    return found
+
+
+def _is_sound(dtype: DataType) -> bool:
+    bits = {"int": (1, 2, 4, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,)}
+    bits["uint"] = bits["int"]
+    return dtype.bits in bits.get(dtype.code, (dtype.bits,)) and dtype.lanes >= 1
+
+
+def dtype_from(value: Any) -> DataType:
+    """A dtype as a user names it: a text, or `T.float32`."""
+    if isinstance(value, DTypeFunction):
+        return value.dtype
+    if isinstance(value, HandleFunction):
+        return DataType("handle")
+    if isinstance(value, StringImm):
+        value = value.value
+    if not isinstance(value, str) and not (isinstance(value, type) or type(value).__module__ == "numpy"):
+        raise TVMagicError(f"`{_show(value)}` is not a data type", hint='write it as a text such as "float32"')
+    dtype = dtype_of(value)
+    if not _is_sound(dtype):
+        raise TVMagicError(f"`{value}` is not a data type", hint="write a name such as float32, int8x16 or bool")
+    return dtype
+
+
+def _show(value: Any) -> str:
+    try:
+        text = type(value).__name__ if isinstance(value, (Buffer, BufferRegion)) else str(value)
+    except Exception:
+        text = type(value).__name__
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def type_from(value: Any) -> Type:
+    """A type as a user names it: a Type, `T.int32`, or a text."""
+    if value is None:
+        return TupleType()
+    if isinstance(value, Type):
+        return value
+    if isinstance(value, (HandleFunction, DTypeFunction)):
+        value = value()
+    if isinstance(value, Var):
+        return value.type_annotation
+    return PrimType(dtype_from(value))
+
+
+# ---------------------------------------------------------------------------- buffers
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """One value or several as a tuple."""
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def make_shape(shape: Any, what: str = "shape") -> tuple[PrimExpr, ...]:
+    """A shape of expressions; every size is an integer."""
+    sizes = []
+    for size in as_tuple(shape):
+        size = expr(as_value(size))
+        if not (size.dtype.is_int or size.dtype.is_uint) or isinstance(size, StringImm):
+            raise TVMagicError(f"a {what} consists of integers, not of `{size.dtype}`")
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def _strides(strides: Any, shape: tuple[PrimExpr, ...], matched: bool) -> tuple[PrimExpr, ...]:
+    if strides is None:
+        return ()
+    dtype = shape[0].dtype if matched and shape else DataType("int32")
+    named = [Var(s, dtype) if isinstance(s, str) else s for s in as_tuple(strides)]
+    return make_shape(named, "list of strides")
+
+
+def new_buffer(
+    shape: Any,
+    dtype: Any = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = 0,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+    *,
+    matched: bool = False,
+) -> Buffer:
+    """A new buffer without a name, as TVMScript's `T.Buffer` makes it."""
+    sizes, dtype = make_shape(shape), dtype_from(dtype)
+    if buffer_type not in ("", "auto", "default"):
+        raise TVMagicError(f"`{buffer_type}` is not a kind of buffer", hint='the kinds are "default" and "auto"')
+    if not isinstance(scope, str):
+        raise TVMagicError("the memory of a buffer (`scope`) is named by a text")
+    if data is None:
+        element = DataType("int8") if dtype.is_bool else dtype
+        data = Var("", PointerType(PrimType(element), scope))
+    elif not isinstance(data, Var) or not data.dtype.is_handle:
+        raise TVMagicError("the `data` of a buffer is a pointer variable", hint="such as `A.data` or `T.handle()`")
+    if elem_offset is None and offset_factor:
+        elem_offset = Var("elem_offset", sizes[0].dtype if sizes else "int32")
+    elif isinstance(elem_offset, str):
+        elem_offset = Var(elem_offset, "int32")
+    separators = make_shape(axis_separators, "list of axis separators") if axis_separators else ()
+    return Buffer(
+        data,
+        dtype,
+        sizes,
+        _strides(strides, sizes, matched),
+        None if elem_offset is None else make_shape(elem_offset, "offset")[0],
+        "",
+        _plain_int(align, "align"),
+        _plain_int(offset_factor, "offset_factor"),
+        "" if buffer_type == "default" else buffer_type,
+        separators,
+    )
+
+
+def _plain_int(value: Any, name: str) -> int:
+    if isinstance(value, (int, IntImm)):
+        return int(value)
+    raise TVMagicError(f"`{name}` is an integer constant")
+
+
+class BufferFunction:
+    """`T.Buffer`: a buffer as an annotation of a parameter, or as a declared value."""
+
+    __slots__ = ()
+
+    def __call__(
+        self,
+        shape: Any,
+        dtype: Any = "float32",
+        data: Any = None,
+        strides: Any = None,
+        elem_offset: Any = None,
+        scope: str = "global",
+        align: int = 0,
+        offset_factor: int = 0,
+        buffer_type: str = "",
+        axis_separators: Any = None,
+    ) -> Buffer:
+        return new_buffer(
+            shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+        )
+
+    def __getitem__(self, keys: Any) -> Buffer:
+        """`T.Buffer[shape, dtype]`, the old form."""
+        if not isinstance(keys, tuple):
+            return self(keys)
+        if len(keys) >= 2 and not isinstance(keys[1], (str, DTypeFunction)):
+            return self(keys)
+        return self(*keys)
+
+    def __repr__(self) -> str:
+        return "T.Buffer"
+
+
+buffer = BufferFunction()
+
+
+class PointerFunction:
+    """`T.Ptr(T.float32)`, `T.Ptr["float32"]`: a pointer parameter."""
+
+    __slots__ = ()
+
+    def __call__(self, dtype: Any, storage_scope: str = "global") -> Var:
+        return Var("v", PointerType(type_from(dtype), storage_scope))
+
+    def __getitem__(self, keys: Any) -> Var:
+        return self(*as_tuple(keys))
+
+
+ptr = PointerFunction()
+
+
+def region_of(buffer: Buffer, indices: Sequence[Any]) -> BufferRegion:
+    """The region that slices and indices name."""
+    _check_rank(buffer, indices)
+    ranges = []
+    for axis, index in enumerate(indices):
+        if not isinstance(index, slice):
+            index = expr(as_value(index))
+            ranges.append(Range.from_min_extent(index, IntImm(index.dtype.element_of, 1)))
+            continue
+        start = expr(as_value(0 if index.start is None else index.start))
+        stop = expr(as_value(buffer.shape[axis] if index.stop is None else index.stop))
+        if index.start is None and isinstance(start, IntImm):
+            start = IntImm(stop.dtype, 0)
+        ranges.append(Range.from_min_extent(start, difference(stop, start)))
+    return BufferRegion(buffer, ranges)
+
+
+def _check_rank(buffer: Buffer, indices: Sequence[Any]) -> None:
+    if len(indices) != len(buffer.shape):
+        raise TVMagicError(
+            f"buffer `{buffer.name}` has {len(buffer.shape)} dimensions, the access has {len(indices)} indices"
+        )
+
+
+def vector_indices(buffer: Buffer, indices: Sequence[Any]) -> tuple[PrimExpr, ...]:
+    """Indices with slices as ramps: `start:stop` and `start:stop:step`."""
+    _check_rank(buffer, indices)
+    result: list[PrimExpr] = []
+    for axis, index in enumerate(indices):
+        if not isinstance(index, slice):
+            result.append(expr(as_value(index)))
+            continue
+        start = expr(as_value(0 if index.start is None else index.start))
+        stop = as_value(buffer.shape[axis] if index.stop is None else index.stop)
+        step = 1 if index.step is None else index.step
+        if not isinstance(step, (int, IntImm)) or int(step) == 0:
+            raise TVMagicError("the step of a vector access is an integer constant other than 0")
+        result.append(_ramp(buffer, start, stop, int(step)))
+    return tuple(result)
+
+
+def _ramp(buffer: Buffer, start: PrimExpr, stop: Any, step: int) -> PrimExpr:
+    distance = constant_difference(stop, start)
+    if distance is None:
+        simplified = difference(stop, start)
+        if not isinstance(simplified, IntImm):
+            raise TVMagicError(f"a vector access of buffer `{buffer.name}` needs a constant number of lanes")
+        distance = simplified.value
+    lanes = (distance + step - 1) // step
+    if lanes < 1:
+        raise TVMagicError(f"a vector access of buffer `{buffer.name}` has one lane or more, not {lanes}")
+    return start if lanes == 1 else Ramp(start, IntImm(start.dtype, step), lanes)
+
+
+def as_value(value: Any) -> Any:
+    """`value`; a region of a buffer becomes the (vector) load of it."""
+    if not isinstance(value, BufferRegion):
+        return value
+    indices = []
+    for r in value.region:
+        if not isinstance(r.extent, IntImm):
+            raise TVMagicError(
+                f"a region of buffer `{value.buffer.name}` of unknown size cannot be loaded",
+                hint="give the slice constant ends, or ends that differ by a constant",
+            )
+        lanes = r.extent.value
+        indices.append(r.min if lanes == 1 else Ramp(r.min, IntImm(r.min.dtype, 1), lanes))
+    return BufferLoad(value.buffer, indices, None, value.span)
+
+
+# ---------------------------------------------------------------------------- nodes
+
+
+def boolean(expr: Any = None, is_size_var: bool = False) -> PrimExpr:
+    """A bool: `expr` converted, or a new variable."""
+    function = dtype_function("bool")
+    assert function is not None
+    return function(expr, is_size_var=is_size_var)
+
+
+def cast(value: Any, dtype: Any) -> PrimExpr:
+    """`value` converted to `dtype`; constants at once."""
+    return ops.cast(dtype_from(dtype), as_value(value))
+
+
+def make_cast(dtype: Any, value: Any) -> Cast:
+    """`T.Cast`: the conversion node itself; constants too stay under it."""
+    return Cast(dtype_from(dtype), as_value(value))
+
+
+def const(value: Any, dtype: Any = None) -> PrimExpr:
+    """A constant."""
+    return ops.const(value, None if dtype is None else dtype_from(dtype))
+
+
+def make_let(expr: Any, where: Mapping[Var, Any]) -> Let:
+    """`T.Let(body, where={var: value})`: `body` with `var` standing for `value`."""
+    if not isinstance(where, Mapping) or len(where) != 1:
+        raise TVMagicError("`T.Let` takes one variable with its value in `where`", hint="write `where={x: value}`")
+    ((var, value),) = where.items()
+    if not isinstance(var, Var):
+        raise TVMagicError("`T.Let` binds a variable")
+    return Let(var, as_value(value), as_value(expr))
+
+
+def minimum(a: Any, b: Any) -> PrimExpr:
+    """The smaller of two values."""
+    return ops.minimum(as_value(a), as_value(b))
+
+
+def maximum(a: Any, b: Any) -> PrimExpr:
+    """The larger of two values."""
+    return ops.maximum(as_value(a), as_value(b))
+
+
+def make_range(begin: Any, end: Any = None) -> Range:
+    """`T.Range(begin, end)`: the integers from `begin` to `end`, the end left out."""
+    return Range(begin, end)
+
+
+_ITER_TYPES = (
+    "DataPar ThreadIndex CommReduce Ordered DimInfo Opaque Unrolled Vectorized Parallelized Tensorized".split()
+)
+
+
+def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
+    """An iteration variable: `v` over `dom` (a Range, a pair of ends or None) of a named kind."""
+    if iter_type not in _ITER_TYPES:
+        raise TVMagicError(
+            f"`{iter_type}` is not a kind of iteration variable", hint="the kinds are " + ", ".join(_ITER_TYPES)
+        )
+    return IterVar(dom, v, getattr(IterVar, iter_type), thread_tag)
+
+
+def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommReducer:
+    """A commutative reducer from `lambda x, y: ...` and its neutral elements."""
+    elements = [convert(value) for value in as_tuple(identity)]
+    names = parameter_names(combiner, "T.comm_reducer")
+    if len(names) != 2 * len(elements):
+        raise TVMagicError(
+            f"a reducer of {len(elements)} values takes {2 * len(elements)} parameters, not {len(names)}"
+        )
+    args = [Var(name, value.dtype) for name, value in zip(names, elements + elements)]
+    result = [expr(as_value(value)) for value in as_tuple(combiner(*args))]
+    half = len(elements)
+    return CommReducer(args[:half], args[half:], result, elements)
+
+
+def reduce(
+    combiner: CommReducer, source: Any, init: Any, axis: Any, condition: Any = True, value_index: int = 0
+) -> Reduce:
+    """`T.reduce`: the reduction node."""
+    return Reduce(combiner, [as_value(s) for s in as_tuple(source)], axis, condition, value_index, init or ())
+
+
+def parameter_names(function: Any, name: str) -> list[str]:
+    """The names of the parameters of a function that a user gives to `name`."""
+    names = getattr(function, "parameter_names", None)
+    if names is not None:
+        return list(names)
+    if not callable(function):
+        raise TVMagicError(f"`{name}` takes a function, such as `lambda x, y: x + y`")
+    return list(inspect.signature(function).parameters)
+
+
+def index_map(mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: str = "int64") -> Any:
+    """An index map from `lambda i, j: [...]`."""
+    from tvmagic.arith.index_map import IndexMap
+
+    return IndexMap.from_func(mapping, inverse_index_map=inverse_index_map, index_dtype=index_dtype)
+
+
+def target(target_config: Any, host: Any = None) -> Any:
+    """A target from its name or its options."""
+    from tvmagic.target import Target
+
+    return Target(target_config) if host is None else Target(target_config, host)
+
+
+def buffer_var(dtype: Any, storage_scope: str = "global") -> Var:
+    """A new pointer to elements of `dtype`."""
+    return Var("v", PointerType(type_from(dtype), storage_scope))
+
+
+def var(dtype: Any, name: str = "") -> Var:
+    """A new variable."""
+    return Var(name, dtype_from(dtype))
+
+
+class meta_var:
+    """`T.meta_var(value)`: a value that is only a name in the script, not a variable of the program."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __iter__(self) -> Any:
+        return (meta_var(item) for item in self.value)

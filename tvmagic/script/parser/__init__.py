@@ -1,0 +1,19 @@
+"""The TVMScript parser: texts, and live Python under `@T.prim_func`, as programs."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tvmagic.script.parser.entry import from_source, parse
+from tvmagic.script.parser.macro import ScriptMacro
+
+__all__ = ["ScriptMacro", "from_source", "ir", "ir_module", "parse", "tir"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ir", "tir"):
+        return importlib.import_module(f"tvmagic.script.{name}")
+    if name == "ir_module":
+        return importlib.import_module("tvmagic.script.ir").ir_module
+    raise AttributeError(f"module `tvmagic.script.parser` has no name `{name}`")

@@ -1,0 +1,87 @@
+"""Which attributes a script may ask for, and of what.
+
+A script reaches the names of `T` and `I`, the fields and some methods of the program's parts, and
+the public names of the Python values given to it; never a name that begins with an underscore,
+nor a module inside another one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Buffer, GlobalVar, Node
+from tvmagic.ir.node import slots_of
+from tvmagic.script.ir_builder.tir.values import dtype_function
+from tvmagic.script.parser.scope import MISSING
+
+__all__ = ["ModuleNames", "attribute", "did_you_mean"]
+
+_NODE_METHODS = frozenset(
+    """astype equal same_as scope access_ptr vload vstore offset_of get_flattened_buffer ndim name_hint
+    with_lanes element_of lanes bits from_min_extent""".split()
+)
+_NO_TEXT_METHODS = frozenset(("format", "format_map"))
+
+
+class ModuleNames:
+    """The functions of the module that is read, by name: what its class name and `cls` stand for."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, GlobalVar] = {}
+        self.ret_types: dict[int, Any] = {}
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint with the name that is closest, if one is close."""
+    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1)
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+def attribute(base: Any, name: str, shown: str) -> Any:
+    """The attribute `name` of `base`; `shown` is how the script writes `base`."""
+    if name.startswith("_"):
+        raise TVMagicError(f"the name `{name}` is not open to scripts")
+    if isinstance(base, types.ModuleType):
+        return _module_attribute(base, name, shown)
+    if isinstance(base, ModuleNames):
+        found = base.functions.get(name)
+        if found is None:
+            raise TVMagicError(f"the module has no function `{name}`", hint=did_you_mean(name, base.functions))
+        return found
+    if isinstance(base, Node):
+        if name not in slots_of(type(base)) and name not in _NODE_METHODS:
+            raise _missing(base, name, [*slots_of(type(base)), *_NODE_METHODS])
+    elif isinstance(base, str) and name in _NO_TEXT_METHODS:
+        raise TVMagicError(f"the method `{name}` of texts is not open to scripts", hint="write an f-string")
+    value = getattr(base, name, MISSING)
+    if value is MISSING:
+        if isinstance(base, type):
+            raise TVMagicError(f"`{shown}` has no name `{name}`", hint=did_you_mean(name, dir(base)))
+        raise _missing(base, name, dir(base))
+    return value
+
+
+def _missing(base: Any, name: str, known: Iterable[str]) -> TVMagicError:
+    kind = "buffer" if isinstance(base, Buffer) else type(base).__name__
+    return TVMagicError(f"a `{kind}` has no attribute `{name}`", hint=did_you_mean(name, known))
+
+
+def _module_attribute(module: types.ModuleType, name: str, shown: str) -> Any:
+    names = module.__dict__.get("NAMES")
+    if names is not None:
+        value = names.get(name, MISSING)
+        if value is MISSING:
+            value = dtype_function(name) or MISSING
+    else:
+        value = getattr(module, name, MISSING)
+        names = module.__dict__
+    inside = module.__name__ + "."
+    if isinstance(value, types.ModuleType) and not value.__name__.startswith(inside):
+        value = MISSING
+    if value is MISSING:
+        raise TVMagicError(f"there is no `{shown}.{name}`", hint=did_you_mean(name, names))
+    return value

@@ -1,0 +1,190 @@
+"""What Python's operators do in a script: on expressions they build, on Python's values they compute."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Broadcast,
+    BufferRegion,
+    DataType,
+    ExprOp,
+    FloatImm,
+    IntImm,
+    Not,
+    Or,
+    PrimExpr,
+    Span,
+    convert,
+    expr,
+    ops,
+)
+from tvmagic.script.ir_builder.tir.values import as_value
+
+__all__ = ["binary", "boolean", "compare", "is_expr", "unary"]
+
+BOOL = DataType("bool")
+_GREATEST_SHIFT = 512
+_LONGEST = 100_000
+
+
+def is_expr(value: Any) -> bool:
+    """Whether an operator on `value` builds an expression."""
+    return isinstance(value, (PrimExpr, BufferRegion, ExprOp)) or hasattr(value, "asobject")
+
+
+# ---------------------------------------------------------------------------- arithmetic
+
+_BINARY: dict[type, tuple[str, Callable[..., Any] | None, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", ops.add, operator.add),
+    ast.Sub: ("-", ops.subtract, operator.sub),
+    ast.Mult: ("*", ops.multiply, operator.mul),
+    ast.Div: ("/", ops.true_divide, operator.truediv),
+    ast.FloorDiv: ("//", ops.floordiv, operator.floordiv),
+    ast.Mod: ("%", ops.floormod, operator.mod),
+    ast.LShift: ("<<", ops.shift_left, operator.lshift),
+    ast.RShift: (">>", ops.shift_right, operator.rshift),
+    ast.BitAnd: ("&", ops.bitwise_and, operator.and_),
+    ast.BitOr: ("|", ops.bitwise_or, operator.or_),
+    ast.BitXor: ("^", ops.bitwise_xor, operator.xor),
+    ast.Pow: ("**", None, operator.pow),
+    ast.MatMult: ("@", None, operator.matmul),
+}
+
+
+def binary(op: type, a: Any, b: Any, span: Span) -> Any:
+    """`a op b`"""
+    symbol, build, compute = _BINARY[op]
+    if isinstance(a, PrimExpr) or isinstance(b, PrimExpr) or is_expr(a) or is_expr(b):
+        if build is None:
+            hint = "write `T.pow(x, y)`" if symbol == "**" else None
+            raise TVMagicError(f"`{symbol}` has no meaning on expressions", hint=hint)
+        return build(_operand(a, symbol), _operand(b, symbol), span)
+    _guard(symbol, a, b)
+    return compute(a, b)
+
+
+def _operand(value: Any, symbol: str) -> PrimExpr:
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, (int, float, BufferRegion, ExprOp)) or hasattr(value, "asobject") or hasattr(value, "item"):
+        return expr(as_value(value))
+    raise TVMagicError(f"`{symbol}` takes numbers and expressions, not {describe(value)}")
+
+
+def describe(value: Any) -> str:
+    """A value by its kind, for a message."""
+    kinds = {str: "a text", tuple: "a tuple", list: "a list", dict: "a mapping", type(None): "None"}
+    kind = kinds.get(type(value))
+    return kind if kind is not None else f"a `{type(value).__name__}`"
+
+
+def _guard(symbol: str, a: Any, b: Any) -> None:
+    """Refuse what would take a program of one line for ever, or all memory."""
+    if symbol in ("**", "<<") and isinstance(a, int) and isinstance(b, int) and abs(b) > _GREATEST_SHIFT:
+        raise TVMagicError(f"`{symbol}` by {b} is too much")
+    if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b.bit_length() > 1 << 14:
+        raise TVMagicError("a constant is too large")
+    if symbol == "%" and isinstance(a, (str, bytes)):
+        raise TVMagicError("`%` on a text has no meaning here", hint='write an f-string such as f"block_{i}"')
+    if symbol == "*":
+        for left, right in ((a, b), (b, a)):
+            if isinstance(left, (str, list, tuple)) and isinstance(right, int) and len(left) * right > _LONGEST:
+                raise TVMagicError("a repeated sequence is too long")
+
+
+def unary(op: type, value: Any, span: Span) -> Any:
+    """`-value`, `+value`, `~value`, `not value`"""
+    value = as_value(value)
+    if not is_expr(value):
+        return _UNARY[op][1](value)
+    node = expr(value)
+    build = _UNARY[op][0]
+    return build(node, span)
+
+
+def _not(value: PrimExpr, span: Span) -> PrimExpr:
+    return Not(value, span)
+
+
+_UNARY: dict[type, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
+    ast.USub: (ops.negative, operator.neg),
+    ast.UAdd: (lambda value, span: value, operator.pos),
+    ast.Invert: (ops.bitwise_not, operator.invert),
+    ast.Not: (_not, operator.not_),
+}
+
+# ---------------------------------------------------------------------------- comparison
+
+_COMPARE: dict[type, tuple[type | None, Callable[[Any, Any], Any]]] = {
+    ast.Eq: (EQ, operator.eq),
+    ast.NotEq: (NE, operator.ne),
+    ast.Lt: (LT, operator.lt),
+    ast.LtE: (LE, operator.le),
+    ast.Gt: (GT, operator.gt),
+    ast.GtE: (GE, operator.ge),
+    ast.Is: (None, operator.is_),
+    ast.IsNot: (None, operator.is_not),
+    ast.In: (None, lambda a, b: a in b),
+    ast.NotIn: (None, lambda a, b: a not in b),
+}
+
+
+def compare(op: type, a: Any, b: Any, span: Span) -> Any:
+    """`a op b`; on expressions nothing folds, and a Python number takes the type of the other side."""
+    node, compute = _COMPARE[op]
+    if node is None or not (isinstance(a, PrimExpr) or isinstance(b, PrimExpr) or is_expr(a) or is_expr(b)):
+        return compute(a, b)
+    a, b = _number_like(as_value(a), b), as_value(b)
+    b = _number_like(b, a)
+    if a.dtype.lanes != b.dtype.lanes:
+        if a.dtype.lanes == 1:
+            a = Broadcast(a, b.dtype.lanes)
+        elif b.dtype.lanes == 1:
+            b = Broadcast(b, a.dtype.lanes)
+        else:
+            raise TVMagicError(f"`{a.dtype}` and `{b.dtype}` have different numbers of lanes")
+    return node(a, b, span)
+
+
+def _number_like(value: Any, other: Any) -> PrimExpr:
+    """`value` as an expression; a Python number as a constant of the type that `other` has."""
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, (int, float)):
+        dtype = other.dtype.element_of if isinstance(other, PrimExpr) else None
+        if dtype is None and isinstance(other, BufferRegion):
+            dtype = other.buffer.dtype.element_of
+        if dtype is None:
+            return expr(value)
+        if dtype.is_float:
+            return FloatImm(dtype, ops.const(float(value), dtype).value)  # type: ignore[attr-defined]
+        if isinstance(value, int) and (dtype.is_int or dtype.is_uint):
+            return IntImm(dtype, value)
+    if isinstance(value, (str, list, tuple, dict, type(None))):
+        raise TVMagicError(f"an expression cannot be compared with {describe(value)}")
+    return expr(value)
+
+
+# ---------------------------------------------------------------------------- logic
+
+
+def boolean(op: type, a: Any, b: Any, span: Span) -> Any:
+    """`a and b`, `a or b`; on expressions nothing folds."""
+    a, b = as_value(a), as_value(b)
+    if not (is_expr(a) or is_expr(b)):
+        return (a and b) if op is ast.And else (a or b)
+    left = IntImm(BOOL, a) if isinstance(a, bool) else expr(convert(a))
+    right = IntImm(BOOL, b) if isinstance(b, bool) else expr(convert(b))
+    return (And if op is ast.And else Or)(left, right, span)
