@@ -1,0 +1,389 @@
+"""Primitives that move a block under a loop of its consumers or producers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvmagic.arith import Analyzer, ProofStrength
+from tvmagic.arith.int_set import IntSet, intersect, union, union_region
+from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    substitute,
+)
+from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
+from tvmagic.ir.ops import floordiv, logical_and, maximum
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.relax import domains_between
+from tvmagic.tir.schedule.requirements import check_complete_or_reduction, check_not_output, is_one, scope_root
+from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState, children_of
+
+Regions = dict[Buffer, list[list[IntSet]]]
+
+
+@dataclass
+class Domain:
+    """What a block variable runs over: `dom` as asked for, `bound` where it must stay inside."""
+
+    dom: IntSet = field(default_factory=IntSet.nothing)
+    bound: IntSet = field(default_factory=IntSet.nothing)
+
+    def join(self, dom: IntSet, bound: IntSet) -> None:
+        """Run over `dom` too."""
+        self.dom = union([self.dom, dom])
+        self.bound = union([self.bound, bound])
+
+    def settle(self, whole: Range, analyzer: Analyzer) -> None:
+        """Simplify, and drop the bound where the domain is known to stay inside it."""
+        limits = IntSet.from_range(whole)
+        self.bound = limits if self.bound.is_nothing() else intersect([self.bound, limits])
+        if self.dom.is_nothing():
+            self.dom = _simplified(self.bound, analyzer)
+            self.bound = IntSet.nothing()
+            return
+        self.dom, self.bound = _simplified(self.dom, analyzer), _simplified(self.bound, analyzer)
+        both = _simplified(intersect([self.dom, self.bound]), analyzer)
+        if _same_ends(self.dom, both, analyzer):
+            self.bound = IntSet.nothing()
+        elif _same_ends(self.bound, both, analyzer):
+            self.dom, self.bound = self.bound, IntSet.nothing()
+
+
+def _simplified(interval: IntSet, analyzer: Analyzer) -> IntSet:
+    low = analyzer.simplify(interval.min()) if interval.has_lower_bound() else interval.min()
+    high = analyzer.simplify(interval.max()) if interval.has_upper_bound() else interval.max()
+    return IntSet.interval(low, high)
+
+
+def _same_ends(a: IntSet, b: IntSet, analyzer: Analyzer) -> bool:
+    return analyzer.can_prove_equal(a.min(), b.min()) and analyzer.can_prove_equal(a.max(), b.max())
+
+
+# ---------------------------------------------------------------------------- where it goes
+
+
+def _check_same_scope(
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, root: StmtSRef, analyzer: Analyzer
+) -> None:
+    """The loop must be in the block's scope and not round the block; its loops' ranges become known."""
+    sref: StmtSRef | None = loop
+    while sref is not root:
+        if sref is None or sref.is_block:
+            raise ScheduleError(f"{block.label} and {loop.label} are not in the same scope", block, loop)
+        stmt = sref.loop
+        analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent), True)
+        sref = sref.parent
+    if loop in block.ancestors():
+        raise ScheduleError(f"{loop.label} is already round {block.label}", block, loop)
+
+
+def _subtrees(loop: For) -> tuple[Stmt, ...]:
+    return loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
+
+
+def _blocks_in(stmt: Stmt) -> set[Block]:
+    """The blocks of the scope inside a statement."""
+    wrapper = For(Var("_"), 0, 1, ForKind.SERIAL, stmt)
+    found: set[Block] = set()
+    stack = [child for child, _ in children_of(wrapper)]
+    while stack:
+        child = stack.pop()
+        if isinstance(child, Block):
+            found.add(child)
+        else:
+            stack += [below for below, _ in children_of(child)]
+    return found
+
+
+def _insert_position(
+    loop: StmtSRef, producers: Sequence[StmtSRef], consumers: Sequence[StmtSRef], index: int, reverse: bool
+) -> int:
+    """The place among the loop's statements: after all producers and before all consumers."""
+    inside = [_blocks_in(s) for s in _subtrees(loop.loop)]
+    places = {block: i for i, blocks in enumerate(inside) for block in blocks}
+    required, what = (producers, "producers") if reverse else (consumers, "consumers")
+    missing = [s for s in required if s.block not in places]
+    if missing:
+        names = ", ".join(s.label for s in missing)
+        raise ScheduleError(
+            f"all {what} of the block must be under {loop.label}, but {names} is not",
+            loop,
+            *missing,
+            hint=f"choose a loop that holds all {what}, or move them first",
+        )
+    last_producer = max((places[s.block] for s in producers if s.block in places), default=-1)
+    first_consumer = min((places[s.block] for s in consumers if s.block in places), default=len(inside))
+    if index == -1:
+        return first_consumer
+    if index == -2:
+        return last_producer + 1
+    if last_producer < index <= first_consumer:
+        return index
+    raise ScheduleError(f"the index must lie in [{last_producer + 1}, {first_consumer}], not {index}", loop)
+
+
+# ---------------------------------------------------------------------------- what it computes
+
+
+def _required(
+    state: ScheduleState, others: Sequence[StmtSRef], loop: StmtSRef, provided: Regions, reverse: bool
+) -> Regions:
+    """What the blocks under the loop read (or write) of the block's buffers in one of its iterations."""
+    needed: Regions = {}
+    for sref in others:
+        realize = state.realize_of(sref)
+        bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+        for region in sref.block.writes if reverse else sref.block.reads:
+            if region.buffer in provided:
+                scope = "global" if reverse else region.buffer.scope()
+                domains = domains_between(sref.parent, loop, scope)
+                needed.setdefault(region.buffer, []).append(eval_sets(substitute(region, bound).region, domains))
+    return needed
+
+
+def _provided(regions: Sequence[BufferRegion]) -> Regions:
+    found: Regions = {}
+    for region in regions:
+        found.setdefault(region.buffer, []).append([IntSet.from_range(r) for r in region.region])
+    return found
+
+
+def _variable_domains(
+    iter_vars: Sequence[IterVar], provided: Regions, needed: Regions, analyzer: Analyzer, block: StmtSRef
+) -> list[Domain]:
+    domains = {v.var: Domain() for v in iter_vars}
+    for buffer, boxes in provided.items():
+        if not needed.get(buffer):
+            continue
+        gives, wants = union_region(boxes), union_region(needed[buffer])
+        if not _solve_affine(buffer, iter_vars, gives, wants, analyzer, domains):
+            _solve_by_dimension(buffer, gives, wants, analyzer, domains, block)
+    for v in iter_vars:
+        assert v.dom is not None
+        domains[v.var].settle(v.dom, analyzer)
+    return [domains[v.var] for v in iter_vars]
+
+
+def _last(size: PrimExpr) -> PrimExpr:
+    return maximum(size - 1, IntImm(size.dtype, 0))
+
+
+def _solve_affine(
+    buffer: Buffer,
+    iter_vars: Sequence[IterVar],
+    gives: list[IntSet],
+    wants: list[IntSet],
+    analyzer: Analyzer,
+    domains: dict[Var, Domain],
+) -> bool:
+    """Invert the indices as one affine map, where they are points and a bijection."""
+    from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
+
+    if not all(s.can_prove_single_point(analyzer) for s in gives):
+        return False
+    if not all(s.has_lower_bound() and s.has_upper_bound() for s in wants):
+        return False
+    found = detect_iter_map(
+        [s.min() for s in gives],
+        {v.var: v.dom for v in iter_vars},
+        check_level="bijective",
+        analyzer=analyzer,
+        simplify_trivial_iterators=False,
+    )
+    if not found.indices:
+        return False
+    zero = [IntImm(s.dtype, 0) for s in buffer.shape]
+    low = inverse_affine_iter_map(found.indices, [s.min() for s in wants])
+    high = inverse_affine_iter_map(found.indices, [s.max() for s in wants])
+    first = inverse_affine_iter_map(found.indices, zero)
+    last = inverse_affine_iter_map(found.indices, [_last(s) for s in buffer.shape])
+    for var in low:
+        dom = IntSet.interval(analyzer.simplify(low[var]), analyzer.simplify(high[var]))
+        bound = IntSet.interval(analyzer.simplify(first[var]), analyzer.simplify(last[var]))
+        domains[var].join(dom, bound)
+    return True
+
+
+def _solve_by_dimension(
+    buffer: Buffer,
+    gives: list[IntSet],
+    wants: list[IntSet],
+    analyzer: Analyzer,
+    domains: dict[Var, Domain],
+    block: StmtSRef,
+) -> None:
+    for size, give, want in zip(buffer.shape, gives, wants):
+        if give.can_prove_single_point(analyzer) and isinstance(give.min(), IntImm):
+            if not analyzer.can_prove_equal(give.min(), want.min()):
+                raise ScheduleError(f"{block.label} does not give what is needed of buffer `{buffer.name}`", block)
+            continue
+        var, dom, bound = _solve_dimension(give, want, _last(size), analyzer, buffer, block)
+        if var in domains and dom is not None and bound is not None:
+            domains[var].join(dom, bound)
+
+
+def _solve_dimension(
+    give: IntSet, want: IntSet, last: PrimExpr, analyzer: Analyzer, buffer: Buffer, block: StmtSRef
+) -> tuple[Var, IntSet | None, IntSet | None]:
+    """The variable that an index names, what it must run over, and where it must stay.
+
+    The index is a variable, its multiple, quotient or remainder; None where it says nothing.
+    """
+    first, end = analyzer.simplify(give.min()), analyzer.simplify(give.max())
+    low, high = analyzer.simplify(want.min()), analyzer.simplify(want.max())
+    zero = IntImm(last.dtype, 0)
+    if isinstance(first, Mul):
+        var, factor = (first.a, first.b) if isinstance(first.a, Var) else (first.b, first.a)
+        if isinstance(var, Var):
+            span = IntSet.interval(floordiv(low, factor), floordiv(high, factor))
+            return var, span, IntSet.interval(zero, floordiv(last, factor))
+    elif analyzer.can_prove_equal(first, end):
+        if isinstance(first, Var):
+            return first, IntSet.interval(low, high), IntSet.interval(zero, last)
+        if isinstance(first, FloorDiv) and isinstance(first.a, Var):
+            factor = first.b
+            if analyzer.can_prove_greater_equal(factor, 1):
+                span = IntSet.interval(low * factor, analyzer.simplify(high * factor + factor - 1))
+                return first.a, span, IntSet.interval(zero, analyzer.simplify(last * factor + factor - 1))
+        if isinstance(first, FloorMod) and isinstance(first.a, Var):
+            return first.a, None, None
+    raise ScheduleError(
+        f"the index `{first}` of buffer `{buffer.name}` in {block.label} cannot be solved for a variable", block
+    )
+
+
+# ---------------------------------------------------------------------------- the new nest
+
+
+def _make_nest(block: Block, domains: Sequence[Domain], analyzer: Analyzer, preserve_unit_loops: bool) -> Stmt:
+    """Loops over the domains round the block, with a predicate where a domain may leave its bound."""
+    loops: list[tuple[Var, PrimExpr]] = []
+    values: list[PrimExpr] = []
+    predicate: PrimExpr = IntImm("bool", 1)
+    for var, domain in zip(block.iter_vars, domains):
+        assert var.dom is not None
+        span = domain.dom.cover_range(var.dom)
+        value = span.min
+        if preserve_unit_loops or not is_one(span.extent):
+            bits = max(span.min.dtype.bits, span.extent.dtype.bits)
+            loop_var = Var(f"ax{len(loops)}", f"int{bits}")
+            loops.append((loop_var, analyzer.simplify(span.extent)))
+            value = span.min + loop_var
+            analyzer.bind(loop_var, Range.from_min_extent(IntImm(loop_var.dtype, 0), span.extent))
+        values.append(value)
+        if not domain.bound.is_nothing():
+            for condition in _inside(value, domain.bound):
+                if not analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND):
+                    predicate = logical_and(predicate, condition)
+    nest: Stmt = BlockRealize(values, analyzer.simplify(predicate), block)
+    for loop_var, extent in reversed(loops):
+        nest = For(loop_var, 0, extent, ForKind.SERIAL, nest)
+    return nest
+
+
+def _inside(value: PrimExpr, bound: IntSet) -> list[PrimExpr]:
+    conditions: list[PrimExpr] = []
+    if bound.has_lower_bound():
+        conditions.append(value >= bound.min())
+    if bound.has_upper_bound():
+        conditions.append(value < bound.max() + 1)
+    return conditions
+
+
+class _Move(Mutator):
+    """Puts the new loop in the place of the old one."""
+
+    def __init__(self, old: For, new: For) -> None:
+        self.old, self.new = old, new
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        return self.new if node is self.old else self.visit_children(node)
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Stmt:
+        return node
+
+
+def _move_block(
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, preserve_unit_loops: bool, index: int, reverse: bool
+) -> None:
+    root = scope_root(state, block, stage_pipeline=True)
+    scope = state.get_block_scope(root)
+    producers, consumers = scope.producers(block), scope.consumers(block)
+    check_complete_or_reduction(state, block, root)
+    analyzer = Analyzer()
+    _check_same_scope(state, block, loop, root, analyzer)
+    if not reverse:
+        check_not_output(state, block, root)
+    rest = remove_child(root.block.body, block.block)
+    if rest is None:
+        raise ScheduleError(f"{block.label} is the only leaf of its scope {root.label}", block)
+    position = _insert_position(loop, producers, consumers, index, reverse)
+    stmt = block.block
+    provided = _provided(stmt.reads if reverse else stmt.writes)
+    needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
+    domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block)
+    nest = _make_nest(stmt, domains, analyzer, preserve_unit_loops)
+    parts = list(_subtrees(loop.loop))
+    parts.insert(position, nest)
+    new_loop = loop.loop.replace(body=SeqStmt.flatten(*parts))
+    body = _Move(loop.loop, new_loop).visit(rest)
+    new_root = root.block.replace(body=body)
+    reuse = BlockReuse()
+    reuse.note(root.block, new_root)
+    state.replace(root, new_root, reuse)
+
+
+@primitive("ComputeAt")
+def compute_at(
+    state: ScheduleState, block: BlockRef, loop: Loop, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
+    """Move a block under a loop of its consumers, with loops that compute just what they need there.
+
+    `index` is the place among the loop's statements: -1 the last possible, -2 the first possible.
+
+    Requires: the block is complete or a reduction, not an output block; all its consumers are under the
+    loop; block and loop are in one scope, a stage pipeline; the block is not the only leaf of it.
+    """
+    if loop is StmtSRef.inline_mark():
+        from tvmagic.tir.schedule.primitives.inline import compute_inline
+
+        compute_inline(state, block)
+    elif loop is not StmtSRef.root_mark():
+        _move_block(state, block, loop, preserve_unit_loops, index, reverse=False)
+
+
+@primitive("ReverseComputeAt")
+def reverse_compute_at(
+    state: ScheduleState, block: BlockRef, loop: Loop, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
+    """Move a block under a loop of its producers, with loops over just what they give there.
+
+    Requires: the block is complete or a reduction; all its producers are under the loop; block and loop
+    are in one scope, a stage pipeline; the block is not the only leaf of it.
+    """
+    if loop is StmtSRef.inline_mark():
+        from tvmagic.tir.schedule.primitives.inline import reverse_compute_inline
+
+        reverse_compute_inline(state, block)
+    elif loop is not StmtSRef.root_mark():
+        _move_block(state, block, loop, preserve_unit_loops, index, reverse=True)
