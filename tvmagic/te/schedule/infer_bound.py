@@ -63,7 +63,6 @@ class Context:
         self.stage_of: dict[Operation, Stage] = {s.op: s for s in sch.stages}
         self.position = {s: i for i, s in enumerate(sch.stages)}
         self.paths = create_attach_path(sch)
-        self.path_sets = {op: frozenset(path) for op, path in self.paths.items()}
         self.ranges: dict[IterVar, Range] = {}
         self.threads: dict[IterVar, IterVar] = {}
         for stage in sch.stages:
@@ -152,10 +151,11 @@ def leaf_sets(
     Returns also the sets of the loops around the consumer that do not enclose `stage`.
     """
     sets: dict[IterVar, IntSet] = {}
-    around = context.path_sets[stage.op]
+    path = context.paths[stage.op]
+    place = path[0] if path else None
     found = False
     for iv in reversed(consumer.leaf_iter_vars):
-        found = found or iv in around
+        found = found or iv is place
         range_ = context.ranges[iv]
         if is_const(range_.extent, 1):
             case, sets[iv] = 1, IntSet.single_point(range_.min)
@@ -168,17 +168,17 @@ def leaf_sets(
             _note_leaf(stage, consumer, iv, range_, case, sets[iv])
     relaxed: RootSets = {}
     for iv in context.paths[consumer.op]:
-        found = found or iv in around
+        found = found or iv is place
         range_ = context.ranges[iv]
         _check_zero_min(iv, range_, consumer)
         if needs_relax(iv, found, rank, context):
             relaxed[iv.var] = IntSet.from_range(range_)
             if iv in context.threads:
                 relaxed[context.threads[iv].var] = IntSet.from_range(range_)
-    if around and not found:
-        place = stage.get_attach_spec()
-        at = f"`{place.attach_ivar.var.name}` of stage `{place.attach_stage.name}`" if (
-            place.attach_ivar is not None and place.attach_stage is not None) else "a scan"  # fmt: skip
+    if path and not found:
+        spec = stage.get_attach_spec()
+        at = f"`{spec.attach_ivar.var.name}` of stage `{spec.attach_stage.name}`" if (
+            spec.attach_ivar is not None and spec.attach_stage is not None) else "a scan"  # fmt: skip
         raise ScheduleError(
             f"stage `{stage.name}` is computed at {at}, but stage `{consumer.name}`, which reads it, does not run "
             "inside that loop",

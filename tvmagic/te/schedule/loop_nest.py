@@ -205,7 +205,8 @@ class ComputeLoopNest:
             self.init_values[iv] = self.main_values[iv]
         skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
         self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip)
-        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip)
+        # the region is held for the whole domain, so only splits that overrun are guarded
+        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, False)
         self.init_predicates = [likely(c) for c in checks]
         if stage.store_predicate is not None:
             self.init_predicates.append(stage.store_predicate)

@@ -137,11 +137,12 @@ def make_bound_check(
     values: Mapping[IterVar, PrimExpr],
     prover: BoundProver,
     skip: Collection[IterVar] = (),
+    domains: bool = True,
 ) -> list[PrimExpr]:
     """The conditions under which the loops of `stage` stay inside their domains.
 
     Only those that cannot be proved: where splits overrun, and where the range computed exceeds
-    the domain of the output.
+    the domain of the output (left out without `domains`). Loops in `skip` are not looked at.
     """
     checks = {iv: False for iv in stage.leaf_iter_vars}
     plain = Analyzer()
@@ -155,7 +156,7 @@ def make_bound_check(
         high = prover.relaxed(value).max_value
         if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, ranges[iv].extent)):
             conditions.append(less(value, ranges[iv].extent))
-    for iv in stage.op.root_iter_vars():
+    for iv in stage.op.root_iter_vars() if domains else ():
         if iv in skip or iv.iter_type == IterVar.Opaque:
             continue
         assert iv.dom is not None

@@ -1,0 +1,137 @@
+"""From the statement of ScheduleOps to a function: tensors become buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    IterVar,
+    Mutator,
+    PrimFunc,
+    PrimType,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Stmt,
+    Var,
+    Visitor,
+    decl_buffer,
+    handles,
+)
+from tvmagic.te.tensor import Tensor
+
+__all__ = ["schedule_postproc_to_primfunc", "verify_compact_buffer"]
+
+
+def schedule_postproc_to_primfunc(
+    arg_list: Sequence[Any], stmt: Stmt, extern_buffer: Mapping[Tensor, Buffer] | None = None
+) -> PrimFunc:
+    """The function of the arguments `arg_list` with the body that `stmt` is.
+
+    Parameters
+    ----------
+    arg_list: variables, buffers and tensors, in the order of the parameters.
+    extern_buffer: the buffers that hold some of the tensors.
+    """
+    buffers: dict[Tensor, Buffer] = dict(extern_buffer or {})
+    params: list[Var] = []
+    buffer_map: dict[Var, Buffer] = {}
+    for arg in arg_list:
+        if isinstance(arg, (Var, IterVar)):
+            params.append(arg.var if isinstance(arg, IterVar) else arg)
+            continue
+        if isinstance(arg, Tensor):
+            if arg in buffers:
+                raise TVMagicError(f"tensor `{arg.name}` is an argument twice")
+            arg = buffers[arg] = _buffer_of(arg)
+        if not isinstance(arg, Buffer):
+            raise TVMagicError(f"`{arg!r}` cannot be an argument", hint="give tensors, buffers and variables")
+        pointer = Var(arg.name, PrimType("handle"))
+        params.append(pointer)
+        buffer_map[pointer] = arg
+    body = _TensorsToBuffers(buffers).visit(stmt)
+    return PrimFunc(params, body, buffer_map=buffer_map, attrs={"from_legacy_te_schedule": True})
+
+
+def _buffer_of(tensor: Tensor, scope: str = "") -> Buffer:
+    return decl_buffer(tensor.shape, tensor.dtype, tensor.name, scope=scope, span=tensor.span)
+
+
+class _TensorsToBuffers(Mutator):
+    def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
+        self.buffers = buffers
+
+    def buffer(self, tensor: Tensor, scope: str = "") -> Buffer:
+        """The buffer of a tensor; a new one where it has none."""
+        found = self.buffers.get(tensor)
+        if found is None:
+            found = self.buffers[tensor] = _buffer_of(tensor, scope)
+        return found
+
+    @handles(ProducerRealize)
+    def realize(self, node: ProducerRealize) -> Any:
+        buffer = self.buffer(node.producer, node.storage_scope)
+        node = self.visit_children(node)
+        return BufferRealize(buffer, node.bounds, node.condition, node.body, node.span)
+
+    @handles(ProducerStore)
+    def store(self, node: ProducerStore) -> Any:
+        node = self.visit_children(node)
+        return BufferStore(self.buffer(node.producer), node.value, node.indices, span=node.span)
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> Any:
+        node = self.visit_children(node)
+        return BufferLoad(self.buffer(node.producer), node.indices, span=node.span)
+
+    @handles(AttrStmt)
+    def attr(self, node: AttrStmt) -> Any:
+        node = self.visit_children(node)
+        rename = _ATTRS.get(node.attr_key)
+        return node if rename is None else node.replace(node=rename(self, node.node))
+
+    def _one(self, tensor: Tensor) -> Buffer:
+        return self.buffer(tensor)
+
+    def _pair(self, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        """A buffer and the tensor that it stands for."""
+        return pair[0], self.buffer(pair[1])
+
+    def _first(self, pair: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A tensor and what is said of it."""
+        return (self.buffer(pair[0]), *pair[1:])
+
+
+_ATTRS: dict[str, Callable[[_TensorsToBuffers, Any], Any]] = {
+    "double_buffer_scope": _TensorsToBuffers._one,
+    "rolling_buffer_scope": _TensorsToBuffers._one,
+    "buffer_dim_align": _TensorsToBuffers._one,
+    "prefetch_scope": _TensorsToBuffers._one,
+    "buffer_bind_scope": _TensorsToBuffers._pair,
+    "layout_transforms": _TensorsToBuffers._first,
+    "axis_separators": _TensorsToBuffers._first,
+}
+
+
+class _FindBinds(Visitor):
+    def __init__(self) -> None:
+        self.found = False
+
+    @handles(AttrStmt)
+    def attr(self, node: AttrStmt) -> None:
+        self.found = self.found or node.attr_key == "buffer_bind_scope"
+        self.visit_children(node)
+
+
+def verify_compact_buffer(stmt: Stmt) -> bool:
+    """Whether `stmt` binds buffers of its own to tensors, so that arguments must be dense."""
+    finder = _FindBinds()
+    finder.visit(stmt)
+    return finder.found
