@@ -128,6 +128,16 @@ class Stage:
         """The name of its operation."""
         return self.op.name if self.op is not None else "group"
 
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The data axes of its operation."""
+        return tuple(self.op.axis)
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        """The reduction axes of its operation."""
+        return tuple(self.op.reduce_axis)
+
     def __repr__(self) -> str:
         return f"stage({self.name})"
 
