@@ -1,0 +1,79 @@
+"""Whether a statement can write its result over the buffer that it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import AttrStmt, BufferLoad, BufferStore, For, IfThenElse, Stmt, Var, Visitor, While, handles
+from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+
+
+class _Unsafe(Exception):
+    pass
+
+
+class _InPlace(Visitor):
+    """Raises `_Unsafe` unless every access is `target[i] = f(source[i])`.
+
+    Each place of the target is taken to be written once, as in programs made from schedules.
+    """
+
+    def __init__(self, target: Var, source: Var) -> None:
+        self.target, self.source = target, source
+        self.nesting = 0
+        self.store: BufferStore | None = None
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        if var is self.target or var is self.source:
+            raise _Unsafe  # used in a way that cannot be followed
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key in ("extern_scope", "volatile_scope"):
+            raise _Unsafe
+        self.visit_children(node)
+
+    @handles(BufferStore)
+    def write(self, node: BufferStore) -> None:
+        self.nesting += 1
+        for index in node.indices:
+            self.visit(index)
+        self.nesting -= 1
+        if node.buffer.data is self.target:
+            self.store = node
+            self.visit(node.value)
+            self.store = None
+        else:
+            self.visit(node.value)
+
+    @handles(BufferLoad)
+    def read(self, node: BufferLoad) -> None:
+        if node.buffer.data is self.target or self.nesting:
+            raise _Unsafe
+        if node.buffer.data is self.source and not _same_place(self.store, node):
+            raise _Unsafe
+        self.nesting += 1
+        self.visit_children(node)
+        self.nesting -= 1
+
+
+def _same_place(store: BufferStore | None, load: BufferLoad) -> bool:
+    if store is None or store.value.dtype is not load.dtype or len(store.indices) != len(load.indices):
+        return False
+    return all(expr_deep_equal(a, b) for a, b in zip(store.indices, load.indices))
+
+
+def works_in_place(stmt: Any, target: Var, source: Var) -> bool:
+    """Whether `target` may take the memory of `source` in `stmt`, which ends `source`."""
+    if not isinstance(stmt, (AttrStmt, For, IfThenElse, While, BufferStore)):
+        return False
+    checker = _InPlace(target, source)
+    try:
+        checker.visit(stmt)
+    except _Unsafe:
+        return False
+    return True
+
+
+__all__ = ["Stmt", "works_in_place"]
