@@ -118,20 +118,20 @@ class _Hashers(dict[type, Hasher]):
         return found
 
     @staticmethod
-    def find(cls: type) -> Hasher:
-        if issubclass(cls, Var):
+    def find(kind: type) -> Hasher:
+        if issubclass(kind, Var):
             return _hash_var
-        if issubclass(cls, Node):
-            return _generate(cls)
-        if issubclass(cls, str):
+        if issubclass(kind, Node):
+            return _generate(kind)
+        if issubclass(kind, str):
             return lambda numbers, text: _text_hash(text)
-        if issubclass(cls, int):
+        if issubclass(kind, int):
             return lambda numbers, value: int(value)
-        if issubclass(cls, (tuple, list)):
+        if issubclass(kind, (tuple, list)):
             return _hash_items
-        if hasattr(cls, "__array__"):
+        if hasattr(kind, "__array__"):
             return lambda numbers, array: zlib.crc32(array.tobytes())
-        return lambda numbers, value: _text_hash(cls.__name__)
+        return lambda numbers, value: _text_hash(kind.__name__)
 
 
 HASH = _Hashers()

@@ -35,7 +35,7 @@ class _Writer:
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
         self.nodes: list[list[Any]] = []
-        self.alive: list[Any] = []
+        self.open: set[int] = set()
 
     def encode(self, value: Any) -> Any:
         encoder = _ENCODERS.get(type(value))
@@ -52,15 +52,39 @@ class _Writer:
             return {"array": [str(value.dtype), list(value.shape), data]}
         raise TVMagicError(f"an object of type `{type(value).__name__}` cannot be saved as JSON")
 
-    def number(self, node: Node) -> int:
-        known = self.numbers.get(id(node))
-        if known is None:
+    def number(self, root: Node) -> int:
+        """The number of a node; it and what it is made of are written first, where they are not yet."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in self.numbers:
+                stack.pop()
+                continue
             names = _saved_fields(type(node))
+            parts = [p for name in names for p in _nodes_in(getattr(node, name)) if id(p) not in self.numbers]
+            if parts:
+                if id(node) in self.open:
+                    raise TVMagicError(f"a `{type(node).__name__}` is a part of itself")
+                self.open.add(id(node))
+                stack += reversed(parts)
+                continue
+            self.open.discard(id(node))
             fields = [self.encode(getattr(node, name)) for name in names]
-            known = self.numbers[id(node)] = len(self.nodes)
+            self.numbers[id(node)] = len(self.nodes)
             self.nodes.append([type(node).__name__, *fields])
-            self.alive.append(node)
-        return known
+            stack.pop()
+        return self.numbers[id(root)]
+
+
+def _nodes_in(value: Any) -> list[Node]:
+    """The nodes that a field holds."""
+    if isinstance(value, Node):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [node for item in value for node in _nodes_in(item)]
+    if isinstance(value, Mapping):
+        return [node for pair in value.items() for node in _nodes_in(pair)]
+    return []
 
 
 def _encode_float(writer: _Writer, value: float) -> Any:

@@ -7,17 +7,18 @@ statement an item: a line, a `Suite` with a body, or a list of items that stand 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import keyword
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, Var
+from tvmagic.ir import Buffer, SeqStmt, Var
 from tvmagic.script.printer.config import PrinterConfig
 from tvmagic.script.printer.literals import float_text, quoted
 from tvmagic.script.printer.scope import CommonAncestors, Frame
 
-__all__ = ["ATOM", "Printer", "Suite", "prints", "unique_name"]
+__all__ = ["ATOM", "Opened", "Printer", "Suite", "opens", "prints"]
 
 LAMBDA, OR, AND, NOT, COMPARE, ADD, MUL, ATOM = 1, 3, 4, 5, 6, 11, 12, 15
 Text = tuple[str, int]
@@ -39,6 +40,7 @@ class _Handlers(dict[type, Handler]):
 
 
 HANDLERS = _Handlers()
+_RESERVED = frozenset({"range", *keyword.kwlist})
 
 
 def prints(*classes: type | str) -> Callable[[Handler], Handler]:
@@ -56,6 +58,39 @@ def _without_handler(printer: Printer, node: Any) -> Text:
     return printer.metadata_reference(node), ATOM
 
 
+class Opened(NamedTuple):
+    """A statement that defines something for its body, after its frame was pushed.
+
+    It prints as `line` before the body where it is `concise`, else as `header` with the body under it.
+    """
+
+    concise: bool
+    line: str
+    header: str
+    body: Any
+
+
+OPENERS: dict[type, Callable[[Printer, Any], Opened]] = {}
+
+
+def opens(*classes: type) -> Callable[[Callable[[Any, Any], Opened]], Callable[[Any, Any], Opened]]:
+    """Mark a function as what opens statements of these classes."""
+
+    def mark(opener: Callable[[Any, Any], Opened]) -> Callable[[Any, Any], Opened]:
+        for cls in classes:
+            OPENERS[cls] = opener
+            HANDLERS.by_name[cls.__name__] = _print_opened
+        return opener
+
+    return mark
+
+
+def _print_opened(printer: Printer, node: Any) -> Any:
+    items: list[Any] = []
+    printer.print_into(items, node)
+    return items[0]
+
+
 class Suite:
     """A compound statement: headers, each with the items of its body."""
 
@@ -68,15 +103,32 @@ class Suite:
         self.decorator: str | None = None
 
 
-def unique_name(hint: str, taken: Mapping[str, Any] | set[str]) -> str:
-    """`hint` with what cannot stand in a name replaced, and a number where it is taken."""
-    if not (hint.isascii() and hint.isidentifier()):
-        hint = "".join(c if c == "_" or (c.isascii() and c.isalnum()) else "_" for c in hint)
-    name, number = hint, 0
-    while name in taken:
-        number += 1
-        name = f"{hint}_{number}"
-    return name
+class Names:
+    """The names in use. A name that is taken gets the smallest number that makes it free."""
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self.taken: set[str] = set(reserved)
+        # for a hint, the number below which all are taken
+        self._next: dict[str, int] = {}
+
+    def take(self, hint: str) -> str:
+        """A free name like `hint`, which is taken from then on."""
+        if not (hint.isascii() and hint.isidentifier()):
+            hint = "".join(c if c == "_" or (c.isascii() and c.isalnum()) else "_" for c in hint)
+        name = hint
+        if name in self.taken:
+            number = self._next.get(hint, 1)
+            while (name := f"{hint}_{number}") in self.taken:
+                number += 1
+            self._next[hint] = number + 1
+        self.taken.add(name)
+        return name
+
+    def release(self, name: str) -> None:
+        self.taken.discard(name)
+        if self._next:
+            self._next.pop(name, None)
+            self._next.pop(name.rpartition("_")[0], None)
 
 
 class Printer:
@@ -88,7 +140,7 @@ class Printer:
         self.sugar = config.syntax_sugar
         self.T = config.tir_prefix
         self.names: dict[int, str | Callable[[], str]] = {}
-        self.taken: set[str] = {"range", config.ir_prefix, config.tir_prefix, config.relax_prefix}
+        self.free_names = Names([*_RESERVED, config.ir_prefix, config.tir_prefix, config.relax_prefix])
         self.frames: list[Frame] = []
         self.dialects: set[str] = set()
         self.binding_names: list[str] = [config.name] if config.name else []
@@ -110,22 +162,50 @@ class Printer:
 
     def stmt(self, node: Any) -> Any:
         """The item for a statement."""
-        item = HANDLERS[type(node)](self, node)
-        if self.annotated and id(node) in self.annotated:
-            return annotate(item, self.annotated[id(node)])
-        return item
+        return self.decorated(HANDLERS[type(node)](self, node), node)
+
+    def decorated(self, item: Any, node: Any) -> Any:
+        """The item of `node` with the comment that it should have."""
+        return annotate(item, self.annotated[id(node)]) if id(node) in self.annotated else item
 
     def body(self, node: Any, frame: Frame) -> None:
         """Print the statements of a scope into its frame."""
-        seq = getattr(node, "seq", None)
-        if seq is None:
-            frame.concise = True
-            frame.items.append(self.stmt(node))
-            return
-        last = len(seq) - 1
-        for i, child in enumerate(seq):
-            frame.concise = i == last
-            frame.items.append(self.stmt(child))
+        last = self._all_but_last(node, frame)
+        if last is not None:
+            self.print_into(frame.items, last)
+
+    def _all_but_last(self, node: Any, frame: Frame) -> Any:
+        """Print all statements of a scope but the last, which is returned."""
+        seq = (node,) if type(node) is not SeqStmt else node.seq
+        frame.concise = False
+        for child in seq[:-1]:
+            self.print_into(frame.items, child)
+            frame.concise = False
+        frame.concise = True
+        return seq[-1] if seq else None
+
+    def print_into(self, items: list[Any], node: Any) -> None:
+        """Print a statement into `items`.
+
+        Statements that define something for their bodies, one inside the other, are opened one
+        after the other, so that thousands of them do not exhaust the stack.
+        """
+        opened: list[tuple[Any, list[Any], Opened]] = []
+        while node is not None:
+            opener = OPENERS.get(type(node))
+            if opener is None:
+                items.append(self.stmt(node))
+                break
+            scope = opener(self, node)
+            opened.append((node, items, scope))
+            frame = self.frames[-1]
+            items = frame.items
+            node = self._all_but_last(scope.body, frame)
+        for node, items, scope in reversed(opened):
+            inner = self.frames[-1].items
+            self.pop()
+            item = [scope.line, inner] if scope.concise else Suite((scope.header, inner))
+            items.append(self.decorated(item, node))
 
     def concise(self, node: Any) -> bool:
         """Whether what `node` defines needs no `with`."""
@@ -205,7 +285,7 @@ class Printer:
         for key in reversed(frame.defined):
             name = self.names.pop(key, None)
             if isinstance(name, str):
-                self.taken.discard(name)
+                self.free_names.release(name)
 
     def define(self, item: Any, hint: str, frame: Frame) -> str:
         """Give a variable or buffer its name, until `frame` ends."""
@@ -214,8 +294,7 @@ class Printer:
             return known if isinstance(known, str) else known()
         if self.config.show_object_address:
             hint = f"{hint}_{id(item):#x}"
-        name = unique_name(hint, self.taken)
-        self.taken.add(name)
+        name = self.free_names.take(hint)
         self.names[id(item)] = name
         frame.defined.append(id(item))
         return name

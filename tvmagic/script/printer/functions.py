@@ -10,6 +10,7 @@ from tvmagic.ir import (
     Buffer,
     IntImm,
     IRModule,
+    Kind,
     PrimFunc,
     TupleType,
     Var,
@@ -48,12 +49,21 @@ def _is_plain(buffer: Buffer) -> bool:
     return buffer.scope() == "global" and buffer.data_alignment == ALLOC_ALIGNMENT and buffer.offset_factor == 1
 
 
-class _ContainsBlock(Visitor):
-    found = False
-
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
-        self.found = True
+def _contains_block(stmt: Any) -> bool:
+    """Whether a block is run in a statement."""
+    stack = [stmt]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, BlockRealize):
+            return True
+        if node is None:
+            continue
+        for field in type(node).FIELDS:
+            if field.kind is Kind.STMT:
+                stack.append(getattr(node, field.name))
+            elif field.kind is Kind.STMTS:
+                stack.extend(getattr(node, field.name))
+    return False
 
 
 def _implicit_root(function: PrimFunc) -> Block | None:
@@ -68,9 +78,7 @@ def _implicit_root(function: PrimFunc) -> Block | None:
         return block
     if isinstance(block.body, BlockRealize):
         return block if block.body.block.iter_vars else None
-    finder = _ContainsBlock()
-    finder.visit(block.body)
-    return block if finder.found else None
+    return block if _contains_block(block.body) else None
 
 
 @prints(PrimFunc)

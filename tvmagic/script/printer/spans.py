@@ -42,8 +42,8 @@ class MarkingPrinter(Printer):
         text, level = super().expr(node)
         return f"{self.mark(node)}{text}{_END}", level
 
-    def stmt(self, node: Any) -> Any:
-        return self._marked_item(super().stmt(node), node)
+    def decorated(self, item: Any, node: Any) -> Any:
+        return self._marked_item(super().decorated(item, node), node)
 
     def _marked_item(self, item: Any, node: Any) -> Any:
         if isinstance(item, tuple):

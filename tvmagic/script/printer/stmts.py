@@ -34,7 +34,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import add
 from tvmagic.script.printer.buffers import declaration, producer_name, region_text
-from tvmagic.script.printer.core import Printer, Suite, prints
+from tvmagic.script.printer.core import Opened, Printer, Suite, opens, prints
 from tvmagic.script.printer.literals import float_text, quoted
 from tvmagic.script.printer.scope import Frame
 
@@ -105,53 +105,49 @@ def _while(printer: Printer, node: While) -> Suite:
 # ---------------------------------------------------------------------------- scopes
 
 
-def _scope(node: Any, concise: bool, line: str, header: str, frame: Frame) -> Any:
-    """A statement that defines something for its body: as a line before the body or as `with`."""
-    if concise:
-        return [line, frame.items]
-    return Suite((header, frame.items))
-
-
-@prints(LetStmt)
-def _let(printer: Printer, node: LetStmt) -> Any:
+@opens(LetStmt)
+def _let(printer: Printer, node: LetStmt) -> Opened:
     concise = printer.concise(node)
-    var = node.var
-    kind = printer.text(var.type_annotation)
+    var, kind = node.var, node.var.type_annotation
+    kind_text = printer.text(kind)
     value = printer.text(node.value)
-    with printer.frame(node) as frame:
-        defined = printer.is_defined(var)
-        name = printer.define_var(var, frame)
-        printer.body(node.body, frame)
+    frame = printer.push(node)
+    defined = printer.is_defined(var)
+    name = printer.define_var(var, frame)
     if defined:
-        return Suite((f"with {printer.tir('LetStmt')}({value}, var={name}):", frame.items))
-    untyped = isinstance(var.type_annotation, TupleType) and not var.type_annotation.fields
-    line = f"{name} = {value}" if untyped else f"{name}: {kind} = {value}"
-    typed = not untyped and not isinstance(var.type_annotation, PrimType)
-    header = f"with {printer.tir('LetStmt')}({value}{', ' + kind if typed else ''}) as {name}:"
-    return _scope(node, concise, line, header, frame)
+        return Opened(False, "", f"with {printer.tir('LetStmt')}({value}, var={name}):", node.body)
+    untyped = isinstance(kind, TupleType) and not kind.fields
+    line = f"{name} = {value}" if untyped else f"{name}: {kind_text} = {value}"
+    typed = not untyped and not isinstance(kind, PrimType)
+    header = f"with {printer.tir('LetStmt')}({value}{', ' + kind_text if typed else ''}) as {name}:"
+    return Opened(concise, line, header, node.body)
 
 
-@prints(AssertStmt)
-def _assert(printer: Printer, node: AssertStmt) -> Any:
+@opens(AssertStmt)
+def _assert(printer: Printer, node: AssertStmt) -> Opened:
     concise = printer.concise(node)
     condition, message = printer.text(node.condition), printer.text(node.message)
-    with printer.frame(node) as frame:
-        printer.body(node.body, frame)
+    printer.push(node)
     header = f"with {printer.tir('Assert')}({condition}, {message}):"
-    return _scope(node, concise, f"assert {condition}, {message}", header, frame)
+    return Opened(concise, f"assert {condition}, {message}", header, node.body)
 
 
-@prints(DeclBuffer)
-def _decl_buffer(printer: Printer, node: DeclBuffer) -> Any:
+@opens(DeclBuffer)
+def _decl_buffer(printer: Printer, node: DeclBuffer) -> Opened:
     return _declared(printer, node, printer.concise(node), False)
 
 
-def _declared(printer: Printer, node: DeclBuffer, concise: bool, defines_data: bool) -> Any:
+def _declared(printer: Printer, node: DeclBuffer, concise: bool, defines_data: bool) -> Opened:
     right = declaration(printer, node.buffer, "decl_buffer", printer.frames[-1], defines_data=defines_data)
-    with printer.frame(node) as frame:
-        name = printer.define_buffer(node.buffer, frame)
-        printer.body(node.body, frame)
-    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+    name = printer.define_buffer(node.buffer, printer.push(node))
+    return _named(concise, name, right, node.body)
+
+
+def _named(concise: bool, name: str | None, right: str, body: Any) -> Opened:
+    """A scope that gives a name to the value of a call, or none."""
+    if name is None:
+        return Opened(concise, right, f"with {right}:", body)
+    return Opened(concise, f"{name} = {right}", f"with {right} as {name}:", body)
 
 
 def _declares_all_of(node: Allocate) -> bool:
@@ -170,35 +166,30 @@ def _storage_scope(var: Var) -> str:
     return kind.storage_scope if isinstance(kind, PointerType) else ""
 
 
-@prints(Allocate)
-def _allocate(printer: Printer, node: Allocate) -> Any:
+@opens(Allocate)
+def _allocate(printer: Printer, node: Allocate) -> Opened:
     concise = printer.concise(node)
     if printer.sugar and _declares_all_of(node):
+        assert isinstance(node.body, DeclBuffer)
         printer.stands_in(node.body, node)
-        return _declared(printer, node.body, concise, True)  # type: ignore[arg-type]
+        return _declared(printer, node.body, concise, True)
     texts = [f"[{printer.values(node.extents)}]", quoted(node.dtype), quoted(_storage_scope(node.buffer_var))]
     if not is_constant(node.condition, 1):
         texts.append(printer.text(node.condition))
     if node.annotations:
         texts.append(f"annotations={printer.value(node.annotations)}")
     name = printer.define_var(node.buffer_var, printer.frames[-1])
-    with printer.frame(node) as frame:
-        right = f"{printer.tir('allocate')}({', '.join(texts)})"
-        printer.body(node.body, frame)
-    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+    printer.push(node)
+    return _named(concise, name, f"{printer.tir('allocate')}({', '.join(texts)})", node.body)
 
 
-@prints(AllocateConst)
-def _allocate_const(printer: Printer, node: AllocateConst) -> Any:
+@opens(AllocateConst)
+def _allocate_const(printer: Printer, node: AllocateConst) -> Opened:
     concise = printer.concise(node)
     data = node.data.tolist() if hasattr(node.data, "tolist") else node.data
-    right = (
-        f"{printer.tir('allocate_const')}({_array_text(data)}, {quoted(node.dtype)}, [{printer.values(node.extents)}])"
-    )
-    with printer.frame(node) as frame:
-        name = printer.define_var(node.buffer_var, frame)
-        printer.body(node.body, frame)
-    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+    arguments = f"{_array_text(data)}, {quoted(node.dtype)}, [{printer.values(node.extents)}]"
+    name = printer.define_var(node.buffer_var, printer.push(node))
+    return _named(concise, name, f"{printer.tir('allocate_const')}({arguments})", node.body)
 
 
 def _array_text(data: Any) -> str:
@@ -214,13 +205,12 @@ def _array_text(data: Any) -> str:
     return f"[{', '.join(texts)}]"
 
 
-@prints(BufferRealize)
-def _buffer_realize(printer: Printer, node: BufferRealize) -> Any:
+@opens(BufferRealize)
+def _buffer_realize(printer: Printer, node: BufferRealize) -> Opened:
     concise = printer.concise(node)
     right = _realize_text(printer, node, None)
-    with printer.frame(node) as frame:
-        printer.body(node.body, frame)
-    return _scope(node, concise, right, f"with {right}:", frame)
+    printer.push(node)
+    return _named(concise, None, right, node.body)
 
 
 def _realize_text(printer: Printer, node: BufferRealize, scope: PrimExpr | None) -> str:
@@ -234,17 +224,16 @@ def _realize_text(printer: Printer, node: BufferRealize, scope: PrimExpr | None)
     return f"{printer.tir('realize')}({', '.join(texts)})"
 
 
-@prints(ProducerRealize)
-def _producer_realize(printer: Printer, node: ProducerRealize) -> Suite:
+@opens(ProducerRealize)
+def _producer_realize(printer: Printer, node: ProducerRealize) -> Opened:
     region = f"{producer_name(node.producer)}[{region_text(printer, node.bounds)}]"
-    header = f"with {printer.tir('ProducerRealize')}({region}, {printer.text(node.condition)}):"
-    with printer.frame(node) as frame:
-        printer.body(node.body, frame)
-    return Suite((header, frame.items))
+    right = f"{printer.tir('ProducerRealize')}({region}, {printer.text(node.condition)})"
+    printer.push(node)
+    return _named(False, None, right, node.body)
 
 
-@prints(AttrStmt)
-def _attr(printer: Printer, node: AttrStmt) -> Any:
+@opens(AttrStmt)
+def _attr(printer: Printer, node: AttrStmt) -> Opened:
     concise = printer.concise(node)
     body, key, subject = node.body, node.attr_key, node.node
     defined: Var | None = None
@@ -257,12 +246,9 @@ def _attr(printer: Printer, node: AttrStmt) -> Any:
         body = body.body
     else:
         right = f"{printer.tir('attr')}({printer.value(subject)}, {quoted(key)}, {printer.value(node.value)})"
-    with printer.frame(node) as frame:
-        name = None if defined is None else printer.define_var(defined, frame)
-        printer.body(body, frame)
-    if name is None:
-        return _scope(node, concise, right, f"with {right}:", frame)
-    return _scope(node, concise, f"{name} = {right}", f"with {right} as {name}:", frame)
+    frame = printer.push(node)
+    name = None if defined is None else printer.define_var(defined, frame)
+    return _named(concise, name, right, body)
 
 
 def _thread(printer: Printer, node: AttrStmt, thread: IterVar) -> tuple[str, Var | None]:
