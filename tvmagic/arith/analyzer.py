@@ -102,7 +102,8 @@ class Analyzer:
         self.modular.update(var, self.modular.visit(simplified), allow_override)
         self.rewriter.update(var, simplified, allow_override)
         self.canonical.update(var, simplified, allow_override)
-        self.transitive.bind(var, Range.from_min_extent(value, IntImm(value.dtype, 1)), allow_override)
+        if value.dtype.is_index:
+            self.transitive.bind(var, Range.from_min_extent(value, IntImm(value.dtype, 1)), allow_override)
         self._domains[var] = simplified
         self.changed()
 
