@@ -1,0 +1,175 @@
+"""Loops, vectors and memory against NumPy."""
+
+import numpy as np
+import pytest
+from handmade import allocate, flat, function, local, loop, matmul, module
+
+from tvmagic import codegen, tir
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.ir import Broadcast, ForKind, GlobalVar, IRModule, Ramp, decl_buffer
+from tvmagic.ir.expr import Var
+
+
+def test_matmul_with_packed_panels_and_a_local_tile():
+    built = codegen.compile_module(matmul(128))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((128, 128), dtype="float32") for _ in "ab")
+    c = np.zeros((128, 128), "float32")
+    built(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_the_tile_stays_in_vector_registers():
+    target = codegen.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+    text = codegen.assembly(matmul(128), target)
+    body = max(text.split(".LBB"), key=lambda part: part.count("vfmadd231ps"))
+    assert body.count("vfmadd231ps") >= 16
+    assert body.count("%rsp") == 0
+
+
+@pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED])
+def test_loops_of_every_kind(kind):
+    x, y = decl_buffer((100,), "float32", "X"), decl_buffer((100,), "float32", "Y")
+    body = loop(100, lambda i: tir.BufferStore(y, x[i] * 2.0 + 1.0, [i]), kind)
+    built = codegen.compile_module(module(body, x, y))
+    values = np.arange(100, dtype="float32")
+    np.testing.assert_array_equal(built(values), values * 2 + 1)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, -1, -2, 5, 0])
+def test_strided_vectors(stride):
+    lanes = 8
+    x, y = decl_buffer((64,), "float32", "X"), decl_buffer((64,), "float32", "Y")
+    first = 0 if stride >= 0 else 40
+    load = x[Ramp(first, stride, lanes)]
+    body = tir.SeqStmt([tir.BufferStore(y, load, [Ramp(first, stride or 1, lanes)])])
+    built = codegen.compile_module(module(body, x, y))
+    values = np.random.default_rng(1).standard_normal(64).astype("float32")
+    result = np.zeros(64, "float32")
+    built(values, result)
+    expected = np.zeros(64, "float32")
+    for lane in range(lanes):
+        expected[first + lane * (stride or 1)] = values[first + lane * stride]
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int8", "float64"])
+def test_gather_and_masked_access(dtype):
+    x, y = decl_buffer((32,), dtype, "X"), decl_buffer((16,), dtype, "Y")
+    index = decl_buffer((16,), "int32", "I")
+    lanes = index[Ramp(0, 1, 16)]
+    mask = lanes < Broadcast(tir.IntImm("int32", 16), 16)
+    gathered = tir.BufferLoad(x, [lanes], mask)
+    keep = Ramp(0, 1, 16) < Broadcast(tir.IntImm("int32", 11), 16)
+    built = codegen.compile_module(module(tir.BufferStore(y, gathered, [Ramp(0, 1, 16)], keep), x, index, y))
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 2, 32).astype(dtype)
+    places = rng.integers(0, 32, 16).astype("int32")
+    result = np.ones(16, dtype)
+    built(values, places, result)
+    expected = np.where(places < 16, values[places], np.zeros(16, dtype))
+    np.testing.assert_array_equal(result[:11], expected[:11])
+    assert (result[11:] == 1).all()
+
+
+def test_symbolic_sizes_are_read_from_the_shapes():
+    n = Var("n", "int32")
+    x, y = decl_buffer((n, 4), "float32", "X"), decl_buffer((n * 4,), "float32", "Y")
+    body = loop(n * 4, lambda i: tir.BufferStore(y, flat(x)[i] + 1.0, [i]), ForKind.PARALLEL)
+    built = codegen.compile_module(module(body, x, y))
+    values = np.ones((5, 4), "float32")
+    np.testing.assert_array_equal(built(values), np.full(20, 2.0, "float32"))
+    with pytest.raises(TVMagicError, match=r"`Y` has size 7 in dimension 0, but .* = 20"):
+        built(values, np.zeros(7, "float32"))
+
+
+def test_one_function_calls_another():
+    x = decl_buffer((8,), "float32", "X")
+    inner = function(loop(8, lambda i: tir.BufferStore(x, x[i] * 2.0, [i])), x, name="inner")
+    mod = IRModule({"inner": inner})
+    y = decl_buffer((8,), "float32", "Y")
+    callee = mod.get_global_var("inner")
+    twice = tir.SeqStmt([tir.Evaluate(callee(y.data)), tir.Evaluate(callee(y.data))])
+    mod = mod.with_functions({GlobalVar("main"): function(twice, y)})
+    built = codegen.compile_module(mod)
+    values = np.arange(8, dtype="float32")
+    built["main"](values)
+    np.testing.assert_array_equal(values, np.arange(8) * 4)
+
+
+def test_a_large_allocation_comes_from_the_heap():
+    count = 100_000
+    x, y = decl_buffer((count,), "float32", "X"), decl_buffer((count,), "float32", "Y")
+    pointer, scratch = local("scratch", count, scope="global")
+    copy = loop(count, lambda i: tir.BufferStore(scratch, x[i] + 1.0, [i]))
+    back = loop(count, lambda i: tir.BufferStore(y, scratch[count - 1 - i], [i]))
+    built = codegen.compile_module(module(allocate(pointer, count, tir.SeqStmt([copy, back])), x, y))
+    values = np.arange(count, dtype="float32")
+    for _ in range(3):
+        np.testing.assert_array_equal(built(values), values[::-1] + 1)
+    assert "tvm.alloc" in built.get_source("raw")
+
+
+def test_while_let_and_branches():
+    y = decl_buffer((10,), "int32", "Y")
+    pointer, cell = local("cell", 1, "int32")
+    start = tir.BufferStore(cell, tir.IntImm("int32", 0), [0])
+    value = Var("v", "int32")
+    odd = tir.EQ(tir.FloorMod(value, tir.IntImm("int32", 2)), tir.IntImm("int32", 1))
+    step = tir.LetStmt(
+        value,
+        cell[0],
+        tir.SeqStmt(
+            [
+                tir.IfThenElse(odd, tir.BufferStore(y, value * 10, [value]), tir.BufferStore(y, value, [value])),
+                tir.BufferStore(cell, value + 1, [0]),
+            ]
+        ),
+    )
+    body = allocate(pointer, 1, tir.SeqStmt([start, tir.While(cell[0] < 10, step)]), "int32")
+    built = codegen.compile_module(module(body, y))
+    np.testing.assert_array_equal(built(), [0, 10, 2, 30, 4, 50, 6, 70, 8, 90])
+
+
+def test_an_assertion_that_fails_is_an_error():
+    n = Var("n", "int32")
+    x = decl_buffer((n,), "float32", "X")
+    message = tir.StringImm("n is small")
+    body = tir.AssertStmt(n < 4, message, loop(n, lambda i: tir.BufferStore(x, x[i] + 1.0, [i])))
+    built = codegen.compile_module(module(body, x))
+    built(np.zeros(3, "float32"))
+    with pytest.raises(TVMagicError, match="an assertion in `main` does not hold.*n is small"):
+        built(np.zeros(4, "float32"))
+
+
+def test_a_function_that_is_not_lowered_is_refused():
+    x = decl_buffer((4,), "float32", "X")
+    block = tir.Block([], [], [], "root", tir.BufferStore(x, x[0] + 1.0, [0]))
+    with pytest.raises(BuildError, match="no machine code for `BlockRealize`"):
+        codegen.compile_module(module(tir.BlockRealize([], True, block), x))
+
+
+@pytest.mark.parametrize(
+    "triple", ["aarch64-linux-gnu", "riscv64-linux-gnu", "wasm32-unknown-unknown", "x86_64-pc-windows-msvc"]
+)
+def test_assembly_of_other_machines(triple):
+    text = codegen.assembly(matmul(64), f"llvm -mtriple={triple}")
+    assert "main" in text and len(text.splitlines()) > 100
+
+
+def test_threads_of_a_gpu_are_special_registers():
+    x, y = decl_buffer((256,), "float32", "X"), decl_buffer((256,), "float32", "Y")
+    block, thread = (tir.IterVar((0, 16), name, tir.IterVar.ThreadIndex, tag) for name, tag in
+                     (("bx", "blockIdx.x"), ("tx", "threadIdx.x")))  # fmt: skip
+    index = block.var * 16 + thread.var
+    body = tir.BufferStore(y, x[index] + 1.0, [index])
+    body = tir.AttrStmt(block, "thread_extent", 16, tir.AttrStmt(thread, "thread_extent", 16, body))
+    text = codegen.assembly(module(body, x, y), "nvptx")
+    assert ".entry main" in text and "%ctaid.x" in text and "%tid.x" in text
+    values = np.arange(256, dtype="float32")
+    np.testing.assert_array_equal(codegen.compile_module(module(body, x, y))(values), values + 1)
+
+
+def test_code_for_another_machine_does_not_run_here():
+    with pytest.raises(BuildError, match="does not run on this machine"):
+        codegen.compile_module(matmul(64), "llvm -mtriple=riscv64-linux-gnu")

@@ -1,0 +1,58 @@
+"""Machine code for lowered functions, by LLVM.
+
+module = codegen.compile_module(mod)          # runs on this machine
+text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.codegen.target import Target, host_target
+from tvmagic.ir import IRModule, PrimFunc
+
+__all__ = ["Target", "assembly", "compile_module", "host_target", "llvm_ir"]
+
+
+def _module_of(mod: Any) -> IRModule:
+    return IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
+
+
+def _target_of(target: Any) -> Target:
+    if target is None:
+        return Target.current() or host_target()
+    return target if isinstance(target, Target) else Target(target)
+
+
+def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False) -> str:
+    """LLVM IR of the lowered module or function `mod` for any target that LLVM here knows.
+
+    `optimize`: after LLVM's passes, else as it is handed to them.
+    """
+    from tvmagic.codegen.module import emit_module
+    from tvmagic.codegen.optimize import optimized
+
+    target = _target_of(target)
+    text = emit_module(_module_of(mod), target, check_bounds).text.text()
+    return str(optimized(text, target)) if optimize else text
+
+
+def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
+    """Assembly of the lowered module or function `mod` for any target that LLVM here knows."""
+    from tvmagic.codegen.module import emit_module
+    from tvmagic.codegen.optimize import assembly_of, optimized
+
+    target = _target_of(target)
+    text = emit_module(_module_of(mod), target, check_bounds).text.text()
+    return assembly_of(optimized(text, target), target)
+
+
+def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> Any:
+    """The lowered module or function `mod`, compiled for this machine: a `tvmagic.runtime.Module`.
+
+    With `check_bounds`, an access outside a buffer or a division by zero stops the function with an
+    error. Raises BuildError where `target` is not this machine.
+    """
+    from tvmagic.codegen.build import build_host_module
+
+    return build_host_module(_module_of(mod), _target_of(target), check_bounds)

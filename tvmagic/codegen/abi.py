@@ -1,0 +1,112 @@
+"""How a compiled function is called: its parameters in machine order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.errors import BuildError
+from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
+
+__all__ = ["ABI", "Param", "abi_of"]
+
+
+@dataclass(frozen=True)
+class Param:
+    """One machine parameter: `var` of `dtype`, with the `buffer` it points to, if it does."""
+
+    var: Var
+    dtype: DataType
+    buffer: Buffer | None = None
+
+
+@dataclass(frozen=True)
+class ABI:
+    """The machine parameters of one function.
+
+    `params` are those that the function names; `sizes` are the variables that its buffers'
+    shapes, strides and offsets name, which come after them; `written` are the buffers that it
+    stores to. With `result`, a pointer to where the result goes comes last.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    sizes: tuple[Var, ...]
+    written: frozenset[Var]
+    result: DataType | None
+    noalias: bool
+
+
+def abi_of(name: str, func: PrimFunc) -> ABI:
+    """The machine parameters of `func`."""
+    params: list[Param] = []
+    known: set[Var] = set()
+    for var in func.params:
+        buffer = func.buffer_map.get(var)
+        params.append(Param(var, var.dtype, buffer))
+        known.add(var)
+        if buffer is not None:
+            known.add(buffer.data)
+    sizes: list[Var] = []
+    for param in params:
+        for part in _parts(param.buffer):
+            for var in variables_of(part):
+                if var not in known:
+                    known.add(var)
+                    sizes.append(var)
+    ret = func.ret_type
+    result = ret.dtype if isinstance(ret, PrimType) and ret.dtype.code not in ("void", "handle") else None
+    noalias = bool(func.attrs.get("tir.noalias", False))
+    return ABI(name, tuple(params), tuple(sizes), _written(func), result, noalias)
+
+
+def _parts(buffer: Buffer | None) -> list[Any]:
+    return [] if buffer is None else [*buffer.shape, *buffer.strides, buffer.elem_offset]
+
+
+def variables_of(expr: Any) -> list[Var]:
+    """The variables in `expr`, in order of appearance."""
+    if isinstance(expr, Var):
+        return [expr]
+    found: list[Var] = []
+    post_order_visit(expr, lambda node: found.append(node) if isinstance(node, Var) else None)
+    return found
+
+
+def _written(func: PrimFunc) -> frozenset[Var]:
+    """The pointers that are stored to, or handed to calls that may store."""
+    written: set[Var] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, BufferStore):
+            written.add(node.buffer.data)
+        elif isinstance(node, Call) and getattr(node.op, "name", "") not in _READ_ONLY:
+            for arg in node.args:
+                if isinstance(arg, Var) and arg.dtype.is_handle:
+                    written.add(arg)
+                elif isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.tvm_access_ptr":
+                    if int(arg.args[4]) & Buffer.WRITE:
+                        written.add(arg.args[1])
+                elif isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.address_of":
+                    written.add(arg.args[0].buffer.data)
+
+    post_order_visit(func.body, look)
+    return frozenset(written)
+
+
+_READ_ONLY = frozenset({"tir.tvm_access_ptr", "tir.address_of", "tir.isnullptr", "tir.prefetch"})
+
+
+def machine_type(dtype: DataType) -> str:
+    """The LLVM type by which a scalar parameter is passed: small floats and bools as integers."""
+    if dtype.is_handle:
+        return "ptr"
+    if dtype.lanes != 1:
+        raise BuildError(f"a parameter of the vector type `{dtype}` cannot be passed")
+    if dtype.is_bool:
+        return "i8"
+    if dtype.is_float and dtype.bits == 16:
+        return "i16"
+    if dtype.is_float:
+        return "float" if dtype.bits == 32 else "double"
+    return f"i{dtype.bits}"

@@ -1,0 +1,544 @@
+"""Expressions as LLVM instructions.
+
+Arithmetic is that of NumPy: integers wrap, `floordiv` and `floormod` round down, division of an
+integer by zero gives zero, shifts by too much give zero (or the sign), floats follow IEEE 754.
+The one liberty is `contract`: a product that is added becomes one fused multiply-add, which
+rounds once instead of twice. No flag lets LLVM assume that NaN, infinities or the sign of zero
+do not matter, nor reorder sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.intervals import Intervals
+from tvmagic.codegen.types import constant, llvm_type, splat
+from tvmagic.errors import BuildError
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    DataType,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    GlobalVar,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Node,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
+)
+from tvmagic.ir.functor import Visitor, handles
+
+if TYPE_CHECKING:
+    from tvmagic.codegen.module import ModuleContext
+
+__all__ = ["ExpressionEmitter"]
+
+_ARITHMETIC = {Add: "add", Sub: "sub", Mul: "mul"}
+_COMPARISON = {  # signed, unsigned, float (NE holds for NaN, as in C and NumPy)
+    EQ: ("eq", "eq", "oeq"), NE: ("ne", "ne", "une"), LT: ("slt", "ult", "olt"),
+    LE: ("sle", "ule", "ole"), GT: ("sgt", "ugt", "ogt"), GE: ("sge", "uge", "oge"),
+}  # fmt: skip
+
+
+class ExpressionEmitter(Visitor):
+    """Emits the instructions of expressions into one function.
+
+    `visit(expr)` gives the name of the value. `values` holds what each variable is; `index_values`
+    the names of values made of loop variables and sizes only, which never overflow (the
+    simplifier relies on that too) and so are computed with `nsw`.
+    """
+
+    def __init__(self, context: ModuleContext, text: FunctionText) -> None:
+        self.context = context
+        self.out = text
+        self.values: dict[Var, str] = {}
+        self.index_values: set[str] = set()
+        self.intervals = Intervals()
+        self.mask: str | None = None
+        self.mask_lanes = 1
+
+    # ------------------------------------------------------------------ leaves
+
+    @handles(Node)
+    def unknown(self, node: Node) -> str:
+        raise BuildError(
+            f"there is no machine code for `{type(node).__name__}`",
+            node=node,
+            hint="lower the function first: `tvmagic.lower`",
+        )
+
+    @handles(IntImm, FloatImm)
+    def number(self, imm: IntImm | FloatImm) -> str:
+        return constant(imm.dtype, imm.value)
+
+    @handles(StringImm)
+    def string(self, imm: StringImm) -> str:
+        return self.context.text_constant(imm.value)
+
+    @handles(Var)
+    def var(self, var: Var) -> str:
+        found = self.values.get(var)
+        return found if found is not None else self.missing(var)
+
+    def missing(self, var: Var) -> str:
+        """What a variable is that this function does not define."""
+        raise BuildError(f"the variable `{var.name}` is used where it is not defined", node=var)
+
+    @handles(Let)
+    def let(self, let: Let) -> str:
+        self.bind(let.var, self.visit(let.value), let.value)
+        return self.visit(let.body)
+
+    def bind(self, var: Var, name: str, value: PrimExpr) -> None:
+        """Let `var` stand for the value called `name`."""
+        self.values[var] = name
+        if value.dtype.is_index:
+            self.intervals.known[var] = self.intervals.of(value)
+
+    # ------------------------------------------------------------------ vectors
+
+    @handles(Broadcast)
+    def broadcast(self, broadcast: Broadcast) -> str:
+        return self.splat(self.visit(broadcast.value), broadcast.value.dtype, broadcast.lanes)
+
+    def splat(self, value: str, dtype: DataType, lanes: int) -> str:
+        """The scalar `value` in `lanes` lanes."""
+        if lanes == 1:
+            return value
+        vector = dtype.with_lanes(lanes)
+        if not value.startswith(("%", "@")):
+            return splat(value, vector)
+        kind = llvm_type(vector)
+        first = self.out.op(f"insertelement {kind} poison, {llvm_type(dtype)} {value}, i32 0")
+        return self.out.op(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+    @handles(Ramp)
+    def ramp(self, ramp: Ramp) -> str:
+        base, stride = self.visit(ramp.base), self.visit(ramp.stride)
+        scalar, kind = llvm_type(ramp.base.dtype), llvm_type(ramp.dtype)
+        if isinstance(ramp.stride, IntImm):
+            steps = "<" + ", ".join(f"{scalar} {i * ramp.stride.value}" for i in range(ramp.lanes)) + ">"
+        else:
+            numbers = "<" + ", ".join(f"{scalar} {i}" for i in range(ramp.lanes)) + ">"
+            steps = self.out.op(f"mul {kind} {self.splat(stride, ramp.stride.dtype, ramp.lanes)}, {numbers}")
+        return self._mark(self.out.op(f"add {kind} {self.splat(base, ramp.base.dtype, ramp.lanes)}, {steps}"), base)
+
+    def _mark(self, name: str, *operands: str) -> str:
+        if all(self.is_index(o) for o in operands):
+            self.index_values.add(name)
+        return name
+
+    def is_index(self, name: str) -> bool:
+        """Whether a value is made of loop variables, sizes and constants only."""
+        return name in self.index_values or name[0] not in "%@"
+
+    @handles(Shuffle)
+    def shuffle(self, shuffle: Shuffle) -> str:
+        lanes: list[tuple[str, DataType, int]] = []
+        for vector in shuffle.vectors:
+            name = self.visit(vector)
+            lanes += [(name, vector.dtype, lane) for lane in range(vector.dtype.lanes)]
+        picked = []
+        for index in shuffle.indices:
+            if not isinstance(index, IntImm) or not 0 <= index.value < len(lanes):
+                raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=shuffle)
+            name, dtype, lane = lanes[index.value]
+            picked.append(name if dtype.lanes == 1 else self.lane(name, dtype, lane))
+        return self.join(picked, shuffle.vectors[0].dtype.element_of)
+
+    def lane(self, vector: str, dtype: DataType, lane: int) -> str:
+        """One lane of a vector."""
+        return self.out.op(f"extractelement {llvm_type(dtype)} {vector}, i32 {lane}")
+
+    def join(self, scalars: list[str], dtype: DataType) -> str:
+        """The vector of the scalars; the scalar itself where there is one."""
+        if len(scalars) == 1:
+            return scalars[0]
+        kind, vector = llvm_type(dtype.with_lanes(len(scalars))), "poison"
+        for i, scalar in enumerate(scalars):
+            vector = self.out.op(f"insertelement {kind} {vector}, {llvm_type(dtype)} {scalar}, i32 {i}")
+        return vector
+
+    # ------------------------------------------------------------------ arithmetic
+
+    @handles(Add, Sub, Mul)
+    def arithmetic(self, node: BinaryOp) -> str:
+        a, b = self.visit(node.a), self.visit(node.b)
+        dtype, name = node.dtype, _ARITHMETIC[type(node)]
+        kind = llvm_type(dtype)
+        if dtype.is_float:
+            return self.out.op(f"f{name} contract {kind} {a}, {b}")
+        if dtype.is_bool:
+            return self.out.op(f"{'and' if isinstance(node, Mul) else 'xor'} {kind} {a}, {b}")
+        if dtype.is_int and dtype.bits >= 32 and self.is_index(a) and self.is_index(b):
+            flag = "" if self.context.check_bounds else " nsw"
+            result = self.out.op(f"{name}{flag} {kind} {a}, {b}")
+            self.index_values.add(result)
+            return result
+        return self.out.op(f"{name} {kind} {a}, {b}")
+
+    @handles(Min, Max)
+    def extreme(self, node: BinaryOp) -> str:
+        a, b = self.visit(node.a), self.visit(node.b)
+        word = "min" if isinstance(node, Min) else "max"
+        if not node.dtype.is_float:
+            return self._mark(self.intrinsic(f"{'s' if node.dtype.is_int else 'u'}{word}", node.dtype, a, b), a, b)
+        # A comparison and a select are one instruction on every machine. It gives `b` where either
+        # side is NaN; NumPy lets NaN through, so `a` is chosen where it is NaN. A constant is not.
+        kind, flags = llvm_type(node.dtype), self.condition_type(node.dtype)
+        if b[0] not in "%@":
+            a, b = b, a
+        order = self.out.op(f"fcmp {'olt' if word == 'min' else 'ogt'} {kind} {a}, {b}")
+        chosen = self.out.op(f"select {flags} {order}, {kind} {a}, {kind} {b}")
+        if a[0] not in "%@":
+            return chosen
+        unordered = self.out.op(f"fcmp uno {kind} {a}, {a}")
+        return self.out.op(f"select {flags} {unordered}, {kind} {a}, {kind} {chosen}")
+
+    @staticmethod
+    def condition_type(dtype: DataType) -> str:
+        """The type of a condition on every lane of `dtype`."""
+        return "i1" if dtype.lanes == 1 else f"<{dtype.lanes} x i1>"
+
+    def intrinsic(self, name: str, dtype: DataType, *args: str, extra: str = "") -> str:
+        """A call of LLVM's intrinsic `name` on values of type `dtype`; `extra` goes after the arguments."""
+        kind = llvm_type(dtype)
+        types = ", ".join([kind] * len(args) + ([extra.split()[0]] if extra else []))
+        function = self.context.text.declare(f"llvm.{name}.{suffix(dtype)}", kind, types)
+        values = ", ".join([f"{kind} {a}" for a in args] + ([extra] if extra else []))
+        return self.out.op(f"call {kind} {function}({values})")
+
+    @handles(Div, Mod, FloorDiv, FloorMod)
+    def division(self, node: BinaryOp) -> str:
+        if node.dtype.is_float:
+            return self._float_division(node)
+        a, b = self.visit(node.a), self.visit(node.b)
+        if node.dtype.is_bool:
+            return self._bool_division(node, a, b)
+        return self._mark(self.integer_division(node, a, b), a, b)
+
+    def _bool_division(self, node: BinaryOp, a: str, b: str) -> str:
+        kind = llvm_type(node.dtype)
+        if isinstance(node, (Mod, FloorMod)):
+            return constant(node.dtype, 0)
+        return self.out.op(f"and {kind} {a}, {b}")
+
+    def _float_division(self, node: BinaryOp) -> str:
+        a, b = self.visit(node.a), self.visit(node.b)
+        kind = llvm_type(node.dtype)
+        if isinstance(node, Div):
+            return self.out.op(f"fdiv {kind} {a}, {b}")
+        if isinstance(node, FloorDiv):
+            return self.intrinsic("floor", node.dtype, self.out.op(f"fdiv {kind} {a}, {b}"))
+        rest = self.out.op(f"frem {kind} {a}, {b}")
+        if isinstance(node, Mod):
+            return rest
+        return self._floor_of_float_rest(node.dtype, rest, b)
+
+    def _floor_of_float_rest(self, dtype: DataType, rest: str, b: str) -> str:
+        kind, zero, flags = llvm_type(dtype), constant(dtype, 0.0), self.condition_type(dtype)
+        signs = [self.out.op(f"fcmp olt {kind} {x}, {zero}") for x in (rest, b)]
+        differ = self.out.op(f"xor {flags} {signs[0]}, {signs[1]}")
+        not_zero = self.out.op(f"fcmp one {kind} {rest}, {zero}")
+        wrong = self.out.op(f"and {flags} {differ}, {not_zero}")
+        moved = self.out.op(f"fadd {kind} {rest}, {b}")
+        moved = self.out.op(f"select {flags} {wrong}, {kind} {moved}, {kind} {rest}")
+        signed_zero = self.intrinsic("copysign", dtype, zero, b)
+        is_zero = self.out.op(f"fcmp oeq {kind} {rest}, {zero}")
+        return self.out.op(f"select {flags} {is_zero}, {kind} {signed_zero}, {kind} {moved}")
+
+    def integer_division(self, node: BinaryOp, a: str, b: str) -> str:
+        """Quotient or remainder of integers, by the cheapest instructions that are right."""
+        dtype = node.dtype
+        kind, remainder = llvm_type(dtype), isinstance(node, (Mod, FloorMod))
+        low_a, high_a = self.intervals.of(node.a)
+        low_b, high_b = self.intervals.of(node.b)
+        floors = isinstance(node, (FloorDiv, FloorMod))
+        power = low_b == high_b > 0 and low_b & (low_b - 1) == 0
+        if power and (floors or low_a >= 0):
+            if remainder:
+                return self.out.op(f"and {kind} {a}, {constant(dtype, low_b - 1)}")
+            shift = "ashr" if dtype.is_int and low_a < 0 else "lshr"
+            return self.out.op(f"{shift} {kind} {a}, {constant(dtype, low_b.bit_length() - 1)}")
+        unsigned = not dtype.is_int or (low_a >= 0 and low_b >= 0)
+        word = ("u" if unsigned else "s") + ("rem" if remainder else "div")
+        if low_b > 0 or high_b < 0 and (high_b < -1 or low_a > -(1 << (dtype.bits - 1))):
+            return self._rounded(node, a, b, self.out.op(f"{word} {kind} {a}, {b}"), unsigned or not floors)
+        return self._guarded_division(node, a, b, word, unsigned or not floors)
+
+    def _guarded_division(self, node: BinaryOp, a: str, b: str, word: str, plain: bool) -> str:
+        """Division by what may be zero, or may be -1 with the least integer over it: the machine
+        would stop the process. Zero and the least integer come out, as in NumPy."""
+        dtype, kind, flags = node.dtype, llvm_type(node.dtype), self.condition_type(node.dtype)
+        one, zero = constant(dtype, 1), constant(dtype, 0)
+        by_zero = self.out.op(f"icmp eq {kind} {b}, {zero}")
+        self.context.on_zero_division(self, node, by_zero)
+        unsafe = by_zero
+        if dtype.is_int:
+            least = self.out.op(f"icmp eq {kind} {a}, {constant(dtype, 1 << (dtype.bits - 1))}")
+            minus = self.out.op(f"icmp eq {kind} {b}, {constant(dtype, -1)}")
+            unsafe = self.out.op(f"or {flags} {by_zero}, {self.out.op(f'and {flags} {least}, {minus}')}")
+        divisor = self.out.op(f"select {flags} {unsafe}, {kind} {one}, {kind} {b}")
+        result = self._rounded(node, a, divisor, self.out.op(f"{word} {kind} {a}, {divisor}"), plain)
+        return self.out.op(f"select {flags} {by_zero}, {kind} {zero}, {kind} {result}")
+
+    def _rounded(self, node: BinaryOp, a: str, b: str, result: str, plain: bool) -> str:
+        if plain:
+            return result
+        dtype, kind, flags = node.dtype, llvm_type(node.dtype), self.condition_type(node.dtype)
+        zero = constant(dtype, 0)
+        rest = result
+        if isinstance(node, FloorDiv):
+            rest = self.out.op(f"sub {kind} {a}, {self.out.op(f'mul {kind} {result}, {b}')}")
+        signs = self.out.op(f"xor {kind} {rest}, {b}")
+        differ = self.out.op(f"icmp slt {kind} {signs}, {zero}")
+        some = self.out.op(f"icmp ne {kind} {rest}, {zero}")
+        wrong = self.out.op(f"and {flags} {differ}, {some}")
+        change = constant(dtype, -1) if isinstance(node, FloorDiv) else b
+        moved = self.out.op(f"add {kind} {result}, {change}")
+        return self.out.op(f"select {flags} {wrong}, {kind} {moved}, {kind} {result}")
+
+    # ------------------------------------------------------------------ conditions
+
+    @handles(EQ, NE, LT, LE, GT, GE)
+    def comparison(self, node: BinaryOp) -> str:
+        a, b = self.visit(node.a), self.visit(node.b)
+        dtype = node.a.dtype
+        signed, unsigned, ordered = _COMPARISON[type(node)]
+        if dtype.is_float:
+            return self.out.op(f"fcmp {ordered} {llvm_type(dtype)} {a}, {b}")
+        word = signed if dtype.is_int else unsigned
+        return self._mark(self.out.op(f"icmp {word} {llvm_type(dtype)} {a}, {b}"), a, b)
+
+    @handles(And, Or)
+    def logical(self, node: BinaryOp) -> str:
+        word = "and" if isinstance(node, And) else "or"
+        a = self.visit(node.a)
+        if node.dtype.lanes == 1 and self.context.is_guarded(node.b):
+            return self._short_circuit(word, a, node.b)
+        b = self.visit(node.b)
+        return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
+
+    def _short_circuit(self, word: str, a: str, right: PrimExpr) -> str:
+        """The right side may read memory that is there only where the left side says so."""
+        more, done = self.out.new_block("more"), self.out.new_block("done")
+        first = self.out.block
+        self.out.branch(a, *((more, done) if word == "and" else (done, more)))
+        self.out.start(more)
+        b = self.visit(right)
+        last = self.out.block
+        self.out.jump(done)
+        self.out.start(done)
+        short = "false" if word == "and" else "true"
+        return self.out.op(f"phi i1 [ {short}, %{first} ], [ {b}, %{last} ]")
+
+    @handles(Not)
+    def negation(self, node: Not) -> str:
+        return self.out.op(f"xor {llvm_type(node.dtype)} {self.visit(node.a)}, {constant(node.dtype, 1)}")
+
+    @handles(Select)
+    def select(self, node: Select) -> str:
+        condition = self.visit(node.condition)
+        then, other = self.visit(node.true_value), self.visit(node.false_value)
+        lanes = node.condition.dtype.lanes
+        kind = llvm_type(node.dtype)
+        name = self.out.op(
+            f"select {'i1' if lanes == 1 else f'<{lanes} x i1>'} {condition}, {kind} {then}, {kind} {other}"
+        )
+        return self._mark(name, condition, then, other)
+
+    def conditional(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> str:
+        """`if_then_else`: only the side that is taken is computed."""
+        chosen = self.visit(condition)
+        kind = llvm_type(then.dtype)
+        lanes = condition.dtype.lanes
+        if lanes > 1:
+            return self._masked_sides(chosen, then, other, lanes)
+        if self.mask is None and not self.context.is_guarded(then) and not self.context.is_guarded(other):
+            first, second = self.visit(then), self.visit(other)
+            return self._mark(
+                self.out.op(f"select i1 {chosen}, {kind} {first}, {kind} {second}"), chosen, first, second
+            )
+        blocks = [self.out.new_block(hint) for hint in ("then", "else", "join")]
+        self.out.branch(chosen, blocks[0], blocks[1])
+        sides = []
+        for block, side in zip(blocks, (then, other)):
+            self.out.start(block)
+            value = self.visit(side)
+            sides.append(f"[ {value}, %{self.out.block} ]")
+            self.out.jump(blocks[2])
+        self.out.start(blocks[2])
+        return self.out.op(f"phi {kind} {', '.join(sides)}")
+
+    def _masked_sides(self, chosen: str, then: PrimExpr, other: PrimExpr, lanes: int) -> str:
+        outer, flags = self.mask, f"<{lanes} x i1>"
+        self.mask_lanes = lanes
+        sides = []
+        for side, invert in ((then, False), (other, True)):
+            lane = self.out.op(f"xor {flags} {chosen}, splat (i1 true)") if invert else chosen
+            self.mask = lane if outer is None else self.out.op(f"and {flags} {outer}, {lane}")
+            sides.append(self.visit(side))
+            self.mask = outer
+        kind = llvm_type(then.dtype)
+        return self.out.op(f"select {flags} {chosen}, {kind} {sides[0]}, {kind} {sides[1]}")
+
+    # ------------------------------------------------------------------ conversions
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> str:
+        value = self.visit(node.value)
+        return self._mark(self.convert(value, node.value.dtype, node.dtype), value)
+
+    def convert(self, value: str, source: DataType, target: DataType) -> str:
+        """`value` of type `source` converted to `target`, as C and NumPy convert."""
+        if source is target:
+            return value
+        if source.lanes == 1 and target.lanes > 1:
+            scalar = target.element_of
+            return self.splat(self.convert(value, source, scalar), scalar, target.lanes)
+        rule = _CONVERSIONS.get((_family(source), _family(target)))
+        if rule is None:
+            raise BuildError(f"there is no conversion from `{source}` to `{target}`")
+        return rule(self, value, source, target)
+
+    @handles(Call)
+    def call(self, call: Call) -> str:
+        from tvmagic.codegen import intrinsics
+
+        if isinstance(call.op, GlobalVar):
+            return self.context.call_function(self, call)
+        rule = intrinsics.RULES.get(call.op.name)
+        if rule is None:
+            raise BuildError(f"there is no machine code for the operator `{call.op.name}`", node=call)
+        return rule(self, call)
+
+
+def suffix(dtype: DataType) -> str:
+    """`dtype` as the names of LLVM's intrinsics spell it: `v16f32`."""
+    scalar = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "bf16", "ptr": "p0"}
+    base = llvm_type(dtype.element_of)
+    base = scalar.get(base, base)
+    return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"
+
+
+# ---------------------------------------------------------------------------- conversions by families
+
+
+def _family(dtype: DataType) -> str:
+    if dtype.is_bool:
+        return "bool"
+    return "float" if dtype.is_float else "handle" if dtype.is_handle else "int"
+
+
+Conversion = Callable[[ExpressionEmitter, str, DataType, DataType], str]
+
+
+def _to(word: str, emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    return emitter.out.op(f"{word} {llvm_type(source)} {value} to {llvm_type(target)}")
+
+
+def _int_to_int(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    if source.bits == target.bits:
+        return value
+    if source.bits > target.bits:
+        return _to("trunc", emitter, value, source, target)
+    return _to("sext" if source.is_int else "zext", emitter, value, source, target)
+
+
+def _float_to_int(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    # What lies outside the target's range is what the machine gives, cut to its bits: C compilers
+    # convert by way of a wider signed integer too, and NumPy shows their results.
+    bits = {8: 32, 16: 32, 32: 32 if target.is_int else 64, 64: 64}[target.bits]
+    middle = DataType(f"int{bits}").with_lanes(target.lanes)
+    if source.bits == 16:
+        wide = DataType("float32").with_lanes(source.lanes)
+        value, source = emitter.convert(value, source, wide), wide
+    word = "fptoui" if not target.is_int and target.bits == 64 else "fptosi"
+    number = emitter.out.op(f"freeze {llvm_type(middle)} {_to(word, emitter, value, source, middle)}")
+    return _int_to_int(emitter, number, middle, target)
+
+
+def _int_to_float(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    word = "sitofp" if source.is_int else "uitofp"
+    if target.bits == 16 and source.bits > 16:  # float32 is not exact for these, float64 nearly always
+        wide = DataType("float64").with_lanes(target.lanes)
+        return _float_to_float(emitter, _to(word, emitter, value, source, wide), wide, target)
+    return _to(word, emitter, value, source, target)
+
+
+def _float_to_float(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    if source.bits == target.bits:  # float16 and bfloat16
+        middle = DataType("float32").with_lanes(source.lanes)
+        return _to("fptrunc", emitter, _to("fpext", emitter, value, source, middle), middle, target)
+    if source.bits == 64 and target.bits == 16:
+        return _narrow_double(emitter, value, source, target)
+    return _to("fptrunc" if source.bits > target.bits else "fpext", emitter, value, source, target)
+
+
+def _narrow_double(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    """float64 to 16 bits by way of float32 rounded to odd, so that rounding twice does no harm."""
+    out, lanes = emitter.out, source.lanes
+    single, word = DataType("float32").with_lanes(lanes), DataType("int32").with_lanes(lanes)
+    s, w, flags = llvm_type(single), llvm_type(word), emitter.condition_type(source)
+    near = _to("fptrunc", emitter, value, source, single)
+    back = _to("fpext", emitter, near, single, source)
+    bits = out.op(f"bitcast {s} {near} to {w}")
+    far = out.op(
+        f"fcmp ogt {llvm_type(source)} {emitter.intrinsic('fabs', source, back)}, {emitter.intrinsic('fabs', source, value)}"
+    )
+    down = out.op(f"sub {w} {bits}, {out.op(f'zext {flags} {far} to {w}')}")
+    inexact = out.op(f"fcmp one {llvm_type(source)} {back}, {value}")
+    odd = out.op(f"or {w} {down}, {out.op(f'zext {flags} {inexact} to {w}')}")
+    return _to("fptrunc", emitter, out.op(f"bitcast {w} {odd} to {s}"), single, target)
+
+
+def _to_bool(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
+    if source.is_float:
+        return emitter.out.op(f"fcmp une {llvm_type(source)} {value}, {constant(source, 0.0)}")
+    zero = "null" if source.is_handle else constant(source, 0)
+    return emitter.out.op(f"icmp ne {llvm_type(source)} {value}, {zero}")
+
+
+_CONVERSIONS: dict[tuple[str, str], Conversion] = {
+    ("int", "int"): _int_to_int,
+    ("int", "float"): _int_to_float,
+    ("float", "int"): _float_to_int,
+    ("float", "float"): _float_to_float,
+    ("int", "bool"): _to_bool,
+    ("float", "bool"): _to_bool,
+    ("handle", "bool"): _to_bool,
+    ("bool", "bool"): lambda e, v, s, t: v,
+    ("bool", "int"): lambda e, v, s, t: _to("zext", e, v, s, t),
+    ("bool", "float"): lambda e, v, s, t: _to("uitofp", e, v, s, t),
+    ("handle", "handle"): lambda e, v, s, t: v,
+    ("handle", "int"): lambda e, v, s, t: _to("ptrtoint", e, v, s, t),
+    ("int", "handle"): lambda e, v, s, t: _to("inttoptr", e, v, s, t),
+}
+
+EmitRule = Callable[[ExpressionEmitter, Any], str]

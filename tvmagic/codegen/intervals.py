@@ -1,0 +1,122 @@
+"""Constant bounds of index expressions, as far as cheap division and extension need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmagic.ir import (
+    Add,
+    Broadcast,
+    Call,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Ramp,
+    SizeVar,
+    Sub,
+    Var,
+)
+
+__all__ = ["Intervals"]
+
+Interval = tuple[int, int]
+_DEEPEST = 32
+
+
+class Intervals:
+    """What integers an expression can be, from what its loop variables can be."""
+
+    def __init__(self) -> None:
+        self.known: dict[Var, Interval] = {}
+
+    def of(self, expr: PrimExpr, depth: int = 0) -> Interval:
+        """The least and the largest value of `expr`, every lane counted."""
+        low, high = self._raw(expr, depth)
+        limit_low, limit_high = _limits(expr)
+        return (low, high) if limit_low <= low and high <= limit_high else (limit_low, limit_high)
+
+    def _raw(self, expr: PrimExpr, depth: int) -> Interval:
+        if isinstance(expr, IntImm):
+            return expr.value, expr.value
+        if isinstance(expr, Var):
+            known = self.known.get(expr)
+            return known if known is not None else (0, _limits(expr)[1]) if isinstance(expr, SizeVar) else _limits(expr)
+        rule = _RULES.get(type(expr))
+        if rule is None or depth > _DEEPEST:
+            return _limits(expr)
+        return rule(self, expr, depth + 1)
+
+
+def _limits(expr: PrimExpr) -> Interval:
+    dtype = expr.dtype
+    if dtype.is_int:
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << max(dtype.bits, 1)) - 1
+
+
+def _hull(values: list[int]) -> Interval:
+    return min(values), max(values)
+
+
+def _pairwise(combine: Callable[[int, int], int]) -> Callable[[Intervals, PrimExpr, int], Interval]:
+    def rule(bounds: Intervals, expr: PrimExpr, depth: int) -> Interval:
+        a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)  # type: ignore[attr-defined]
+        return _hull([combine(x, y) for x in a for y in b])
+
+    return rule
+
+
+def _floordiv(bounds: Intervals, expr: FloorDiv, depth: int) -> Interval:
+    a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)
+    if b[0] <= 0:
+        return _limits(expr)
+    return _hull([x // y for x in a for y in b])
+
+
+def _floormod(bounds: Intervals, expr: FloorMod, depth: int) -> Interval:
+    a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)
+    if b[0] <= 0:
+        return _limits(expr)
+    return (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
+
+
+def _ramp(bounds: Intervals, expr: Ramp, depth: int) -> Interval:
+    base, stride = bounds.of(expr.base, depth), bounds.of(expr.stride, depth)
+    last = [b + s * (expr.lanes - 1) for b in base for s in stride]
+    return _hull([*base, *last])
+
+
+def _cast(bounds: Intervals, expr: Cast, depth: int) -> Interval:
+    if expr.value.dtype.is_float or expr.value.dtype.is_handle:
+        return _limits(expr)
+    return bounds.of(expr.value, depth)
+
+
+def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
+    name = getattr(expr.op, "name", "")
+    if name == "tir.shift_right" and isinstance(expr.args[1], IntImm):
+        low, high = bounds.of(expr.args[0], depth)
+        return low >> expr.args[1].value, high >> expr.args[1].value
+    if name == "tir.likely":
+        return bounds.of(expr.args[0], depth)
+    return _limits(expr)
+
+
+_RULES: dict[type, Callable[..., Interval]] = {
+    Add: _pairwise(lambda x, y: x + y),
+    Sub: _pairwise(lambda x, y: x - y),
+    Mul: _pairwise(lambda x, y: x * y),
+    Min: _pairwise(min),
+    Max: _pairwise(max),
+    FloorDiv: _floordiv,
+    FloorMod: _floormod,
+    Ramp: _ramp,
+    Broadcast: lambda bounds, expr, depth: bounds.of(expr.value, depth),
+    Cast: _cast,
+    Call: _call,
+}

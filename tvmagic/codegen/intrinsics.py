@@ -1,0 +1,385 @@
+"""What each operator of `Call` becomes: one table from names to rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.codegen.types import constant, llvm_type, memory_type
+from tvmagic.codegen.vector_math import OWN, libm_call
+from tvmagic.errors import BuildError
+from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
+
+__all__ = ["RULES"]
+
+Rule = Callable[[Any, Call], str]
+RULES: dict[str, Rule] = {}
+FLOAT32, INT64 = DataType("float32"), DataType("int64")
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """The rule of the operators `names` (without their prefix `tir.`)."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update({f"tir.{name}": function for name in names})
+        return function
+
+    return register
+
+
+def _args(emitter: Any, call: Call) -> list[str]:
+    return [emitter.visit(arg) for arg in call.args]
+
+
+# ---------------------------------------------------------------------------- floats
+
+# LLVM's intrinsics that every machine here has as instructions.
+_MACHINE = {
+    "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fabs": "fabs", "round": "round",
+    "nearbyint": "rint", "copysign": "copysign", "fma": "fma",
+}  # fmt: skip
+# C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
+_LIBRARY = (
+    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
+    "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
+).split()
+
+
+def _in_float32(emitter: Any, call: Call, args: list[str], compute: Callable[[DataType, list[str]], str]) -> str:
+    """16-bit floats are computed in float32 and rounded once."""
+    dtype = call.dtype
+    if not (dtype.is_float and dtype.bits == 16):
+        return compute(dtype, args)
+    wide = FLOAT32.with_lanes(dtype.lanes)
+    widened = [emitter.convert(a, arg.dtype, wide) if arg.dtype.is_float else a for a, arg in zip(args, call.args)]
+    return emitter.convert(compute(wide, widened), wide, dtype)
+
+
+def _math(emitter: Any, call: Call) -> str:
+    name = call.op.name.removeprefix("tir.")  # type: ignore[union-attr]
+    if not call.dtype.is_float:
+        raise BuildError(f"`{name}` takes floats, not `{call.dtype}`", node=call, hint="convert with astype")
+
+    def compute(dtype: DataType, args: list[str]) -> str:
+        if (name, dtype.bits) in OWN:
+            kind = llvm_type(dtype)
+            values = ", ".join(f"{kind} {a}" for a in args)
+            return emitter.out.op(f"call {kind} {emitter.context.vector_math(name, dtype)}({values})")
+        if name == "sigmoid":
+            raise BuildError(f"`sigmoid` is not there for `{dtype}`", node=call)
+        return libm_call(emitter, name, dtype, args)
+
+    return _in_float32(emitter, call, _args(emitter, call), compute)
+
+
+for _name in [*_LIBRARY, "sigmoid"]:
+    RULES[f"tir.{_name}"] = _math
+
+
+@rule(*_MACHINE)
+def _machine(emitter: Any, call: Call) -> str:
+    name = call.op.name.removeprefix("tir.")  # type: ignore[union-attr]
+    args = _args(emitter, call)
+    if not call.dtype.is_float:
+        return _integer_machine(emitter, call, name, args)
+    if name in ("fabs", "copysign"):
+        return emitter.intrinsic(_MACHINE[name], call.dtype, *args)
+    return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(_MACHINE[name], dtype, *values))
+
+
+def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> str:
+    dtype = call.dtype
+    if name == "fabs":
+        return emitter.intrinsic("abs", dtype, *args, extra="i1 false") if dtype.is_int else args[0]
+    if name == "fma":
+        product = emitter.out.op(f"mul {llvm_type(dtype)} {args[0]}, {args[1]}")
+        return emitter.out.op(f"add {llvm_type(dtype)} {product}, {args[2]}")
+    if name in ("floor", "ceil", "trunc", "round", "nearbyint"):
+        return args[0]
+    raise BuildError(f"`{name}` takes floats, not `{dtype}`", node=call)
+
+
+@rule("rsqrt")
+def _rsqrt(emitter: Any, call: Call) -> str:
+    def compute(dtype: DataType, args: list[str]) -> str:
+        root = emitter.intrinsic("sqrt", dtype, args[0])
+        return emitter.out.op(f"fdiv {llvm_type(dtype)} {constant(dtype, 1.0)}, {root}")
+
+    return _in_float32(emitter, call, _args(emitter, call), compute)
+
+
+@rule("isnan")
+def _isnan(emitter: Any, call: Call) -> str:
+    value = emitter.visit(call.args[0])
+    return emitter.out.op(f"fcmp uno {llvm_type(call.args[0].dtype)} {value}, {value}")
+
+
+@rule("isinf", "isfinite")
+def _isinf(emitter: Any, call: Call) -> str:
+    dtype = call.args[0].dtype
+    size = emitter.intrinsic("fabs", dtype, emitter.visit(call.args[0]))
+    word = "oeq" if call.op.name == "tir.isinf" else "one"  # type: ignore[union-attr]
+    return emitter.out.op(f"fcmp {word} {llvm_type(dtype)} {size}, {constant(dtype, float('inf'))}")
+
+
+# ---------------------------------------------------------------------------- integers
+
+
+@rule("popcount")
+def _popcount(emitter: Any, call: Call) -> str:
+    dtype = call.args[0].dtype
+    count = emitter.intrinsic("ctpop", dtype, emitter.visit(call.args[0]))
+    return emitter.convert(count, dtype, call.dtype)
+
+
+@rule("clz")
+def _clz(emitter: Any, call: Call) -> str:
+    dtype = call.args[0].dtype
+    count = emitter.intrinsic("ctlz", dtype, emitter.visit(call.args[0]), extra="i1 false")
+    return emitter.convert(count, dtype, call.dtype)
+
+
+_BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+
+
+@rule(*_BITS)
+def _bitwise(emitter: Any, call: Call) -> str:
+    a, b = _args(emitter, call)
+    return emitter.out.op(f"{_BITS[call.op.name[4:]]} {llvm_type(call.dtype)} {a}, {b}")  # type: ignore[union-attr]
+
+
+@rule("bitwise_not")
+def _bitwise_not(emitter: Any, call: Call) -> str:
+    value = emitter.visit(call.args[0])
+    return emitter.out.op(f"xor {llvm_type(call.dtype)} {value}, {constant(call.dtype, -1)}")
+
+
+@rule("shift_left", "shift_right")
+def _shift(emitter: Any, call: Call) -> str:
+    a, b = _args(emitter, call)
+    dtype, kind = call.dtype, llvm_type(call.dtype)
+    left = call.op.name == "tir.shift_left"  # type: ignore[union-attr]
+    word = "shl" if left else "ashr" if dtype.is_int else "lshr"
+    low, high = emitter.intervals.of(call.args[1])
+    if 0 <= low and high < dtype.bits:
+        return emitter.out.op(f"{word} {kind} {a}, {b}")
+    # the machine would use the low bits of the amount only; NumPy shifts everything out
+    inside = emitter.out.op(f"icmp ult {kind} {b}, {constant(dtype, dtype.bits)}")
+    flags = emitter.condition_type(dtype)
+    if word == "ashr":
+        most = constant(dtype, dtype.bits - 1)
+        amount = emitter.out.op(f"select {flags} {inside}, {kind} {b}, {kind} {most}")
+        return emitter.out.op(f"{word} {kind} {a}, {amount}")
+    zero = constant(dtype, 0)
+    amount = emitter.out.op(f"select {flags} {inside}, {kind} {b}, {kind} {zero}")
+    shifted = emitter.out.op(f"{word} {kind} {a}, {amount}")
+    return emitter.out.op(f"select {flags} {inside}, {kind} {shifted}, {kind} {zero}")
+
+
+@rule("large_uint_imm")
+def _large(emitter: Any, call: Call) -> str:
+    low, high = (int(a) for a in call.args)
+    return constant(call.dtype, (high << 32) | (low & 0xFFFFFFFF))
+
+
+@rule("q_multiply_shift")
+def _q_multiply_shift(emitter: Any, call: Call) -> str:
+    """round(x * y * 2^-q * 2^s) with y a fixed-point number of q fractional bits."""
+    x, y, q, s = call.args
+    if not isinstance(q, IntImm) or not isinstance(s, IntImm):
+        raise BuildError("`q_multiply_shift` needs constant numbers of bits", node=call)
+    wide, out = INT64.with_lanes(call.dtype.lanes), emitter.out
+    kind = llvm_type(wide)
+    a, b = (emitter.convert(emitter.visit(v), v.dtype, wide) for v in (x, y))
+    if s.value > 0:
+        a = out.op(f"shl {kind} {a}, {constant(wide, s.value)}")
+    total = q.value + max(-s.value, 0)
+    product = out.op(f"mul {kind} {a}, {b}")
+    rounded = out.op(f"add {kind} {product}, {constant(wide, 1 << (total - 1))}")
+    return emitter.convert(out.op(f"ashr {kind} {rounded}, {constant(wide, total)}"), wide, call.dtype)
+
+
+# ---------------------------------------------------------------------------- control and values
+
+
+@rule("if_then_else")
+def _if_then_else(emitter: Any, call: Call) -> str:
+    condition, then, other = call.args
+    return emitter.conditional(condition, then, other)
+
+
+@rule("likely", "tvm_thread_invariant")
+def _same(emitter: Any, call: Call) -> str:
+    return emitter.visit(call.args[0])
+
+
+@rule("assume")
+def _assume(emitter: Any, call: Call) -> str:
+    if not emitter.context.check_bounds and call.args[0].dtype.lanes == 1:
+        name = emitter.context.text.declare("llvm.assume", "void", "i1")
+        emitter.out.do(f"call void {name}(i1 {emitter.visit(call.args[0])})")
+    return "0"
+
+
+@rule("undef")
+def _undef(emitter: Any, call: Call) -> str:
+    return "undef"
+
+
+@rule("ignore_loop_partition", "end_of_function", "tvm_storage_sync")
+def _nothing(emitter: Any, call: Call) -> str:
+    if emitter.context.target.is_nvptx and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
+        name = emitter.context.text.declare("llvm.nvvm.barrier0", "void", "", "convergent nounwind")
+        emitter.out.do(f"call void {name}()")
+    return "0"
+
+
+@rule("reinterpret")
+def _reinterpret(emitter: Any, call: Call) -> str:
+    source, target = call.args[0].dtype, call.dtype
+    value = emitter.visit(call.args[0])
+    if source.bits * source.lanes != target.bits * target.lanes:
+        raise BuildError(f"`{source}` and `{target}` differ in size and cannot be reinterpreted", node=call)
+    if source.is_handle or target.is_handle:
+        return emitter.convert(value, source, target)
+    return emitter.out.op(f"bitcast {llvm_type(source)} {value} to {llvm_type(target)}")
+
+
+@rule("vectorlow", "vectorhigh")
+def _half(emitter: Any, call: Call) -> str:
+    dtype, lanes = call.args[0].dtype, call.dtype.lanes
+    first = 0 if call.op.name == "tir.vectorlow" else dtype.lanes - lanes  # type: ignore[union-attr]
+    places = ", ".join(f"i32 {first + i}" for i in range(lanes))
+    kind = llvm_type(dtype)
+    return emitter.out.op(
+        f"shufflevector {kind} {emitter.visit(call.args[0])}, {kind} poison, <{lanes} x i32> <{places}>"
+    )
+
+
+@rule("vectorcombine")
+def _combine(emitter: Any, call: Call) -> str:
+    kind, lanes = llvm_type(call.args[0].dtype), call.dtype.lanes
+    a, b = _args(emitter, call)
+    places = ", ".join(f"i32 {i}" for i in range(lanes))
+    return emitter.out.op(f"shufflevector {kind} {a}, {kind} {b}, <{lanes} x i32> <{places}>")
+
+
+@rule("get_active_lane_mask")
+def _active_lanes(emitter: Any, call: Call) -> str:
+    base, limit = (emitter.convert(emitter.visit(a), a.dtype, INT64) for a in call.args)
+    lanes = call.dtype.lanes
+    name = emitter.context.text.declare(f"llvm.get.active.lane.mask.v{lanes}i1.i64", f"<{lanes} x i1>", "i64, i64")
+    return emitter.out.op(f"call <{lanes} x i1> {name}(i64 {base}, i64 {limit})")
+
+
+# ---------------------------------------------------------------------------- pointers
+
+
+def _element_address(emitter: Any, load: BufferLoad) -> str:
+    index = emitter.flat_index(load.buffer, load.indices)
+    return emitter.address(load.buffer, emitter.wide_index(getattr(index, "base", index)))
+
+
+@rule("address_of")
+def _address_of(emitter: Any, call: Call) -> str:
+    if not isinstance(call.args[0], BufferLoad):
+        raise BuildError("`address_of` takes an element of a buffer", node=call)
+    return _element_address(emitter, call.args[0])
+
+
+@rule("tvm_access_ptr")
+def _access_ptr(emitter: Any, call: Call) -> str:
+    kind, pointer, offset = call.args[0].dtype, emitter.visit(call.args[1]), call.args[2]
+    index = emitter.wide_index(offset)
+    return emitter.out.op(f"getelementptr inbounds {memory_type(kind)}, ptr {pointer}, i64 {index}")
+
+
+@rule("isnullptr")
+def _isnullptr(emitter: Any, call: Call) -> str:
+    return emitter.out.op(f"icmp eq ptr {emitter.visit(call.args[0])}, null")
+
+
+@rule("prefetch")
+def _prefetch(emitter: Any, call: Call) -> str:
+    load = call.args[0]
+    place = _element_address(emitter, load) if isinstance(load, BufferLoad) else emitter.visit(load)
+    hints = [str(int(a)) for a in call.args[1:4]] or ["0", "3", "1"]
+    write, locality, data = (hints + ["0", "3", "1"][len(hints) :])[:3]
+    name = emitter.context.text.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    emitter.out.do(f"call void {name}(ptr {place}, i32 {write}, i32 {locality}, i32 {data})")
+    return "0"
+
+
+# ---------------------------------------------------------------------------- calls of other code
+
+
+@rule("call_extern", "call_pure_extern")
+def _extern(emitter: Any, call: Call) -> str:
+    name = call.args[0]
+    if not isinstance(name, StringImm):
+        raise BuildError("the first argument of `call_extern` is the function's name", node=call)
+    return _foreign(emitter, call, name.value, call.args[1:])
+
+
+def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
+    values, types = [], []
+    for arg in args:
+        kind = "ptr" if isinstance(arg, StringImm) else llvm_type(arg.dtype)
+        types.append(kind)
+        values.append(f"{kind} {emitter.visit(arg)}")
+    result = llvm_type(call.dtype)
+    function = emitter.context.text.declare(name, result, ", ".join(types))
+    text = f"call {result} {function}({', '.join(values)})"
+    if result == "void":
+        emitter.out.do(text)
+        return "0"
+    return emitter.out.op(text)
+
+
+@rule("call_llvm_intrin", "call_llvm_pure_intrin")
+def _llvm_intrinsic(emitter: Any, call: Call) -> str:
+    name = call.args[0]
+    if not isinstance(name, StringImm):
+        raise BuildError("the first argument of `call_llvm_intrin` is the intrinsic's name", node=call)
+    # TVM counts the arguments that choose the overload in front of them
+    args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
+    return _foreign(emitter, call, name.value, tuple(args))
+
+
+@rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")
+def _packed(emitter: Any, call: Call) -> str:
+    """A function that Python registered: arguments go as 8-byte slots with a code each
+    (0 integer, 1 float, 2 pointer, 3 text)."""
+    name = call.args[0]
+    if not isinstance(name, StringImm):
+        raise BuildError("the first argument of `call_packed` is the function's name", node=call)
+    out, args = emitter.out, call.args[1:]
+    values = out.at_entry(f"alloca [{max(len(args), 1)} x i64], align 8")
+    codes = out.at_entry(f"alloca [{max(len(args), 1)} x i32], align 4")
+    for i, arg in enumerate(args):
+        code, kind, value = _packed_value(emitter, arg)
+        place = out.op(f"getelementptr inbounds i64, ptr {values}, i64 {i}")
+        out.do(f"store {kind} {value}, ptr {place}, align 8")
+        place = out.op(f"getelementptr inbounds i32, ptr {codes}, i64 {i}")
+        out.do(f"store i32 {code}, ptr {place}, align 4")
+    helper = emitter.context.helper("packed")
+    status = out.op(f"call i32 {helper}(ptr {emitter.visit(name)}, ptr {values}, ptr {codes}, i32 {len(args)})")
+    emitter.leave_if(status)
+    if call.dtype.code in ("void", "handle"):
+        return "0"
+    result = out.op(f"load i64, ptr {values}, align 8")
+    if call.dtype.is_float:
+        double = out.op(f"bitcast i64 {result} to double")
+        return emitter.convert(double, DataType("float64"), call.dtype)
+    return emitter.convert(result, INT64, call.dtype)
+
+
+def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
+    if isinstance(arg, StringImm):
+        return 3, "ptr", emitter.visit(arg)
+    value = emitter.visit(arg)
+    if arg.dtype.is_handle or isinstance(arg, Var) and arg.dtype.is_handle:
+        return 2, "ptr", value
+    if arg.dtype.is_float:
+        return 1, "double", emitter.convert(value, arg.dtype, DataType("float64"))
+    return 0, "i64", emitter.convert(value, arg.dtype, INT64)

@@ -1,0 +1,329 @@
+"""Loads and stores: addresses, alignment, alias information, gathers, masks.
+
+Contiguous lanes are one vector access; a constant small stride is one wide load and a shuffle; other
+affine lanes are scalar accesses; lanes at unrelated places gather and scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmagic.codegen.emit import ModuleText
+from tvmagic.codegen.expressions import ExpressionEmitter, suffix
+from tvmagic.codegen.types import constant, llvm_type, memory_type
+from tvmagic.errors import BuildError
+from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
+from tvmagic.ir.functor import handles
+
+__all__ = ["AliasScopes", "MemoryEmitter"]
+
+INT64 = DataType("int64")
+# A strided load becomes one contiguous load and a shuffle up to this stride: what is loaded in
+# vain costs less than a load a lane.
+_WIDEST_SHUFFLE = 4
+
+
+class AliasScopes:
+    """The alias scopes of one function: one for each piece of memory known to be apart from others.
+
+    An access belongs to the scope of its memory and is declared apart from all other scopes.
+    What a pointer that the program computed points to is in no scope.
+    """
+
+    def __init__(self, module: ModuleText) -> None:
+        self.module = module
+        self.domain: str | None = None
+        self.group_of: dict[Var, object] = {}
+        self.nodes: dict[object, tuple[str, str, str]] = {}
+
+    def add(self, pointer: Var, group: object = None) -> None:
+        """The memory behind `pointer` is apart from that of other groups (its own unless told)."""
+        self.group_of[pointer] = pointer if group is None else group
+
+    def metadata(self, pointer: Var) -> str:
+        """What to append to an access behind `pointer`."""
+        group = self.group_of.get(pointer)
+        if group is None:
+            return ""
+        nodes = self.nodes.get(group)
+        if nodes is None:
+            if self.domain is None:
+                self.domain = self.module.node()
+                self.module.define_node(self.domain, f"distinct !{{{self.domain}}}")
+            scope, own, others = self.module.node(), self.module.node(), self.module.node()
+            self.module.define_node(scope, f"distinct !{{{scope}, {self.domain}}}")
+            self.module.define_node(own, f"!{{{scope}}}")
+            nodes = self.nodes[group] = scope, own, others
+        return f", !alias.scope {nodes[1]}, !noalias {nodes[2]}"
+
+    def finish(self) -> None:
+        """Write down the scopes that each is apart from, once all are known."""
+        scopes = [scope for scope, _, _ in self.nodes.values()]
+        for scope, _, others in self.nodes.values():
+            self.module.define_node(others, "!{" + ", ".join(s for s in scopes if s != scope) + "}")
+
+
+class MemoryEmitter(ExpressionEmitter):
+    """Emits accesses of buffers; `scopes` knows the alias scope of the memory behind a pointer."""
+
+    scopes: AliasScopes
+
+    # ------------------------------------------------------------------ addresses
+
+    def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine."""
+        zero_offset = isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0
+        if not indices:
+            return buffer.elem_offset
+        if len(indices) == 1 and not buffer.strides and zero_offset:
+            return indices[0]
+        last = indices[-1]
+        if isinstance(last, Ramp):
+            base = buffer.offset_of((*indices[:-1], last.base))
+            stride = last.stride * buffer.strides[-1] if buffer.strides else last.stride
+            return Ramp(base[-1], stride, last.lanes)
+        return buffer.offset_of(indices)[-1]
+
+    def wide_index(self, index: PrimExpr) -> str:
+        """A scalar index as i64."""
+        name = self.visit(index)
+        if index.dtype.bits == 64:
+            return name
+        if name[0] not in "%@":
+            return name
+        if self.intervals.of(index)[0] >= 0 and not self.context.check_bounds:
+            return self.out.op(f"zext nneg {llvm_type(index.dtype)} {name} to i64")
+        return self.out.op(f"{'sext' if index.dtype.is_int else 'zext'} {llvm_type(index.dtype)} {name} to i64")
+
+    def address(self, buffer: Buffer, index: str) -> str:
+        """The address of the element at the i64 `index`."""
+        base = self.visit(buffer.data)
+        if index == "0":
+            return base
+        return self.out.op(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {index}")
+
+    def alias(self, buffer: Buffer) -> str:
+        """The metadata that says which other memory an access of `buffer` cannot touch."""
+        return self.scopes.metadata(buffer.data)
+
+    # ------------------------------------------------------------------ loads
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> str:
+        buffer = node.buffer
+        predicate = self._lane_mask(node.predicate, node.dtype.lanes // buffer.dtype.lanes)
+        self.context.check_access(self, node, predicate)
+        index = self.flat_index(buffer, node.indices)
+        lanes = index.dtype.lanes
+        if lanes == 1:
+            if self.mask is not None:
+                return self._guarded(lambda: self._contiguous_load(buffer, self.wide_index(index), 1), buffer.dtype)
+            return self._contiguous_load(buffer, self.wide_index(index), 1)
+        if isinstance(index, Broadcast) and predicate is None:
+            value = self._contiguous_load(buffer, self.wide_index(index.value), 1)
+            return self.splat(value, buffer.dtype, lanes)
+        stride = _constant_stride(index)
+        if stride == 1:
+            assert isinstance(index, Ramp)
+            base = self.wide_index(index.base)
+            if predicate is not None:
+                return self._masked_load(buffer, base, lanes, predicate)
+            return self._contiguous_load(buffer, base, lanes)
+        if buffer.dtype.lanes > 1:
+            return self._each_lane_load(buffer, index)
+        if stride is not None and predicate is None:
+            return self._strided_load(buffer, index, stride)  # type: ignore[arg-type]
+        return self._gather(buffer, index, predicate)
+
+    def _lane_mask(self, predicate: PrimExpr | None, lanes: int) -> str | None:
+        own = self.visit(predicate) if predicate is not None else None
+        if self.mask is None or lanes == 1:
+            return own
+        return self.mask if own is None else self.out.op(f"and <{lanes} x i1> {self.mask}, {own}")
+
+    def _guarded(self, emit: Callable[[], str], dtype: DataType) -> str:
+        """A scalar load that is done only where some lane of the mask is on."""
+        assert self.mask is not None
+        lanes = self.mask_lanes
+        some = self.out.op(f"bitcast <{lanes} x i1> {self.mask} to i{lanes}")
+        some = self.out.op(f"icmp ne i{lanes} {some}, 0")
+        taken, done = self.out.new_block("guarded"), self.out.new_block("done")
+        first = self.out.block
+        self.out.branch(some, taken, done)
+        self.out.start(taken)
+        value = emit()
+        last = self.out.block
+        self.out.jump(done)
+        self.out.start(done)
+        return self.out.op(f"phi {llvm_type(dtype)} [ {constant(dtype, 0)}, %{first} ], [ {value}, %{last} ]")
+
+    def _contiguous_load(self, buffer: Buffer, base: str, lanes: int) -> str:
+        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+        align = buffer.dtype.element_of.bytes
+        value = self.out.op(
+            f"load {memory_type(dtype)}, ptr {self.address(buffer, base)}, align {align}{self.alias(buffer)}"
+        )
+        return self.from_memory(value, dtype)
+
+    def from_memory(self, value: str, dtype: DataType) -> str:
+        """A loaded value as it stands in a register."""
+        if not dtype.is_bool:
+            return value
+        kind = memory_type(dtype)
+        return self.out.op(f"icmp ne {kind} {value}, {'0' if dtype.lanes == 1 else 'zeroinitializer'}")
+
+    def to_memory(self, value: str, dtype: DataType) -> str:
+        """A value of a register as it is stored."""
+        if not dtype.is_bool:
+            return value
+        return self.out.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}")
+
+    def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
+        lanes, dtype = index.lanes, buffer.dtype
+        if abs(stride) > _WIDEST_SHUFFLE or stride == 0:
+            return self._each_lane_load(buffer, index)
+        span = (lanes - 1) * abs(stride) + 1
+        base = self.wide_index(index.base)
+        if stride < 0:
+            base = self.out.op(f"add i64 {base}, {(lanes - 1) * stride}")
+        wide = self._contiguous_load(buffer, base, span)
+        kind = llvm_type(dtype.with_lanes(span))
+        first = 0 if stride > 0 else span - 1
+        places = ", ".join(f"i32 {first + lane * stride}" for lane in range(lanes))
+        return self.out.op(f"shufflevector {kind} {wide}, {kind} poison, <{lanes} x i32> <{places}>")
+
+    def _each_lane_load(self, buffer: Buffer, index: PrimExpr) -> str:
+        values: list[str] = []
+        for position in self._lane_indices(index):
+            value = self._contiguous_load(buffer, position, 1)
+            if buffer.dtype.lanes == 1:
+                values.append(value)
+            else:
+                values += [self.lane(value, buffer.dtype, i) for i in range(buffer.dtype.lanes)]
+        return self.join(values, buffer.dtype.element_of)
+
+    def _lane_indices(self, index: PrimExpr) -> list[str]:
+        """The i64 index of each lane."""
+        if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+            base, stride = self.wide_index(index.base), index.stride.value
+            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.lanes)]
+        vector = self._wide_vector(index)
+        return [
+            self.out.op(f"extractelement <{index.dtype.lanes} x i64> {vector}, i32 {i}")
+            for i in range(index.dtype.lanes)
+        ]
+
+    def _wide_vector(self, index: PrimExpr) -> str:
+        name, dtype = self.visit(index), index.dtype
+        if dtype.bits == 64:
+            return name
+        word = "sext" if dtype.is_int else "zext"
+        return self.out.op(f"{word} {llvm_type(dtype)} {name} to <{dtype.lanes} x i64>")
+
+    def _pointers(self, buffer: Buffer, index: PrimExpr) -> str:
+        vector, base = self._wide_vector(index), self.visit(buffer.data)
+        lanes = index.dtype.lanes
+        return self.out.op(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, <{lanes} x i64> {vector}")
+
+    def _gather(self, buffer: Buffer, index: PrimExpr, predicate: str | None) -> str:
+        dtype = buffer.dtype.with_lanes(index.dtype.lanes)
+        kind, lanes = memory_type(dtype), dtype.lanes
+        flags = f"<{lanes} x i1>"
+        memory = DataType("uint8").with_lanes(lanes) if dtype.is_bool else dtype
+        name = self.context.text.declare(
+            f"llvm.masked.gather.{suffix(memory)}.v{lanes}p0", kind, f"<{lanes} x ptr>, i32, {flags}, {kind}"
+        )
+        pointers, align = self._pointers(buffer, index), buffer.dtype.bytes
+        value = self.out.op(
+            f"call {kind} {name}(<{lanes} x ptr> {pointers}, i32 {align}, {flags} {predicate or 'splat (i1 true)'}, "
+            f"{kind} zeroinitializer){self.alias(buffer)}"
+        )
+        return self.from_memory(value, dtype)
+
+    def _masked_load(self, buffer: Buffer, base: str, lanes: int, predicate: str) -> str:
+        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+        kind, flags = memory_type(dtype), f"<{dtype.lanes} x i1>"
+        predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lanes)
+        memory = DataType("uint8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+        name = self.context.text.declare(f"llvm.masked.load.{suffix(memory)}.p0", kind, f"ptr, i32, {flags}, {kind}")
+        value = self.out.op(
+            f"call {kind} {name}(ptr {self.address(buffer, base)}, i32 {buffer.dtype.element_of.bytes}, "
+            f"{flags} {predicate}, {kind} zeroinitializer){self.alias(buffer)}"
+        )
+        return self.from_memory(value, dtype)
+
+    def _repeat_lanes(self, predicate: str, lanes: int, times: int) -> str:
+        if times == 1:
+            return predicate
+        places = ", ".join(f"i32 {i // times}" for i in range(lanes * times))
+        flags = f"<{lanes} x i1>"
+        return self.out.op(f"shufflevector {flags} {predicate}, {flags} poison, <{lanes * times} x i32> <{places}>")
+
+    # ------------------------------------------------------------------ stores
+
+    def store_value(self, buffer: Buffer, indices: tuple[PrimExpr, ...], value: str, predicate: str | None) -> None:
+        """Store the value called `value` at `indices`, in the lanes of `predicate`."""
+        index = self.flat_index(buffer, indices)
+        lanes = index.dtype.lanes
+        if lanes == 1:
+            self._contiguous_store(buffer, self.wide_index(index), 1, value)
+            return
+        stride = _constant_stride(index)
+        if stride == 1:
+            assert isinstance(index, Ramp)
+            base = self.wide_index(index.base)
+            if predicate is None:
+                self._contiguous_store(buffer, base, lanes, value)
+            else:
+                self._masked_store(buffer, base, lanes, value, predicate)
+        elif predicate is None:
+            self._each_lane_store(buffer, index, value)
+        else:
+            self._scatter(buffer, index, value, predicate)
+
+    def _contiguous_store(self, buffer: Buffer, base: str, lanes: int, value: str) -> None:
+        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+        place = self.address(buffer, base)
+        value = self.to_memory(value, dtype)
+        align = buffer.dtype.element_of.bytes
+        self.out.do(f"store {memory_type(dtype)} {value}, ptr {place}, align {align}{self.alias(buffer)}")
+
+    def _each_lane_store(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
+        """One store a lane, the last lane last: where lanes share a place, it wins."""
+        dtype, each = buffer.dtype.with_lanes(buffer.dtype.lanes * index.dtype.lanes), buffer.dtype.lanes
+        for lane, position in enumerate(self._lane_indices(index)):
+            parts = [self.lane(value, dtype, lane * each + i) for i in range(each)]
+            self._contiguous_store(buffer, position, 1, self.join(parts, buffer.dtype.element_of))
+
+    def _masked_store(self, buffer: Buffer, base: str, lanes: int, value: str, predicate: str) -> None:
+        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+        kind, flags = memory_type(dtype), f"<{dtype.lanes} x i1>"
+        predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lanes)
+        memory = DataType("uint8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+        name = self.context.text.declare(f"llvm.masked.store.{suffix(memory)}.p0", "void", f"{kind}, ptr, i32, {flags}")
+        value = self.to_memory(value, dtype)
+        self.out.do(
+            f"call void {name}({kind} {value}, ptr {self.address(buffer, base)}, "
+            f"i32 {buffer.dtype.element_of.bytes}, {flags} {predicate}){self.alias(buffer)}"
+        )
+
+    def _scatter(self, buffer: Buffer, index: PrimExpr, value: str, predicate: str) -> None:
+        if buffer.dtype.lanes > 1:
+            raise BuildError(f"buffer `{buffer.name}` of vectors cannot be stored to with a mask at scattered places")
+        dtype = buffer.dtype.with_lanes(index.dtype.lanes)
+        kind, lanes = memory_type(dtype), dtype.lanes
+        memory = DataType("uint8").with_lanes(lanes) if dtype.is_bool else dtype
+        name = self.context.text.declare(
+            f"llvm.masked.scatter.{suffix(memory)}.v{lanes}p0", "void", f"{kind}, <{lanes} x ptr>, i32, <{lanes} x i1>"
+        )
+        value = self.to_memory(value, dtype)
+        self.out.do(
+            f"call void {name}({kind} {value}, <{lanes} x ptr> {self._pointers(buffer, index)}, "
+            f"i32 {buffer.dtype.bytes}, <{lanes} x i1> {predicate}){self.alias(buffer)}"
+        )
+
+
+def _constant_stride(index: PrimExpr) -> int | None:
+    if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+        return index.stride.value
+    return None

@@ -1,0 +1,340 @@
+"""One module's code: its functions, and what they share (helpers, constants, failure sites)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.codegen import bounds, vector_math
+from tvmagic.codegen.abi import ABI, abi_of, machine_type
+from tvmagic.codegen.emit import FunctionText, ModuleText
+from tvmagic.codegen.expressions import ExpressionEmitter
+from tvmagic.codegen.gpu import GpuThreads
+from tvmagic.codegen.statements import FunctionEmitter
+from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, HELPERS
+from tvmagic.codegen.target import Target, has_feature
+from tvmagic.codegen.types import llvm_type, memory_type
+from tvmagic.codegen.work import Work
+from tvmagic.errors import BuildError
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    BufferLoad,
+    Call,
+    DataType,
+    GlobalVar,
+    IRModule,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+)
+from tvmagic.ir.functor import Visitor, handles
+
+__all__ = ["ModuleContext", "Site", "emit_module"]
+
+BOOL, INT64 = DataType("bool"), DataType("int64")
+
+
+@dataclass
+class Site:
+    """A place where compiled code may stop with an error, and what is to be said then.
+
+    `kind`: `bounds`, `assert`, `zero`, `memory` or `packed`; `values` says what the recorded values are.
+    """
+
+    kind: str
+    node: Any
+    message: str = ""
+    buffer: Any = None
+    function: str = ""
+    values: tuple[Any, ...] = ()
+    line: int = 0
+
+
+@dataclass
+class ModuleContext:
+    """What the emitters of one module's functions share."""
+
+    text: ModuleText
+    target: Target
+    check_bounds: bool = False
+    lines: Any = None
+    sites: list[Site] = field(default_factory=list)
+    abis: dict[GlobalVar, ABI] = field(default_factory=dict)
+    function_name: str = ""
+    work: Any = None
+    _names: int = 0
+    _nodes: dict[str, str] = field(default_factory=dict)
+    _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
+    sizes: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.threads = GpuThreads(self)
+        self.has_threads = not self.target.is_nvptx
+        self.has_avx512 = has_feature(self.target, "avx512f")
+        self.debug: Any = None
+        if self.lines is not None:
+            from tvmagic.codegen.debug import DebugInfo
+
+            self.debug = DebugInfo(self.text, self.lines)
+
+    # ------------------------------------------------------------------ names and metadata
+
+    def new_name(self, base: str) -> str:
+        self._names += 1
+        return f"{base}.{self._names}"
+
+    def shared_node(self, key: str, content: str) -> str:
+        """The metadata node with `content`, one for the module."""
+        if key not in self._nodes:
+            self._nodes[key] = self.text.node(content)
+        return self._nodes[key]
+
+    def empty_node(self) -> str:
+        return self.shared_node("empty", "!{}")
+
+    def unlikely(self) -> str:
+        return ", !prof " + self.shared_node("unlikely", '!{!"branch_weights", i32 1, i32 1048576}')
+
+    def likely(self) -> str:
+        return ", !prof " + self.shared_node("likely", '!{!"branch_weights", i32 1048576, i32 1}')
+
+    def loop_metadata(self, name: str, value: str = "") -> str:
+        """The loop's wish `llvm.loop.<name>`, as a suffix of its branch."""
+        wish = self.text.node(f'!{{!"llvm.loop.{name}"{", " + value if value else ""}}}')
+        loop = self.text.node()
+        self.text.define_node(loop, f"distinct !{{{loop}, {wish}}}")
+        return f", !llvm.loop {loop}"
+
+    def attributes(self) -> str:
+        """The attributes of every function."""
+        width = self.target.attrs.get("vector-width")
+        extra = f' "prefer-vector-width"="{width}"' if width else ""
+        return f'nounwind "no-trapping-math"="true"{extra}'
+
+    def subprogram(self, node: Any, name: str) -> str:
+        """The debug information of a function, as a suffix of its head."""
+        return self.debug.subprogram(node, name) if self.debug is not None else ""
+
+    def at(self, emitter: FunctionEmitter, stmt: Stmt) -> None:
+        """What is emitted next belongs to `stmt`."""
+        if self.debug is not None:
+            self.debug.at(emitter.out, stmt)
+
+    # ------------------------------------------------------------------ helpers and constants
+
+    def helper(self, name: str) -> str:
+        """The runtime's function `name`, callable from this module."""
+        self.text.globals.setdefault("runtime", GLOBALS["runtime"])
+        self.text.helpers.setdefault(name, HELPERS[name])
+        return f"@tvm.{name}"
+
+    def text_constant(self, value: str) -> str:
+        data = value.encode() + b"\0"
+        key = "s:" + value
+        if key not in self.text.globals:
+            name = f"@{self.new_name('.str')}"
+            body = "".join(f"\\{b:02X}" for b in data)
+            self.text.globals[key] = f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{body}"'
+        return self.text.globals[key].split(" ", 1)[0]
+
+    def constant_array(self, stmt: AllocateConst) -> str:
+        import numpy as np
+
+        data = stmt.data.numpy() if hasattr(stmt.data, "numpy") else np.asarray(stmt.data)
+        raw = np.ascontiguousarray(data).tobytes()
+        name = f"@{self.new_name('.const')}"
+        body = "".join(f"\\{b:02X}" for b in raw)
+        self.text.globals[name] = f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{body}", align 64'
+        return name
+
+    def vector_math(self, name: str, dtype: DataType) -> str:
+        """The function of the module that computes `name` on values of `dtype`."""
+        return vector_math.define(self, name, dtype)
+
+    def is_guarded(self, expr: PrimExpr) -> bool:
+        """Whether `expr` may only be computed where a condition holds: it reads memory or calls."""
+        known = self._guarded.get(expr)
+        if known is None:
+            known = self._guarded[expr] = _ReadsOrCalls.test(expr)
+        return known
+
+    # ------------------------------------------------------------------ what stops a function
+
+    def site(self, kind: str, node: Any, message: str = "", **facts: Any) -> int:
+        """The number of a new failure site."""
+        line = self.lines.line_of(node) if self.lines is not None else 0
+        self.sites.append(Site(kind, node, message, function=self.function_name, line=line, **facts))
+        return len(self.sites)
+
+    def record_failure(self, emitter: FunctionEmitter, site: int, values: list[str]) -> None:
+        self.text.globals.setdefault("error", GLOBALS["error"])
+        self.text.helpers.setdefault("fail", HELPERS["fail"])
+        values = values[: ERROR_SLOTS - 1]
+        slots = emitter.out.at_entry(f"alloca [{max(1, len(values))} x i64], align 8")
+        for i, value in enumerate(values):
+            place = emitter.out.op(f"getelementptr inbounds i64, ptr {slots}, i64 {i}")
+            emitter.out.do(f"store i64 {value}, ptr {place}, align 8")
+        emitter.out.do(f"call void @tvm.fail(i64 {site}, ptr {slots}, i64 {len(values)})")
+
+    def check_access(self, emitter: Any, node: Any, predicate: str | None) -> None:
+        if self.check_bounds:
+            bounds.check_access(self, emitter, node, predicate)
+
+    def on_zero_division(self, emitter: ExpressionEmitter, node: Any, by_zero: str) -> None:
+        if self.check_bounds and isinstance(emitter, FunctionEmitter):
+            bounds.check_divisor(self, emitter, node, by_zero)
+
+    def poll(self, emitter: FunctionEmitter) -> None:
+        """Leave the function where the user asked to stop."""
+        if self.has_threads and not emitter.void:
+            emitter.leave_if(emitter.out.op(f"call i32 {self.helper('poll')}(i32 {emitter.worker})"))
+
+    # ------------------------------------------------------------------ memory and threads
+
+    def allocated(self, emitter: FunctionEmitter, stmt: Allocate, count: int) -> None:
+        self.sizes[stmt.buffer_var] = (stmt.extents, stmt.dtype)
+
+    def allocate(self, emitter: FunctionEmitter, size: str) -> str:
+        pointer = emitter.out.op(f"call noalias align 64 ptr {self.helper('alloc')}(i64 {size})")
+        there = emitter.out.op(f"icmp ne ptr {pointer}, null")
+        emitter.fail_unless(there, self.site("memory", None), [size])
+        return pointer
+
+    def free(self, emitter: FunctionEmitter, pointer: str) -> None:
+        emitter.out.do(f"call void {self.helper('free')}(ptr {pointer})")
+
+    def launch(self, emitter: FunctionEmitter, name: str, closure: str, extent: str) -> str:
+        return emitter.out.op(f"call i32 {self.helper('launch')}(ptr @{name}, ptr {closure}, i64 {extent})")
+
+    # ------------------------------------------------------------------ calls between functions
+
+    def call_function(self, emitter: Any, call: Call) -> str:
+        """A call of another function of the module."""
+        abi = self.abis.get(call.op)  # type: ignore[arg-type]
+        if abi is None:
+            abi = next((a for v, a in self.abis.items() if v.name_hint == call.op.name_hint), None)  # type: ignore[union-attr]
+        if abi is None:
+            raise BuildError(f"the module has no function `{call.op.name_hint}`", node=call)  # type: ignore[union-attr]
+        if abi.sizes:
+            raise BuildError(f"`{abi.name}` reads sizes from its buffers and so cannot be called from compiled code")
+        if len(call.args) != len(abi.params):
+            raise BuildError(f"`{abi.name}` takes {len(abi.params)} arguments, not {len(call.args)}", node=call)
+        values = []
+        for param, arg in zip(abi.params, call.args):
+            value = emitter.visit(arg)
+            values.append(f"{machine_type(param.dtype)} {to_machine(emitter, value, param.dtype)}")
+        if abi.result is not None:
+            slot = emitter.out.at_entry(f"alloca {memory_type(abi.result)}, align 8")
+            values.append(f"ptr {slot}")
+        status = emitter.out.op(f"call i32 @{quoted(abi.name)}({', '.join(values)})")
+        emitter.leave_if(status)
+        if abi.result is None:
+            return "0"
+        return emitter.from_memory(emitter.out.op(f"load {memory_type(abi.result)}, ptr {slot}"), abi.result)
+
+    def returned(self, emitter: FunctionEmitter, call: Call) -> None:
+        """`T.ret(value)`."""
+        dtype = call.args[0].dtype
+        value = emitter.visit(call.args[0])
+        if "%result" in emitter.out.head:
+            emitter.out.do(f"store {memory_type(dtype)} {emitter.to_memory(value, dtype)}, ptr %result")
+        emitter.leave("0")
+
+
+def to_machine(emitter: Any, value: str, dtype: DataType) -> str:
+    """A scalar as it is passed to a function."""
+    if dtype.is_bool:
+        return emitter.out.op(f"zext i1 {value} to i8")
+    if dtype.is_float and dtype.bits == 16:
+        return emitter.out.op(f"bitcast {llvm_type(dtype)} {value} to i16")
+    return value
+
+
+def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
+    """A scalar parameter as it stands in a register."""
+    if dtype.is_bool:
+        return emitter.out.at_entry(f"icmp ne i8 {value}, 0")
+    if dtype.is_float and dtype.bits == 16:
+        return emitter.out.at_entry(f"bitcast i16 {value} to {llvm_type(dtype)}")
+    return value
+
+
+class _ReadsOrCalls(Visitor):
+    found = False
+
+    @staticmethod
+    def test(expr: PrimExpr) -> bool:
+        visitor = _ReadsOrCalls()
+        visitor.visit(expr)
+        return visitor.found
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.found = True
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if isinstance(node.op, GlobalVar) or node.op.effect > 2:
+            self.found = True
+        else:
+            self.visit_children(node)
+
+
+def quoted(name: str) -> str:
+    """A symbol's name as LLVM's text writes it."""
+    plain = name.replace("_", "").replace(".", "").isalnum() and name.isascii() and not name[0].isdigit()
+    return name if plain else f'"{name}"'
+
+
+def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
+    """Add the code of `func` to the module."""
+    context.function_name = abi.name
+    context.work = Work(func.body)
+    heads, loads = [], []
+    alias = "noalias " if abi.noalias else ""
+    for i, param in enumerate(abi.params):
+        kind = machine_type(param.dtype)
+        if param.buffer is not None:
+            align = param.buffer.dtype.element_of.bytes
+            heads.append(f"ptr {alias}nocapture align {align} %p{i}")
+        else:
+            heads.append(f"{kind} %p{i}")
+        loads.append((param.var, f"%p{i}", param))
+    for i, var in enumerate(abi.sizes):
+        heads.append(f"{machine_type(var.dtype)} %s{i}")
+    if abi.result is not None:
+        heads.append("ptr %result")
+    kernel = context.target.is_nvptx
+    head = f"define {'ptx_kernel void' if kernel else 'i32'} @{quoted(abi.name)}({', '.join(heads)})"
+    text = FunctionText(context.text, f"{head} {context.attributes()}{context.subprogram(func, abi.name)}")
+    emitter = FunctionEmitter(context, text)
+    emitter.void = kernel
+    for var, name, param in loads:
+        if param.buffer is not None:
+            emitter.values[var] = emitter.values[param.buffer.data] = name
+            emitter.scopes.add(param.buffer.data, None if abi.noalias else "parameters")
+            context.sizes[param.buffer.data] = param.buffer
+        else:
+            emitter.values[var] = from_machine(emitter, name, param.dtype)
+    for i, var in enumerate(abi.sizes):
+        emitter.values[var] = f"%s{i}"
+        emitter.index_values.add(f"%s{i}")
+        emitter.intervals.known[var] = (0, (1 << (var.dtype.bits - 1)) - 1)
+    emitter.statement(func.body)
+    emitter.leave("0")
+    emitter.scopes.finish()
+    context.text.functions.append(text.text())
+
+
+def emit_module(mod: IRModule, target: Target, check_bounds: bool = False, lines: Any = None) -> ModuleContext:
+    """The LLVM text of `mod` for `target`, not yet optimized, with its failure sites."""
+    from tvmagic.codegen.target import layout_of
+
+    triple, layout = layout_of(target)
+    context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines)
+    for var, func in mod.functions.items():
+        context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
+    for var, func in mod.functions.items():
+        emit_function(context, context.abis[var], func)
+    return context

@@ -1,0 +1,42 @@
+"""From LLVM text to machine code: parse, verify, optimize with the new pass manager, emit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.codegen.target import Target, target_machine
+from tvmagic.errors import BuildError, InternalError
+
+__all__ = ["assembly_of", "object_of", "optimized"]
+
+
+def optimized(text: str, target: Target) -> Any:
+    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`."""
+    import llvmlite.binding as llvm
+
+    machine = target_machine(target)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM refused the code made for it: {error}") from error
+    level = int(target.attrs.get("opt-level", 3))
+    options = llvm.create_pipeline_tuning_options(level)
+    options.loop_vectorization = options.slp_vectorization = level >= 2
+    options.loop_interleaving = options.loop_unrolling = level >= 2
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def object_of(module: Any, target: Target) -> bytes:
+    """The object file of an optimized module."""
+    return target_machine(target).emit_object(module)
+
+
+def assembly_of(module: Any, target: Target) -> str:
+    """The assembly of an optimized module."""
+    try:
+        return target_machine(target).emit_assembly(module)
+    except RuntimeError as error:
+        raise BuildError(f"LLVM cannot write this module's assembly: {error}") from error

@@ -1,0 +1,292 @@
+"""Statements as LLVM blocks: loops, branches, allocations, checks.
+
+Every function gives a status: 0 where it ran to its end, else why it stopped (`STOPPED`, or
+`FAILED` with the place and the values in the module's error record).
+"""
+
+from __future__ import annotations
+
+from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
+from tvmagic.codegen.types import llvm_type, memory_type
+from tvmagic.errors import BuildError
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Call,
+    DataType,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    StringImm,
+    Var,
+    While,
+)
+from tvmagic.ir.functor import handles
+
+__all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
+
+STOPPED, FAILED = -1, 1
+# Constant allocations up to this size live on the stack, where LLVM can turn them into registers.
+_STACK_BYTES = 32 * 1024
+_FULL_UNROLL = 512
+_INT64 = DataType("int64")
+
+
+class FunctionEmitter(MemoryEmitter):
+    """Emits the body of one LLVM function."""
+
+    def __init__(self, context, text: FunctionText, parent: FunctionEmitter | None = None) -> None:
+        super().__init__(context, text)
+        self.scopes = AliasScopes(context.text)
+        self.parent = parent
+        self.captured: list[tuple[str, str]] = []
+        self.heap: list[str] = []
+        self.worker = "0" if parent is None else "%worker"
+        if parent is not None:
+            self.intervals.known.update(parent.intervals.known)
+            self.scopes.group_of.update(parent.scopes.group_of)
+            self.void = parent.void
+        else:
+            self.void = False
+
+    # ------------------------------------------------------------------ variables of the parent
+
+    def missing(self, var: Var) -> str:
+        """A variable of the function around a parallel loop: read from the closure."""
+        if self.parent is None:
+            return super().missing(var)
+        outer = self.parent.visit(var)
+        kind = llvm_type(var.dtype)
+        if outer[0] not in "%@":
+            return outer
+        slot = len(self.captured)
+        self.captured.append((kind, outer))
+        place = self.out.at_entry(f"getelementptr inbounds i64, ptr %closure, i64 {slot}")
+        name = self.out.at_entry(f"load {kind}, ptr {place}, align 8, !invariant.load {self.context.empty_node()}")
+        if self.parent.is_index(outer):
+            self.index_values.add(name)
+        self.values[var] = name
+        return name
+
+    # ------------------------------------------------------------------ leaving
+
+    def leave(self, status: str) -> None:
+        """Free what is allocated and return `status`."""
+        for pointer in reversed(self.heap):
+            self.context.free(self, pointer)
+        self.out.do("ret void" if self.void else f"ret i32 {status}")
+
+    def leave_if(self, status: str) -> None:
+        """Go on where the i32 `status` is 0, else return it."""
+        bad = self.out.op(f"icmp ne i32 {status}, 0")
+        leave, go_on = self.out.new_block("leave"), self.out.new_block("on")
+        self.out.branch(bad, leave, go_on, self.context.unlikely())
+        self.out.start(leave)
+        self.leave(status)
+        self.out.start(go_on)
+
+    def fail_unless(self, condition: str, site: int, values: list[str]) -> None:
+        """Stop with the error of `site` and the i64 `values` where `condition` does not hold."""
+        bad, go_on = self.out.new_block("bad"), self.out.new_block("on")
+        self.out.branch(condition, go_on, bad, self.context.likely())
+        self.out.start(bad)
+        self.context.record_failure(self, site, values)
+        self.leave(str(FAILED))
+        self.out.start(go_on)
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, stmt: Stmt) -> None:
+        """Emit `stmt`. Statements that end in another one are followed without recursion."""
+        heap = len(self.heap)
+        following: Stmt | None = stmt
+        while following is not None:
+            self.context.at(self, following)
+            following = self.visit(following)
+        while len(self.heap) > heap:
+            self.context.free(self, self.heap.pop())
+
+    @handles(SeqStmt)
+    def sequence(self, stmt: SeqStmt) -> Stmt | None:
+        for part in stmt.seq:
+            self.statement(part)
+        return None
+
+    @handles(LetStmt)
+    def let_stmt(self, stmt: LetStmt) -> Stmt:
+        self.bind(stmt.var, self.visit(stmt.value), stmt.value)
+        return stmt.body
+
+    @handles(DeclBuffer)
+    def declare_buffer(self, stmt: DeclBuffer) -> Stmt:
+        return stmt.body
+
+    @handles(AttrStmt)
+    def attribute(self, stmt: AttrStmt) -> Stmt | None:
+        if stmt.attr_key in ("thread_extent", "virtual_thread"):
+            return self.context.threads.launch(self, stmt)
+        return stmt.body
+
+    @handles(AssertStmt)
+    def assertion(self, stmt: AssertStmt) -> Stmt:
+        message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
+        site = self.context.site("assert", stmt, message)
+        self.fail_unless(self.visit(stmt.condition), site, [])
+        return stmt.body
+
+    @handles(Evaluate)
+    def evaluate(self, stmt: Evaluate) -> None:
+        if isinstance(stmt.value, Call) and getattr(stmt.value.op, "name", "") == "tir.ret":
+            # what follows can never run, but the text needs a block to put it in
+            self.context.returned(self, stmt.value)
+            self.out.start(self.out.new_block("dead"))
+        else:
+            self.visit(stmt.value)
+
+    @handles(BufferStore)
+    def store(self, stmt: BufferStore) -> None:
+        value = self.visit(stmt.value)
+        lanes = stmt.value.dtype.lanes // stmt.buffer.dtype.lanes
+        predicate = self._lane_mask(stmt.predicate, lanes)
+        self.context.check_access(self, stmt, predicate)
+        self.store_value(stmt.buffer, stmt.indices, value, predicate)
+
+    @handles(IfThenElse)
+    def if_then_else(self, stmt: IfThenElse) -> None:
+        if stmt.condition.dtype.lanes > 1:
+            raise BuildError("the condition of an `if` differs from lane to lane", node=stmt, hint="run VectorizeLoop")
+        condition = self.visit(stmt.condition)
+        then, other, done = (self.out.new_block(hint) for hint in ("then", "else", "endif"))
+        self.out.branch(condition, then, other if stmt.else_case is not None else done)
+        self.out.start(then)
+        self.statement(stmt.then_case)
+        self.out.jump(done)
+        if stmt.else_case is not None:
+            self.out.start(other)
+            self.statement(stmt.else_case)
+            self.out.jump(done)
+        self.out.start(done)
+
+    @handles(While)
+    def while_loop(self, stmt: While) -> None:
+        head, body, done = (self.out.new_block(hint) for hint in ("while", "do", "done"))
+        self.out.jump(head)
+        self.out.start(head)
+        self.out.branch(self.visit(stmt.condition), body, done)
+        self.out.start(body)
+        self.context.poll(self)
+        self.statement(stmt.body)
+        self.out.jump(head)
+        self.out.start(done)
+
+    # ------------------------------------------------------------------ loops
+
+    @handles(For)
+    def loop(self, stmt: For) -> Stmt | None:
+        if stmt.kind is ForKind.THREAD_BINDING and self.context.target.is_nvptx:
+            return self.context.threads.bind(self, stmt)
+        if stmt.kind is ForKind.PARALLEL and self.parent is None and self.context.has_threads:
+            from tvmagic.codegen.parallel import emit_parallel
+
+            emit_parallel(self, stmt)
+            return None
+        first, extent = self.visit(stmt.min), self.visit(stmt.extent)
+        if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
+            self.define_loop_var(stmt, first)
+            return stmt.body
+        if isinstance(stmt.extent, IntImm) and stmt.extent.value <= 0:
+            return None
+        kind = llvm_type(stmt.loop_var.dtype)
+        end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
+        self.counted_loop(stmt, first, end, self._loop_metadata(stmt))
+        return None
+
+    def define_loop_var(self, stmt: For, name: str) -> None:
+        """Let the loop variable of `stmt` be the value called `name`."""
+        self.values[stmt.loop_var] = name
+        if name[0] == "%":
+            self.index_values.add(name)
+        low, high = self.intervals.of(stmt.min)
+        self.intervals.known[stmt.loop_var] = (low, max(low, high + self.intervals.of(stmt.extent)[1] - 1))
+
+    def counted_loop(self, stmt: For, first: str, end: str, metadata: str) -> None:
+        """The loop from `first` to `end`, the end left out."""
+        out, kind = self.out, llvm_type(stmt.loop_var.dtype)
+        word = "slt" if stmt.loop_var.dtype.is_int else "ult"
+        before = out.block
+        head, done = out.new_block("loop"), out.new_block("done")
+        constant_extent = isinstance(stmt.extent, IntImm)
+        if constant_extent:
+            out.jump(head)
+        else:
+            out.branch(out.op(f"icmp {word} {kind} {first}, {end}"), head, done)
+        out.start(head)
+        index, following = f"%i{out.name()}", f"%n{out.name()}"
+        place = len(out.lines)
+        self.define_loop_var(stmt, index)
+        if self.context.work.poll_wanted(stmt):
+            self.context.poll(self)
+        self.statement(stmt.body)
+        flags = "nuw nsw" if self.intervals.of(stmt.min)[0] >= 0 else "nsw"
+        out.do(f"{following} = add {flags} {kind} {index}, 1")
+        out.lines.insert(place, f"  {index} = phi {kind} [ {first}, %{before} ], [ {following}, %{out.block} ]")
+        out.branch(out.op(f"icmp {word} {kind} {following}, {end}"), head, done, metadata)
+        out.start(done)
+
+    def _loop_metadata(self, stmt: For) -> str:
+        extent = stmt.extent
+        if stmt.kind is ForKind.UNROLLED:
+            small = isinstance(extent, IntImm) and extent.value <= _FULL_UNROLL
+            return self.context.loop_metadata("unroll.full" if small else "unroll.enable")
+        if stmt.kind is ForKind.VECTORIZED:
+            return self.context.loop_metadata("vectorize.enable", "i1 true")
+        return ""
+
+    # ------------------------------------------------------------------ memory
+
+    @handles(Allocate)
+    def allocate(self, stmt: Allocate) -> Stmt:
+        pointer, scope = stmt.buffer_var, _scope_of(stmt.buffer_var)
+        count = 1
+        for extent in stmt.extents:
+            count = count * extent.value if isinstance(extent, IntImm) and count >= 0 else -1
+        size = count * stmt.dtype.bytes
+        if self.context.target.is_nvptx and scope.startswith("shared"):
+            self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
+        elif 0 <= size <= _STACK_BYTES or self.context.target.is_nvptx:
+            kind = f"[{max(count, 1)} x {memory_type(stmt.dtype)}]"
+            self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
+        else:
+            self.values[pointer] = self._heap(stmt)
+        self.scopes.add(pointer)
+        self.context.allocated(self, stmt, count)
+        return stmt.body
+
+    def _heap(self, stmt: Allocate) -> str:
+        size = str(stmt.dtype.bytes)
+        for extent in stmt.extents:
+            wide = self.convert(self.visit(extent), extent.dtype, extent.dtype if extent.dtype.bits == 64 else _INT64)
+            size = self.out.op(f"mul nsw i64 {size}, {wide}")
+        pointer = self.context.allocate(self, size)
+        self.heap.append(pointer)
+        return pointer
+
+    @handles(AllocateConst)
+    def allocate_const(self, stmt: AllocateConst) -> Stmt:
+        self.values[stmt.buffer_var] = self.context.constant_array(stmt)
+        self.scopes.add(stmt.buffer_var)
+        return stmt.body
+
+
+def _scope_of(pointer: Var) -> str:
+    return getattr(pointer.type_annotation, "storage_scope", "") or "global"

@@ -1,0 +1,98 @@
+"""Types and constants of the IR as LLVM's text writes them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from functools import lru_cache
+
+from tvmagic.errors import BuildError
+from tvmagic.ir import DataType
+
+__all__ = ["constant", "float_bits", "llvm_type", "memory_type", "splat"]
+
+_FLOATS = {("float", 16): "half", ("bfloat", 16): "bfloat", ("float", 32): "float", ("float", 64): "double"}
+
+
+@lru_cache(maxsize=4096)
+def llvm_type(dtype: DataType) -> str:
+    """The type of a value in a register: bools are `i1`."""
+    return _vector(_scalar(dtype), dtype.lanes)
+
+
+@lru_cache(maxsize=4096)
+def memory_type(dtype: DataType) -> str:
+    """The type of a value in memory: bools take a byte."""
+    return _vector("i8", dtype.lanes) if dtype.is_bool else llvm_type(dtype)
+
+
+def _vector(scalar: str, lanes: int) -> str:
+    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
+
+
+def _scalar(dtype: DataType) -> str:
+    if dtype.is_bool:
+        return "i1"
+    if dtype.is_float:
+        name = _FLOATS.get((dtype.code, dtype.bits))
+        if name is None:
+            raise BuildError(f"there is no machine code for values of type `{dtype}`")
+        return name
+    if dtype.is_handle:
+        return "ptr"
+    if dtype.is_int or dtype.is_uint:
+        if dtype.bits not in (8, 16, 32, 64):
+            raise BuildError(f"there is no machine code for values of type `{dtype}`", hint="use 8, 16, 32 or 64 bits")
+        return f"i{dtype.bits}"
+    return "void"
+
+
+def splat(text: str, dtype: DataType) -> str:
+    """The scalar constant `text` as a constant of `dtype`, which may be a vector type."""
+    return text if dtype.lanes == 1 else f"splat ({_scalar(dtype)} {text})"
+
+
+@lru_cache(maxsize=4096)
+def constant(dtype: DataType, value: float) -> str:
+    """`value` as a constant of type `dtype`; in every lane of a vector type."""
+    if dtype.is_float:
+        return splat(_float_text(dtype, float(value)), dtype)
+    if dtype.is_bool:
+        return splat("true" if value else "false", dtype)
+    return splat(str(_wrap(int(value), dtype.bits)), dtype)
+
+
+def _wrap(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def float_bits(dtype: DataType, value: float) -> int:
+    """The bits of `value` rounded to the float type `dtype` (to even on a tie)."""
+    if dtype.bits == 64:
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    if dtype.bits == 16 and dtype.code == "float":
+        return struct.unpack("<H", _pack("<e", value))[0]
+    bits = struct.unpack("<I", _pack("<f", value))[0]
+    if dtype.code != "bfloat":
+        return bits
+    if math.isnan(value):
+        return (bits >> 16) | 0x40
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+
+
+def _pack(form: str, value: float) -> bytes:
+    try:
+        return struct.pack(form, value)
+    except OverflowError:
+        return struct.pack(form, math.copysign(math.inf, value))
+
+
+def _float_text(dtype: DataType, value: float) -> str:
+    bits = float_bits(dtype, value)
+    if dtype.bits == 16:
+        return f"0x{'R' if dtype.code == 'bfloat' else 'H'}{bits:04X}"
+    if dtype.bits == 32:
+        value = struct.unpack("<f", struct.pack("<I", bits))[0]
+        bits = struct.unpack("<Q", struct.pack("<d", value))[0]
+    return f"0x{bits:016X}"

@@ -1,0 +1,77 @@
+"""How much work a statement is, roughly: to decide where a loop asks whether it is to stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferLoad,
+    Call,
+    DeclBuffer,
+    For,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    While,
+)
+from tvmagic.ir.functor import Visitor, handles
+
+__all__ = ["Work"]
+
+# One question costs some 30 cycles, so it is asked once in this many operations or more.
+_WORTH_A_POLL = 16384
+_UNKNOWN_EXTENT = 64
+
+
+class Work(Visitor):
+    """The number of scalar or short vector operations in one iteration of each loop.
+
+    Extents that are not constant count as 64.
+    """
+
+    def __init__(self, body: Any) -> None:
+        self.total = 0
+        self.bodies: dict[For, int] = {}
+        self.visit(body)
+
+    def poll_wanted(self, loop: For) -> bool:
+        """Whether one iteration of `loop` is enough work to ask whether to stop."""
+        return self.bodies.get(loop, 0) >= _WORTH_A_POLL
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> None:
+        self.total += max(1, node.dtype.lanes // 8)
+        self.visit_children(node)
+
+    @handles(IntImm)
+    def number(self, node: IntImm) -> None:
+        pass
+
+    @handles(Call, BufferLoad)
+    def costly(self, node: PrimExpr) -> None:
+        self.total += 4 * max(1, node.dtype.lanes // 8)
+        self.visit_children(node)
+
+    @handles(LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+    def wrapper(self, node: Any) -> None:
+        while isinstance(node, (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)):
+            self.total += 1
+            node = node.body
+        self.visit(node)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        outer, self.total = self.total, 0
+        self.visit(node.body)
+        inside = self.bodies[node] = self.total
+        extent = node.extent.value if isinstance(node.extent, IntImm) else _UNKNOWN_EXTENT
+        self.total = outer + inside * max(extent, 0)
+
+    @handles(While)
+    def endless(self, node: While) -> None:
+        self.visit_children(node)
+        self.total += _WORTH_A_POLL

@@ -1,0 +1,38 @@
+"""Running compiled code: modules and their functions, arrays, devices, threads, timing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.runtime.device import Device, cpu, device
+from tvmagic.runtime.registry import get_global_func, register_func
+
+__all__ = [
+    "Device",
+    "Kernel",
+    "Module",
+    "NDArray",
+    "cpu",
+    "device",
+    "get_global_func",
+    "num_threads",
+    "register_func",
+    "set_num_threads",
+]
+
+_LATER = {
+    "Kernel": "kernel",
+    "Module": "module",
+    "NDArray": "ndarray",
+    "num_threads": "threads",
+    "set_num_threads": "threads",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # NumPy and LLVM are loaded with what needs them
+    if name not in _LATER:
+        raise AttributeError(f"module `tvmagic.runtime` has no name `{name}`")
+    import importlib
+
+    return getattr(importlib.import_module(f"tvmagic.runtime.{_LATER[name]}"), name)

@@ -1,0 +1,54 @@
+"""Devices, as TVM names them; kernels run on `cpu(0)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["Device", "cpu", "device"]
+
+_TYPES = {"cpu": 1, "llvm": 1, "cuda": 2, "nvptx": 2, "ext_dev": 12}
+
+
+class Device:
+    """A device by its type (DLPack's number) and id."""
+
+    def __init__(self, device_type: int, device_id: int = 0) -> None:
+        self.device_type, self.device_id = device_type, device_id
+
+    @property
+    def exist(self) -> bool:
+        """Whether kernels can run on it here."""
+        return self.device_type == 1 and self.device_id == 0
+
+    def sync(self, stream: Any = None) -> None:
+        """Wait until the device is done; the CPU always is."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Device):
+            return False
+        return (self.device_type, self.device_id) == (other.device_type, other.device_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
+
+    def __repr__(self) -> str:
+        name = next((n for n, t in _TYPES.items() if t == self.device_type), "unknown")
+        return f"{name}({self.device_id})"
+
+
+def cpu(dev_id: int = 0) -> Device:
+    """The CPU."""
+    return Device(1, dev_id)
+
+
+def device(dev_type: Any, dev_id: int = 0) -> Device:
+    """The device named by `"cpu"`, `"llvm -mcpu=..."`, `"cuda"`, ..., or a Target."""
+    if isinstance(dev_type, int):
+        return Device(dev_type, dev_id)
+    name = (str(dev_type).split() or [""])[0]
+    name, _, number = name.partition(":")
+    if name not in _TYPES:
+        raise TVMagicError(f"there is no device `{dev_type}`", hint="kernels run on `cpu`")
+    return Device(_TYPES[name], int(number) if number else dev_id)

@@ -1,0 +1,90 @@
+"""Object files in this process: linking, symbols, the runtime's table of functions."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from functools import lru_cache
+from typing import Any
+
+from tvmagic.errors import BuildError
+
+__all__ = ["LoadedObject", "runtime_table", "support"]
+
+_numbers = itertools.count()
+
+
+@lru_cache(maxsize=1)
+def _jit() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, reloc="pic"
+    )
+    jit = llvm.create_lljit_compiler(machine)
+    _make_immortal(jit)
+    return jit
+
+
+def _make_immortal(item: Any) -> None:
+    """Keep code mapped until the process ends: threads may still run it while Python shuts down."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
+
+
+class LoadedObject:
+    """An object file linked into the process; it is unloaded with the last reference to it.
+
+    `names`: the symbols that `address` can give.
+    """
+
+    def __init__(self, code: bytes, names: list[str]) -> None:
+        import llvmlite.binding as llvm
+
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            builder = builder.export_symbol(name)
+        try:
+            self._library = builder.link(_jit(), f"tvmagic.{next(_numbers)}")
+        except RuntimeError as error:
+            raise BuildError(
+                f"the code cannot be linked into this process: {error}",
+                hint="an extern function that is not in the process can be loaded first with ctypes.CDLL",
+            ) from error
+        self.code = code
+
+    def address(self, name: str) -> int:
+        """The address of an exported symbol."""
+        return self._library[name]
+
+    def immortal(self) -> LoadedObject:
+        _make_immortal(self._library)
+        return self
+
+
+@lru_cache(maxsize=1)
+def support() -> LoadedObject:
+    """The runtime's own machine code (`support_code`), compiled for this machine."""
+    import llvmlite.binding as llvm
+
+    from tvmagic.runtime.support_code import support_code
+
+    _jit()
+    triple = llvm.get_process_triple()
+    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
+    module = llvm.parse_assembly(support_code(triple))
+    module.verify()
+    names = "table init_table pool_init pool_start pool_stop pool_join pool_limit launch alloc release".split()
+    return LoadedObject(machine.emit_object(module), names).immortal()
+
+
+@lru_cache(maxsize=1)
+def runtime_table() -> int:
+    """The address of the table that compiled code finds the runtime's functions in."""
+    from tvmagic.runtime.callbacks import callbacks
+
+    loaded = support()
+    init = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.address("init_table"))
+    init(*(ctypes.cast(c, ctypes.c_void_p) for c in callbacks()))
+    return loaded.address("table")

@@ -1,0 +1,144 @@
+"""Compiled functions: called with arrays, they check, run, and turn a status into an error."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
+from tvmagic.runtime.callbacks import take_exception
+
+__all__ = ["Kernel"]
+
+_CTYPES = {
+    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+    "bool": ctypes.c_uint8, "float16": ctypes.c_uint16, "bfloat16": ctypes.c_uint16,
+    "float32": ctypes.c_float, "float64": ctypes.c_double, "handle": ctypes.c_void_p,
+}  # fmt: skip
+_STOPPED = -1
+_ERROR_SLOTS = 16
+
+
+class Kernel:
+    """A compiled function.
+
+    Call it with NumPy arrays (or what shares memory by DLPack or `__array_interface__`) and numbers, in
+    the order of the function's parameters. Outputs at the end may be left out: they are allocated
+    and returned. Arrays are checked before the code runs (`arguments.py`); the GIL is free while
+    it runs, and Ctrl-C stops it at the next iteration of a long loop.
+    """
+
+    def __init__(self, abi: Any, address: int, module: Any) -> None:
+        self.name = abi.name
+        self.module = module
+        params: list[ArrayParam | ScalarParam] = []
+        types: list[Any] = []
+        for param in abi.params:
+            if param.buffer is not None:
+                written = param.buffer.data in abi.written or param.var in abi.written
+                params.append(ArrayParam(param.var, param.buffer, written))
+                types.append(ctypes.c_void_p)
+            else:
+                params.append(ScalarParam(param.var))
+                types.append(_CTYPES[param.dtype])
+        types += [_CTYPES[var.dtype] for var in abi.sizes]
+        self.result = abi.result
+        if abi.result is not None:
+            types.append(ctypes.c_void_p)
+        self.checker = Checker(abi.name, params, abi.sizes, abi.noalias)
+        self.address = address
+        self.machine = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
+
+    @property
+    def params(self) -> list[Any]:
+        """The parameters, as `ArrayParam` and `ScalarParam`."""
+        return self.checker.params
+
+    def __call__(self, *args: Any) -> Any:
+        values, arrays, made = self.checker.check(args)
+        if self.result is None:
+            status = self.machine(*values)
+        else:
+            slot = _CTYPES[self.result]()
+            status = self.machine(*values, ctypes.addressof(slot))
+        if status:
+            self.fail(status)
+        del arrays
+        if self.result is not None:
+            return slot.value
+        if not made:
+            return None
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def prepared(self, *args: Any) -> Any:
+        """A function without arguments that runs the kernel on `args` again, unchecked: for timing."""
+        values, arrays, _ = self.checker.check(args)
+        machine, fail = self.machine, self.fail
+        if self.result is not None:
+            values.append(ctypes.addressof(_CTYPES[self.result]()))
+
+        def run(_keep: Any = arrays) -> None:
+            status = machine(*values)
+            if status:
+                fail(status)
+
+        return run
+
+    def fail(self, status: int) -> None:
+        """Raise the error that `status` stands for."""
+        if status == _STOPPED:
+            error = take_exception()
+            raise error if error is not None else KeyboardInterrupt()
+        record = self.module.error_record()
+        site_number = record[0] if record is not None else 0
+        values = list(record[1:_ERROR_SLOTS]) if record is not None else []
+        if record is not None:
+            record[0] = 0
+        if not 0 < site_number <= len(self.module.sites):
+            raise TVMagicError(f"`{self.name}` stopped with status {status}")
+        raise _error_of(self.module.sites[site_number - 1], values)
+
+    def time_evaluator(self, *args: Any, **options: Any) -> Any:
+        from tvmagic.runtime.timing import time_evaluator
+
+        return time_evaluator(self, *args, **options)
+
+
+def _error_of(site: Any, values: list[int]) -> TVMagicError:
+    line = f" (line {site.line})" if site.line else ""
+    if site.kind == "assert":
+        return TVMagicError(f"an assertion in `{site.function}` does not hold{line}: {site.message}", node=site.node)
+    if site.kind == "zero":
+        return TVMagicError(f"division by zero in `{site.function}`{line}: `{_text(site.node)}`", node=site.node)
+    if site.kind == "memory":
+        return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
+    if site.kind == "bounds":
+        return _bounds_error(site, values, line)
+    return TVMagicError(f"`{site.function}` stopped{line}")
+
+
+def _bounds_error(site: Any, values: list[int], line: str) -> BoundsError:
+    first_count, last_count, extent_count = site.values
+    positions = values[: first_count + last_count]
+    extents = values[first_count + last_count : first_count + last_count + extent_count]
+    low, high = positions[:first_count], positions[first_count:]
+    # only the last index may be a vector, so a second end belongs to it
+    index = [str(p) for p in low]
+    if high:
+        index[-1] = f"{min(low[-1], high[0])}..{max(low[-1], high[0])}"
+    shape = "(" + ", ".join(str(e) for e in extents) + ("," if extent_count == 1 else "") + ")"
+    what = "store to" if type(site.node).__name__ == "BufferStore" else "load from"
+    return BoundsError(
+        f"{what} buffer `{site.buffer.name}` of shape {shape} at index [{', '.join(index)}] in "
+        f"`{site.function}`{line} is outside the buffer",
+        node=site.node,
+    )
+
+
+def _text(node: Any) -> str:
+    try:
+        return str(node)
+    except Exception:
+        return type(node).__name__

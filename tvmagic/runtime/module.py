@@ -1,0 +1,107 @@
+"""A built module: its functions, its texts, its object file."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.runtime.kernel import Kernel
+from tvmagic.runtime.timing import time_evaluator
+
+__all__ = ["Module"]
+
+
+class Module:
+    """Compiled functions by name.
+
+    `module["name"]` is a function, `module(*arrays)` calls the entry function (`main`, or the only or first one).
+
+    Parameters
+    ----------
+    code: the object file. abis: how each function is called. sites: where its code may stop with an
+    error. sources: functions that give the texts `ll` and `asm` when they are asked for.
+    """
+
+    def __init__(
+        self, code: bytes, abis: list[Any], sites: list[Any], sources: dict[str, Callable[[], str]], symbols: set[str]
+    ) -> None:
+        from tvmagic.runtime.jit import LoadedObject, runtime_table
+        from tvmagic.runtime.threads import ensure_pool
+
+        self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
+        self._object = LoadedObject(code, [a.name for a in abis] + sorted(symbols))
+        self._error: Any = None
+        if "__tvmagic_runtime" in symbols:
+            slot = ctypes.c_void_p.from_address(self._object.address("__tvmagic_runtime"))
+            slot.value = runtime_table()
+            ensure_pool()
+        if "__tvmagic_error" in symbols:
+            self._error = (ctypes.c_int64 * 16).from_address(self._object.address("__tvmagic_error"))
+        self.functions = {a.name: Kernel(a, self._object.address(a.name), self) for a in abis}
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the entry function."""
+        return "main" if "main" in self.functions else next(iter(self.functions))
+
+    @property
+    def entry_func(self) -> Kernel:
+        """The function that `module(...)` calls."""
+        return self.functions[self.entry_name]
+
+    def get_function(self, name: str, query_imports: bool = False) -> Kernel:
+        """The function `name`; `__tvm_main__` is the entry function."""
+        if name == "__tvm_main__":
+            return self.entry_func
+        found = self.functions.get(name)
+        if found is None:
+            known = ", ".join(f"`{n}`" for n in self.functions)
+            raise TVMagicError(f"the module has no function `{name}`", hint=f"its functions are {known}")
+        return found
+
+    __getitem__ = get_function
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.functions
+
+    implements_function = __contains__
+
+    def __call__(self, *args: Any) -> Any:
+        return self.entry_func(*args)
+
+    def time_evaluator(
+        self,
+        func_name: str | None = None,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        **options: Any,
+    ) -> Any:
+        """A function of a kernel's arguments that measures its time (`timing.time_evaluator`)."""
+        kernel = self.get_function(func_name or self.entry_name)
+        return time_evaluator(kernel, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
+
+    def get_source(self, fmt: str = "ll") -> str:
+        """The text of the compiled code: `ll` (LLVM IR after LLVM's passes), `asm`, or `raw` (LLVM IR as made)."""
+        source = self.sources.get(fmt)
+        if source is None:
+            known = ", ".join(f"`{f}`" for f in self.sources)
+            raise TVMagicError(f"there is no text of the form `{fmt}`", hint=f"the forms are {known}")
+        return source()
+
+    inspect_source = get_source
+
+    @property
+    def type_key(self) -> str:
+        return "llvm"
+
+    @property
+    def imported_modules(self) -> list[Any]:
+        return []
+
+    def error_record(self) -> Any:
+        """Where the compiled code writes what failed: a place and values, or None where nothing can fail."""
+        return self._error

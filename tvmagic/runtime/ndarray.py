@@ -1,0 +1,124 @@
+"""`nd.array`: NumPy arrays under TVM's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.runtime.device import Device, cpu
+
+__all__ = ["NDArray", "aligned_empty", "array", "empty"]
+
+_ALIGNMENT = 64
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The NumPy type of a scalar dtype; bfloat16 comes from the package ml_dtypes."""
+    if name == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise TVMagicError("arrays of `bfloat16` need the package ml_dtypes") from error
+        return np.dtype(ml_dtypes.bfloat16)
+    try:
+        return np.dtype(str(name))
+    except TypeError as error:
+        raise TVMagicError(f"NumPy has no arrays of type `{name}`") from error
+
+
+def aligned_empty(shape: Any, dtype: Any) -> np.ndarray:
+    """An array whose first element is at a multiple of 64 bytes, with no values set."""
+    dtype = np.dtype(dtype)
+    shape = tuple(int(s) for s in shape)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+class NDArray:
+    """An array with TVM's interface around a NumPy array, which it shares."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def dtype(self) -> str:
+        return str(self._array.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def size(self) -> int:
+        return self._array.size
+
+    @property
+    def device(self) -> Device:
+        return cpu()
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a NumPy array."""
+        return self._array.copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Take the values of `source`, which has this shape."""
+        values = np.asarray(source)
+        if values.shape != self.shape:
+            raise TVMagicError(f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}")
+        self._array[...] = values
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """Copy the values to another NDArray, or to a new one on a device."""
+        if isinstance(target, NDArray):
+            return target.copyfrom(self._array)
+        return NDArray(self._array.copy())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if dtype is not None and np.dtype(dtype) != self._array.dtype:
+            return self._array.astype(dtype)
+        return self._array.copy() if copy else self._array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._array[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._array[key] = value.numpy() if isinstance(value, NDArray) else value
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __repr__(self) -> str:
+        return f"<tvmagic.nd.NDArray shape={self.shape}, {self.device!r}>\n{self._array!r}"
+
+
+def array(arr: Any, device: Device | None = None) -> NDArray:
+    """A new array with the values of `arr`."""
+    values = np.asarray(arr)
+    copy = aligned_empty(values.shape, values.dtype)
+    copy[...] = values
+    return NDArray(copy)
+
+
+def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
+    """A new array with no values set."""
+    shape = (shape,) if isinstance(shape, int) else shape
+    return NDArray(aligned_empty(shape, numpy_dtype(str(dtype))))
