@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value
+from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
 from tvmagic.ir.node import Field, Kind, Node, Span, field
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
 
@@ -47,6 +47,7 @@ class PrimFunc(Node):
         buffers = dict(buffer_map or {})
         names: list[Var] = []
         for param in params:
+            param = convert(param)
             if isinstance(param, Buffer):
                 handle = Var(param.name + "_handle", "handle")
                 buffers[handle] = param
