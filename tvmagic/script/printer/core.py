@@ -332,7 +332,8 @@ class Printer:
         """The frame that a declaration of the free variable or buffer `item` goes to."""
         if len(self.frames) == 1:
             return self.frames[0]
-        open_frames = {id(f.node): f for f in self.frames if f.node is not None}
+        # where a branch is one statement, both its frame and that of the statement are known by it: the outer counts
+        open_frames = {id(f.node): f for f in reversed(self.frames) if f.node is not None}
         for scope in self.ancestors.scopes_of(item):
             if scope in open_frames:
                 return open_frames[scope]
