@@ -25,15 +25,20 @@ _SETS_AND_MAPS: dict[str, str] = {
     "int_set": "IntSet IntervalSet SymbolicLimits as_int_set intersect neg_inf pos_inf union union_lower_bound"
     " union_region union_region_lower_bound",
     "int_set_eval": "eval_set eval_set_for_each_sub_expr eval_sets",
-    "domain_touched": "DomainTouched domain_touched",
+    "domain_touched": "DomainTouched",
     "iter_map": "IterMapExpr IterMapLevel IterMapResult IterMark IterSplitExpr IterSumExpr detect_iter_map"
     " inverse_affine_iter_map iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr"
     " normalize_to_iter_sum subspace_divide",
     "index_map": "IndexMap",
+    "linear": "detect_clip_bound detect_linear_equation",
+    "bound": "deduce_bound",
+    "int_constraints": "IntConstraints IntConstraintsTransform IntGroupBounds",
+    "solve_equations": "solve_linear_equations",
+    "solve_inequalities": "solve_linear_inequalities",
     "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})
-_SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set"))
+_SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set", "int_solver"))
 
 
 def __getattr__(name: str) -> Any:

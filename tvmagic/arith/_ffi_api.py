@@ -1,5 +1,6 @@
 """Names that TVM's users reach at `arith._ffi_api`."""
 
 from tvmagic.arith.domain_touched import DomainTouched
+from tvmagic.arith.solve_inequalities import solve_inequalities_as_condition as SolveInequalitiesAsCondition
 
-__all__ = ["DomainTouched"]
+__all__ = ["DomainTouched", "SolveInequalitiesAsCondition"]

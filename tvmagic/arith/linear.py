@@ -1,0 +1,201 @@
+"""Expressions that are linear in variables: their coefficients, and bounds in conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.arith.int_set import max_of, min_of, new_analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    CmpOp,
+    IntImm,
+    IterVar,
+    Mul,
+    Node,
+    PrimExpr,
+    Sub,
+    Var,
+    Visitor,
+    expr,
+    handles,
+    ops,
+)
+from tvmagic.ir.ops import make_const
+
+__all__ = ["detect_clip_bound", "detect_linear_equation", "negate"]
+
+# (base, coefficient); None stands for a zero that was never built
+_Parts = tuple[PrimExpr | None, PrimExpr | None]
+
+
+def negate(value: PrimExpr) -> PrimExpr:
+    """`-value`, as a difference from zero."""
+    if isinstance(value, IntImm):
+        return IntImm(value.dtype, -value.value)
+    return ops.subtract(make_const(value.dtype, 0), value)
+
+
+def _sum(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
+    return b if a is None else a if b is None else a + b
+
+
+def _difference(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
+    return a if b is None else negate(b) if a is None else a - b
+
+
+def _product(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
+    return None if a is None or b is None else a * b
+
+
+class _NotLinear(Exception):
+    """The variable occurs other than by a coefficient."""
+
+
+class _Linear(Visitor):
+    """Gives an expression as `base + coefficient * variable`."""
+
+    def __init__(self, variable: Var) -> None:
+        self.variable = variable
+
+    @handles(Add)
+    def add(self, node: Add) -> _Parts:
+        (base_a, a), (base_b, b) = self.visit(node.a), self.visit(node.b)
+        return _sum(base_a, base_b), _sum(a, b)
+
+    @handles(Sub)
+    def subtract(self, node: Sub) -> _Parts:
+        (base_a, a), (base_b, b) = self.visit(node.a), self.visit(node.b)
+        return _difference(base_a, base_b), _difference(a, b)
+
+    @handles(Mul)
+    def multiply(self, node: Mul) -> _Parts:
+        (factor, a), (base, b) = self.visit(node.a), self.visit(node.b)
+        if a is not None:
+            if b is not None:
+                raise _NotLinear
+            factor, base, b = base, factor, a
+        return _product(factor, base), _product(factor, b)
+
+    @handles(Var)
+    def var(self, node: Var) -> _Parts:
+        return (None, make_const(node.dtype, 1)) if node is self.variable else (node, None)
+
+    @handles(Node)
+    def other(self, node: PrimExpr) -> _Parts:
+        if uses_var(node, lambda var: var is self.variable):
+            raise _NotLinear
+        return node, None
+
+
+def linear_parts(value: PrimExpr, variable: Var) -> tuple[PrimExpr, PrimExpr] | None:
+    """`(base, coefficient)` of `value` in `variable`; None where it is not linear in it."""
+    try:
+        base, coefficient = _Linear(variable).visit(value)
+    except _NotLinear:
+        return None
+    zero = make_const(variable.dtype, 0)
+    return (zero if base is None else base), (zero if coefficient is None else coefficient)
+
+
+def _variables(variables: Any) -> list[Var]:
+    items = variables if isinstance(variables, (list, tuple)) else [variables]
+    return [v.var if isinstance(v, IterVar) else v for v in items]
+
+
+def detect_linear_equation(value: Any, variables: Sequence[Any]) -> list[PrimExpr]:
+    """The coefficients of `variables` in `value`, in their order, and last the rest.
+
+    Empty where `value` is not linear in them, or a coefficient holds another of them.
+    """
+    names, rest = _variables(variables), expr(value)
+    coefficients: list[PrimExpr] = []
+    for variable in names:
+        parts = linear_parts(rest, variable)
+        if parts is None:
+            return []
+        rest, coefficient = parts
+        coefficients.append(coefficient)
+    later: set[Var] = set()
+    for i in range(len(names) - 1, 0, -1):
+        later.add(names[i])
+        if uses_var(coefficients[i - 1], later):
+            return []
+    return [*coefficients, rest]
+
+
+# ---------------------------------------------------------------------------- clip bounds
+
+_NOT_NEGATIVE = {
+    LT: lambda a, b: b - a - make_const(a.dtype, 1),
+    LE: lambda a, b: b - a,
+    GT: lambda a, b: a - b - make_const(a.dtype, 1),
+    GE: lambda a, b: a - b,
+    EQ: lambda a, b: a - b,
+}
+
+
+def _conjunction(condition: PrimExpr) -> list[PrimExpr]:
+    """The terms of a conjunction, from left to right."""
+    terms: list[PrimExpr] = []
+    todo = [condition]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, And):
+            todo += (node.b, node.a)
+        else:
+            terms.append(node)
+    return terms
+
+
+def _clip(term: PrimExpr, names: Sequence[Var]) -> tuple[Var, PrimExpr | None, PrimExpr | None] | None:
+    """The variable that a comparison bounds, and its least and greatest value."""
+    used = [v for v in names if uses_var(term, lambda var, v=v: var is v)]
+    if len(used) != 1 or type(term) not in _NOT_NEGATIVE:
+        return None
+    assert isinstance(term, CmpOp)
+    if not term.a.dtype.is_int:
+        return None
+    parts = linear_parts(_NOT_NEGATIVE[type(term)](term.a, term.b), used[0])
+    if parts is None:
+        return None
+    base, coefficient = parts
+    coefficient = new_analyzer().simplify(coefficient)
+    if not isinstance(coefficient, IntImm) or coefficient.value not in (1, -1):
+        return None
+    bound = negate(base) if coefficient.value == 1 else base
+    if isinstance(term, EQ):
+        return used[0], bound, bound
+    return (used[0], bound, None) if coefficient.value == 1 else (used[0], None, bound)
+
+
+def detect_clip_bound(condition: Any, variables: Sequence[Any]) -> list[PrimExpr | None]:
+    """The least and the greatest value of each of `variables` that the conjunction allows.
+
+    For each variable two values follow each other; None stands for no bound. Empty where a term
+    of the conjunction is no bound of a single variable.
+    """
+    names, analyzer = _variables(variables), new_analyzer()
+    lows: dict[Var, PrimExpr] = {}
+    highs: dict[Var, PrimExpr] = {}
+    for term in _conjunction(analyzer.simplify(expr(condition))):
+        found = _clip(term, names)
+        if found is None:
+            return []
+        var, low, high = found
+        if low is not None:
+            lows[var] = max_of(lows[var], low) if var in lows else low
+        if high is not None:
+            highs[var] = min_of(highs[var], high) if var in highs else high
+    result: list[PrimExpr | None] = []
+    for var in names:
+        for bounds in (lows, highs):
+            result.append(analyzer.simplify(bounds[var]) if var in bounds else None)
+    return result
