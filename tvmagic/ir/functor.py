@@ -160,6 +160,10 @@ def _generate_mutator(node_class: type, hooks: frozenset[str]) -> Handler:
         else:
             lines.append(f"new{i} = self.{method}(old{i}) if old{i} is not None else None")
     lines.append("if " + " and ".join(f"new{i} is old{i}" for i in range(len(fields))) + ": return node")
+    if node_class.__name__ == "SeqStmt":  # what became a sequence or nothing is joined or left out, as in TVM
+        return _compile(
+            "mutate_SeqStmt", [*lines, "return cls.flatten(*new0)"], {"cls": node_class, "mutate_all": mutate_all}
+        )
     lines.append("copy = new(cls)")
     changed = {field.name: f"new{i}" for i, (field, _, _) in enumerate(fields)}
     lines += [f"copy.{slot} = {changed.get(slot, 'node.' + slot)}" for slot in slots_of(node_class)]
