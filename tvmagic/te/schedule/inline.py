@@ -53,7 +53,6 @@ def _set_op(sch: Schedule, stage: Stage, new: Operation, replaced: dict[Tensor, 
     """Let `stage` run `new`, and let those behind it read its outputs."""
     for old_tensor, new_tensor in zip(stage.op.outputs, new.outputs):
         replaced[old_tensor] = new_tensor
-    sch.outputs = [new if op is stage.op else op for op in sch.outputs]
     stage.op = new
     sch.stage_map[new] = stage
 
