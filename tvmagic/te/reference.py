@@ -1,0 +1,432 @@
+"""The value of a tensor expression by NumPy, independent of the compiler.
+
+Every axis of an operation becomes a dimension of NumPy arrays that broadcast against each other,
+the reduction axes behind the others. Large operations are computed in blocks of the first axes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir import (
+    Add,
+    BinaryOp,
+    Call,
+    Cast,
+    CommReducer,
+    FloatImm,
+    IntImm,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Not,
+    PrimExpr,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Select,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.te.numpy_ops import BINARY, CALLS, numpy_dtype
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
+from tvmagic.te.tensor import (
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    TensorComputeOp,
+)
+
+__all__ = ["evaluate", "evaluate_all"]
+
+BLOCK_ELEMENTS = 1 << 22  # elements of one block, so that its temporaries stay near 16 MB each
+
+
+def evaluate(tensor: Tensor, inputs: Mapping[Any, Any]) -> np.ndarray:
+    """The value of `tensor`.
+
+    Parameters
+    ----------
+    inputs: an array for each placeholder that it needs, and a number for each variable that no
+        shape of these determines.
+
+    A read outside a tensor is a `BoundsError`.
+    """
+    return evaluate_all([tensor], inputs)[0]
+
+
+def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[np.ndarray]:
+    """The values of several tensors; what they share is computed once."""
+    sizes: dict[Var, np.ndarray] = {}
+    values: dict[Tensor, np.ndarray] = {}
+    for key, value in inputs.items():
+        if isinstance(key, Tensor):
+            values[key] = np.asarray(value)
+            _bind_sizes(key, values[key], sizes)
+        else:
+            var = key.var if isinstance(key, IterVar) else key
+            sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
+    roots = [t.op for t in tensors]
+    graph = create_read_graph(roots)
+    inside_scans = {op for root in graph if isinstance(root, ScanOp) for op in scan_get_body(root)}
+    with np.errstate(all="ignore"):
+        for op in post_dfs_order(roots, graph):
+            if not isinstance(op, PlaceholderOp) and (op not in inside_scans or op in roots):
+                _compute_op(op, values, sizes)
+    return [_given(values, t) for t in tensors]
+
+
+def _given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
+    if tensor not in values:
+        raise TVMagicError(f"no array is given for `{tensor.name}`")
+    return values[tensor]
+
+
+def _bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
+    if array.ndim != len(tensor.shape):
+        raise TVMagicError(f"`{tensor.name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}")
+    for axis, size in enumerate(tensor.shape):
+        length = array.shape[axis]
+        if isinstance(size, Var):
+            known = sizes.setdefault(size, np.asarray(length, numpy_dtype(size.dtype)))
+            if int(known) != length:
+                raise TVMagicError(f"dimension {axis} of `{tensor.name}` is {length}, `{size.name}` is {known} elsewhere")
+        elif isinstance(size, IntImm) and size.value != length:
+            raise TVMagicError(f"dimension {axis} of `{tensor.name}` is {size.value}, that of the array is {length}")
+
+
+def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var, np.ndarray]) -> None:
+    if all(t in values for t in op.outputs):
+        return
+    compute = _COMPUTE.get(type(op))
+    if compute is None:
+        raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value by NumPy")
+    for tensor, value in zip(op.outputs, compute(op, values, sizes)):
+        values[tensor] = value
+
+
+# ---------------------------------------------------------------------------- expressions
+
+
+class _Evaluator(Visitor):
+    """Gives for an expression an array that broadcasts over the axes of the operation.
+
+    `strict`: a read outside a tensor is an error, unless a condition keeps it from being used.
+    """
+
+    def __init__(
+        self, values: Mapping[Tensor, np.ndarray], env: Mapping[Var, np.ndarray], strict: bool = True
+    ) -> None:
+        self.values, self.env, self.strict = values, dict(env), strict
+        self.mask: np.ndarray | None = None
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> Any:
+        raise TVMagicError(f"`{type(node).__name__}` has no value by NumPy", node=node)
+
+    @handles(Var)
+    def var(self, var: Var) -> Any:
+        if var not in self.env:
+            raise TVMagicError(f"`{var.name}` has no value", hint="give it one among the inputs")
+        return self.env[var]
+
+    @handles(IntImm, FloatImm)
+    def constant(self, node: Any) -> Any:
+        return np.asarray(node.value, numpy_dtype(node.dtype))
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> Any:
+        return BINARY[type(node)](self.visit(node.a), self.visit(node.b))
+
+    @handles(Not)
+    def negation(self, node: Not) -> Any:
+        return np.logical_not(self.visit(node.a))
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> Any:
+        value = self.visit(node.value)
+        return (value != 0) if node.dtype.is_bool else value.astype(numpy_dtype(node.dtype))
+
+    @handles(Let)
+    def let(self, node: Let) -> Any:
+        self.env[node.var] = self.visit(node.value)
+        return self.visit(node.body)
+
+    @handles(Select)
+    def select(self, node: Select) -> Any:
+        return self._choose(node.condition, node.true_value, node.false_value)
+
+    @handles(Call)
+    def call(self, node: Call) -> Any:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            return self._choose(*node.args)
+        if name == "tir.reinterpret":
+            return self.visit(node.args[0]).view(numpy_dtype(node.dtype))
+        function = CALLS.get(name)
+        if function is None:
+            raise TVMagicError(f"`{name or node.op}` has no value by NumPy", node=node)
+        return function(*[self.visit(a) for a in node.args])
+
+    def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
+        holds = self.visit(condition)
+        outer = self.mask
+        self.mask = holds if outer is None else np.logical_and(outer, holds)
+        first = self.visit(then)
+        self.mask = np.logical_not(holds) if outer is None else np.logical_and(outer, np.logical_not(holds))
+        second = self.visit(otherwise)
+        self.mask = outer
+        return np.where(holds, first, second)
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> Any:
+        array = _given(self.values, node.producer)
+        places: list[np.ndarray] = []
+        for axis, index in enumerate(node.indices):
+            place, size = self.visit(index), array.shape[axis]
+            outside = (place < 0) | (place >= size)
+            if outside.any():
+                self._check_outside(node, axis, place, outside, size)
+                place = np.clip(place, 0, max(size - 1, 0))
+            places.append(place)
+        return array[tuple(places)]
+
+    def _check_outside(self, node: ProducerLoad, axis: int, place: Any, outside: Any, size: int) -> None:
+        used = outside if self.mask is None else np.logical_and(outside, self.mask)
+        if size == 0 or (self.strict and used.any()):
+            worst = np.broadcast_to(place, used.shape)[used].flat[0] if used.any() else 0
+            raise BoundsError(
+                f"index {int(worst)} is outside dimension {axis} of `{node.producer.name}`, which has {size} elements",
+                node=node,
+            )
+
+
+# ---------------------------------------------------------------------------- compute
+
+
+def _number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
+    return value.value if isinstance(value, IntImm) else int(_Evaluator({}, sizes).visit(value))
+
+
+def _ends(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
+    assert range_ is not None
+    low = _number(range_.min, sizes)
+    return low, low + _number(range_.extent, sizes)
+
+
+def _compute(op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
+    return _compute_part(op, values, sizes, [_ends(iv.dom, sizes) for iv in op.axis], True)
+
+
+Ends = Sequence[tuple[int, int]]
+
+
+def _compute_part(
+    op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray], ends: Ends, strict: bool
+) -> list[np.ndarray]:
+    """The outputs of `op` for the part `ends` of its axes."""
+    shape = [high - low for low, high in ends]
+    results = [np.empty(shape, numpy_dtype(t.dtype)) for t in op.outputs]
+    reduced = [_ends(iv.dom, sizes) for iv in op.reduce_axis]
+    work = int(np.prod([high - low for low, high in reduced], dtype=np.int64)) if reduced else 1
+    for block in _blocks(ends, max(work, 1)):
+        place = tuple([slice(b[0] - e[0], b[1] - e[0]) for b, e in zip(block, ends)])
+        for result, value in zip(results, _compute_block(op, values, sizes, block, reduced, strict)):
+            result[place] = value
+    return results
+
+
+def _blocks(ends: Ends, work: int) -> list[list[tuple[int, int]]]:
+    """The box `ends` cut along its first axes, so that each part has not too many elements."""
+    limit = max(BLOCK_ELEMENTS // work, 1)
+    steps: list[list[tuple[int, int]]] = []
+    inner = 1
+    for low, high in reversed(ends):
+        step = max(min(high - low, limit // max(inner, 1)), 1)
+        steps.append([(start, min(start + step, high)) for start in range(low, high, step)])
+        inner *= max(high - low, 1)
+    return [list(box) for box in itertools.product(*reversed(steps))]
+
+
+def _compute_block(
+    op: ComputeOp,
+    values: Mapping[Tensor, np.ndarray],
+    sizes: Mapping[Var, np.ndarray],
+    block: Ends,
+    reduced: Ends,
+    strict: bool,
+) -> list[np.ndarray]:
+    rank = len(block) + len(reduced)
+    env = dict(sizes)
+    for axis, (iv, (low, high)) in enumerate(zip(op.root_iter_vars(), (*block, *reduced))):
+        shape = [1] * rank
+        shape[axis] = high - low
+        env[iv.var] = np.arange(low, high, dtype=numpy_dtype(iv.dtype)).reshape(shape)
+    evaluator = _Evaluator(values, env, strict)
+    spatial = tuple([high - low for low, high in block])
+    first = op.body[0]
+    if not isinstance(first, Reduce):
+        return [np.broadcast_to(evaluator.visit(b), spatial) for b in op.body]
+    domain = (*spatial, *[high - low for low, high in reduced])
+    return _reduce(first, evaluator, domain, len(spatial))
+
+
+# ---------------------------------------------------------------------------- reductions
+
+_FAST: dict[type, np.ufunc] = {Add: np.add, Mul: np.multiply, Min: np.minimum, Max: np.maximum}
+
+
+def _reduce(reduce: Reduce, evaluator: _Evaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
+    """The values of a reduction; the dimensions of `domain` from `rank` on are reduced."""
+    combiner = reduce.combiner
+    condition = None
+    if not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
+        condition = evaluator.mask = evaluator.visit(reduce.condition)
+    sources = [evaluator.visit(s) for s in reduce.source]
+    evaluator.mask = None
+    neutral = [evaluator.visit(e) for e in combiner.identity_element]
+    if condition is not None:
+        sources = [np.where(condition, s, e) for s, e in zip(sources, neutral)]
+    sources = [np.broadcast_to(s, domain) for s in sources]
+    axes = tuple(range(rank, len(domain)))
+    fast = _simple_combiner(combiner)
+    if fast is not None and all(domain[rank:]):
+        results = [fast.reduce(sources[0], axis=axes, dtype=sources[0].dtype)]
+    else:
+        flat = [s.reshape((*domain[:rank], -1)) for s in sources]
+        results = _reduce_pairs(combiner, evaluator, flat, neutral)
+    if reduce.init:
+        start = [evaluator.visit(i) for i in reduce.init]
+        start = [s.reshape(s.shape[:rank]) if s.ndim else s for s in start]
+        results = _combine(combiner, evaluator, start, results)
+    return [np.broadcast_to(r, domain[:rank]) for r in results]
+
+
+def _simple_combiner(combiner: CommReducer) -> np.ufunc | None:
+    """The NumPy function that a combiner of one value is, where it is one."""
+    if len(combiner.result) != 1:
+        return None
+    result = combiner.result[0]
+    function = _FAST.get(type(result))
+    if function is None or not isinstance(result, BinaryOp):
+        return None
+    return function if result.a is combiner.lhs[0] and result.b is combiner.rhs[0] else None
+
+
+def _combine(combiner: CommReducer, evaluator: _Evaluator, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    inner = _Evaluator(evaluator.values, evaluator.env, evaluator.strict)
+    inner.env.update(zip(combiner.lhs, left))
+    inner.env.update(zip(combiner.rhs, right))
+    return [inner.visit(r) for r in combiner.result]
+
+
+def _reduce_pairs(
+    combiner: CommReducer, evaluator: _Evaluator, values: list[np.ndarray], neutral: list[Any]
+) -> list[np.ndarray]:
+    """Reduce the last dimension by combining neighbours, in order, until one is left."""
+    while values[0].shape[-1] > 1:
+        odd = [v[..., -1:] for v in values] if values[0].shape[-1] % 2 else None
+        pairs = values[0].shape[-1] // 2 * 2
+        left, right = [v[..., 0:pairs:2] for v in values], [v[..., 1:pairs:2] for v in values]
+        values = [np.broadcast_to(v, left[0].shape) for v in _combine(combiner, evaluator, left, right)]
+        if odd is not None:
+            values = [np.concatenate([v, o], axis=-1) for v, o in zip(values, odd)]
+    if values[0].shape[-1] == 0:
+        return [np.broadcast_to(e, v.shape[:-1]) for e, v in zip(neutral, values)]
+    last = [v[..., 0] for v in values]
+    return _combine(combiner, evaluator, neutral, last)
+
+
+# ---------------------------------------------------------------------------- scan, intrinsics
+
+
+def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
+    """The states of a recurrence, step by step."""
+    known = dict(values)
+    states: list[np.ndarray] = []
+    for tensor, first, state in zip(op.outputs, op.init, op.state_placeholder):
+        array = np.zeros([_number(s, sizes) for s in tensor.shape], numpy_dtype(tensor.dtype))
+        array[: _given(values, first).shape[0]] = _given(values, first)
+        known[state] = array
+        states.append(array)
+    body = scan_get_body(op)
+    start, stop = _ends(op.scan_axis.dom, sizes)
+    updates = {t.op for t in op.update}
+    for step in range(start, stop):
+        done: list[tuple[np.ndarray, np.ndarray]] = []
+        for inner in body:
+            if not isinstance(inner, ComputeOp):
+                raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value by NumPy")
+            ends = [_ends(iv.dom, sizes) for iv in inner.axis]
+            if inner in updates:
+                ends[0] = (step, step + 1)
+            results = _compute_part(inner, known, sizes, ends, inner in updates)
+            known.update(zip(inner.outputs, results))
+        for array, tensor in zip(states, op.update):
+            done.append((array, known[tensor][0]))
+        for array, value in done:  # all updates read the states of the step before
+            array[step] = value
+    return states
+
+
+def _tensor_compute(
+    op: TensorComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]
+) -> list[np.ndarray]:
+    """The intrinsic's own operation on the regions of each call, one call after the other."""
+    outer = op.axis[: op.schedulable_ndim]
+    inner_op = op.intrin.op
+    results = [np.zeros([_number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
+    spans = [range(*_ends(iv.dom, sizes)) for iv in outer]
+    for place in itertools.product(*spans):
+        parts = [
+            _call_intrinsic(op, inner_op, values, {**sizes, **_points(outer, place), **_points(op.reduce_axis, step)})
+            for step in itertools.product(*[range(*_ends(iv.dom, sizes)) for iv in op.reduce_axis])
+        ]
+        for i, result in enumerate(results):
+            result[place] = _join([p[i] for p in parts], inner_op, i)
+    return results
+
+
+def _points(axes: Sequence[IterVar], place: Sequence[int]) -> dict[Var, np.ndarray]:
+    return {iv.var: np.asarray(p, numpy_dtype(iv.dtype)) for iv, p in zip(axes, place)}
+
+
+def _call_intrinsic(
+    op: TensorComputeOp, inner: Operation, values: Mapping[Tensor, np.ndarray], env: Mapping[Var, np.ndarray]
+) -> list[np.ndarray]:
+    inputs: dict[Any, Any] = {}
+    for tensor, source, region in zip(op.intrin.inputs, op.inputs, op.input_regions):
+        part = _given(values, source)[tuple([slice(*_ends(r, env)) for r in region])]
+        inputs[tensor] = part.reshape(part.shape[part.ndim - len(tensor.shape) :])
+    evaluator = _Evaluator(values, env)
+    for param, scalar in zip(op.intrin.scalar_params, op.scalar_inputs):
+        inputs[param] = evaluator.visit(scalar)
+    return evaluate_all(list(inner.outputs), inputs)
+
+
+def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
+    """The results of the calls of one reduction combined."""
+    if len(parts) == 1:
+        return parts[0]
+    reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
+    fast = _simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
+    if fast is None:
+        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined by NumPy")
+    return fast.reduce(np.stack(parts), axis=0)
+
+
+_COMPUTE: dict[type, Callable[[Any, dict[Tensor, np.ndarray], dict[Var, np.ndarray]], list[np.ndarray]]] = {
+    ComputeOp: _compute,
+    ScanOp: _scan,
+    TensorComputeOp: _tensor_compute,
+}
