@@ -97,8 +97,16 @@ class InstructionKind:
     registry: ClassVar[dict[str, InstructionKind]] = {}
     methods: ClassVar[dict[str, InstructionKind]] = {}
 
-    def __init__(self, name: str, function: Callable[..., Any], is_pure: bool, checked_name: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        is_pure: bool,
+        checked_name: str | None,
+        prepare: Callable[..., dict[str, Any]] | None,
+    ) -> None:
         self.name = name
+        self.prepare = prepare
         self.function = function
         self.method = checked_name or function.__name__
         self.is_pure = is_pure
@@ -172,11 +180,21 @@ def _output_role(annotation: Any) -> str | None:
     return text if text in known else None
 
 
-def primitive(name: str, *, pure: bool = False, method: str | None = None) -> Callable[[Any], Any]:
-    """Declare a function on the state as the primitive `name`; see the module's text."""
+def primitive(
+    name: str,
+    *,
+    pure: bool = False,
+    method: str | None = None,
+    prepare: Callable[..., dict[str, Any]] | None = None,
+) -> Callable[[Any], Any]:
+    """Declare a function on the state as the primitive `name`; see the module's text.
+
+    `prepare(state, arguments)` may bring attributes into the form that the trace keeps: a Python
+    function into an `IndexMap`, a buffer's name into its place in the block.
+    """
 
     def register(function: Any) -> Any:
-        kind = InstructionKind(name, function, pure, method)
+        kind = InstructionKind(name, function, pure, method, prepare)
         InstructionKind.registry[name] = kind
         InstructionKind.methods[kind.method] = kind
         return function
@@ -240,8 +258,8 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
         return "[" + ", ".join(argument_text(v, names) for v in value) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)}: {argument_text(v, names)}" for k, v in value.items()) + "}"
-    if hasattr(value, "to_python_lambda"):
-        return value.to_python_lambda()
+    if hasattr(value, "to_python_string"):
+        return value.to_python_string()
     if isinstance(value, PrimExpr):
         return expression_text(value, names)
     return str(value)

@@ -6,21 +6,40 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, substitute
+from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, Var, Visitor, substitute
+from tvmagic.ir.regions import block_read_write_regions
 
 __all__ = ["detected_regions", "replace_buffer_in_regions", "whole_region", "with_detected_regions"]
 
 _known: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
 
 
+class _Outside(Visitor):
+    """The buffers that a block uses and does not itself allocate, by their pointers."""
+
+    def __init__(self) -> None:
+        self.used: dict[Var, Buffer] = {}
+        self.inside: set[Buffer] = set()
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        self.used.setdefault(buffer.data, buffer)
+
+    def visit_buffer_def(self, buffer: Buffer) -> None:
+        self.inside.add(buffer)
+
+
+def outside_buffers(block: Block) -> dict[Var, Buffer]:
+    """The buffers that a block uses and does not itself allocate, by their pointers."""
+    finder = _Outside()
+    finder.visit(block)
+    return {data: buffer for data, buffer in finder.used.items() if buffer not in finder.inside}
+
+
 def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """What the body of a block reads and writes; what it touches in unknown ways counts as both."""
     found = _known.get(block)
     if found is None:
-        from tvmagic.ir.regions import block_access_regions
-
-        reads, writes, opaque = block_access_regions(block)
-        found = _known[block] = ((*reads, *opaque), (*writes, *opaque))
+        found = _known[block] = block_read_write_regions(block, outside_buffers(block))
     return found
 
 

@@ -171,6 +171,10 @@ class Schedule:
             arguments = {**arguments, "func_name": self._working_on.name_hint}
         prepared = {p.name: self._argument(kind, p, arguments[p.name]) for p in kind.parameters}
         values = {p.name: self._value(p, prepared[p.name]) for p in kind.parameters}
+        if kind.prepare is not None:
+            changes = kind.prepare(self.state, values)
+            prepared.update(changes)
+            values.update(changes)
         if kind.samples:
             values["random"], values["decision"] = self._random, decision
         result = self._perform(kind, values)

@@ -1,0 +1,413 @@
+"""Primitives that change the order of a buffer's elements or of a block's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.iter_map import iter_map_simplify_with_context
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.ops import logical_not
+from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.regions import detected_regions
+from tvmagic.tir.schedule.requirements import access_owner, region_at, scope_root
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
+
+# ---------------------------------------------------------------------------- arguments
+
+
+def index_dtype_of(block: Block) -> str:
+    """The integer type that a block counts in."""
+    if block.iter_vars:
+        return block.iter_vars[0].var.dtype
+    for region in (*block.reads, *block.writes):
+        for r in region.region:
+            return r.min.dtype
+    return "int64"
+
+
+def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
+    """A buffer given as ("read", 0), by name, or itself, as its place in the block's signature."""
+    if isinstance(buffer, (tuple, list)) and len(buffer) == 2:
+        side, index = str(buffer[0]), int(buffer[1])
+        if side not in ("read", "write"):
+            raise TVMagicError(f"`{side}` is not a side of a block", hint="write `read` or `write`")
+        region_at(block, index, side + "s")
+        return side, index
+    for side, regions in (("read", block.block.reads), ("write", block.block.writes)):
+        for index, region in enumerate(regions):
+            if region.buffer is buffer or (isinstance(buffer, str) and region.buffer.name == buffer):
+                return side, index
+    raise ScheduleError(f"{block.label} accesses no buffer `{getattr(buffer, 'name', buffer)}`", block)
+
+
+def buffer_of(block: StmtSRef, place: tuple[str, int]) -> Buffer:
+    """The buffer at a place in a block's signature."""
+    return region_at(block, place[1], place[0] + "s").buffer
+
+
+def _prepare_buffer(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"buffer": locate_buffer(values["block"], values["buffer"])}
+
+
+def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    block = values["block"]
+    place = locate_buffer(block, values["buffer"])
+    index_map, pad_value = values["index_map"], values["pad_value"]
+    dtype = index_dtype_of(block.block)
+    if not isinstance(index_map, IndexMap):
+        ndim = len(buffer_of(block, place).shape)
+        index_map, separators = IndexMap.from_func_with_separators(index_map, ndim, index_dtype=dtype)
+        if separators:
+            index_map = _SeparatedMap.of(index_map, separators)
+    if pad_value is not None and not isinstance(pad_value, IndexMap):
+        pad_value = _pad_map(pad_value, len(index_map.final_indices), buffer_of(block, place), dtype)
+    return {"buffer": place, "index_map": index_map, "pad_value": pad_value}
+
+
+class _SeparatedMap(IndexMap):
+    """An index map whose result has axis separators."""
+
+    __slots__ = ("separators",)
+    separators: tuple[int, ...]
+
+    @staticmethod
+    def of(index_map: IndexMap, separators: Sequence[int]) -> _SeparatedMap:
+        new = _SeparatedMap(index_map.initial_indices, index_map.final_indices, index_map.inverse_index_map)
+        new.separators = tuple(separators)
+        return new
+
+
+def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
+    """A padding value as a function of the new indices."""
+    from tvmagic.ir.ops import const
+
+    if callable(pad_value):
+        return IndexMap.from_func(pad_value, ndim=ndim, index_dtype=dtype)
+    variables = [Var(f"i{i}", dtype) for i in range(ndim)]
+    value = pad_value if isinstance(pad_value, PrimExpr) else const(pad_value, buffer.dtype)
+    return IndexMap(variables, [value])
+
+
+# ---------------------------------------------------------------------------- transform_layout
+
+
+class _LayoutRewriter(BufferReplacer):
+    """Accesses of the buffer go to the new one at mapped indices."""
+
+    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
+        super().__init__({old: new})
+        self.old, self.new, self.index_map = old, new, index_map
+        self.analyzer = Analyzer()
+
+    def load_of(self, old: BufferLoad, new: BufferLoad) -> PrimExpr:
+        return new.replace(indices=self._mapped(new.indices))
+
+    def store_of(self, old: BufferStore, new: BufferStore) -> BufferStore:
+        return new.replace(indices=self._mapped(new.indices))
+
+    def _mapped(self, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        return tuple(self.index_map.map_indices(indices, self.analyzer))
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        return self.visit_children(node)
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        return node
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        for var in node.iter_vars:
+            assert var.dom is not None
+            self.analyzer.bind(var.var, var.dom, True)
+        new = self.visit_children(node)
+        if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
+            reads, writes = detected_regions(new)
+            new = new.replace(reads=self._renewed(new.reads, reads), writes=self._renewed(new.writes, writes))
+        self.reuse.note(node, new)
+        return new
+
+    def _renewed(self, regions: Sequence[BufferRegion], found: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
+        known = {r.buffer: r for r in found}
+        return tuple([known.get(self.new, r) if r.buffer is self.old else r for r in regions])
+
+
+def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer, new: Buffer) -> None:
+    """Put a buffer in the place of another in the function's parameters."""
+    var, function = state.function_of(block)
+    mapped = {p: new if b is old else b for p, b in function.buffer_map.items()}
+    replaced: PrimFunc = function.replace(buffer_map=mapped)
+    state.set_function(var, replaced)
+
+
+def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block: StmtSRef) -> None:
+    if not (isinstance(predicate, IntImm) and predicate.value == 0):
+        shape = ", ".join(str(s) for s in old.shape)
+        raise ScheduleError(
+            f"the transformation `{index_map}` of buffer `{old.name}` of shape [{shape}] adds padding where {predicate}",
+            block,
+            hint="give pad_value, or pass assume_injective_transform=True where the padding is never read",
+        )
+
+
+@primitive("TransformLayout", prepare=_prepare_layout)
+def transform_layout(
+    state: ScheduleState,
+    block: BlockRef,
+    buffer: Any,
+    index_map: Any,
+    pad_value: Any = None,
+    assume_injective_transform: bool = False,
+) -> None:
+    """Store the elements of a buffer in another order: element `i` goes to `index_map(i)`.
+
+    `buffer` is ("read", 0) or ("write", 0) of the block, a name or a buffer; `index_map` a function from
+    indices to indices, or an `IndexMap`. Where the new shape has more elements than the old one,
+    `pad_value` (a number, or a function of the new indices) fills them.
+
+    Requires: the buffer is not a matched part of another; without `pad_value` the map adds no padding,
+    unless `assume_injective_transform`.
+    """
+    old = buffer_of(block, buffer)
+    owner = access_owner(state, block, old)
+    _, function = state.function_of(block)
+    if owner is None and not any(b is old for b in function.buffer_map.values()):
+        raise ScheduleError(f"buffer `{old.name}` is a matched part of another buffer", block)
+    inverse, predicate = None, IntImm("bool", 0)
+    if not assume_injective_transform:
+        inverse, predicate = index_map.non_surjective_inverse(old.shape)
+    if pad_value is None:
+        _check_padding(old, index_map, predicate, block)
+    new = old.replace(shape=tuple(index_map.map_shape(old.shape)), strides=())
+    if isinstance(index_map, _SeparatedMap):
+        new = new.replace(axis_separators=tuple([IntImm("int32", s) for s in index_map.separators]))
+    root = owner if owner is not None else scope_root(state, block)
+    rewriter = _LayoutRewriter(old, new, index_map)
+    scope = rewriter.visit(root.block)
+    reuse = rewriter.reuse
+    if pad_value is not None and not (isinstance(predicate, IntImm) and predicate.value == 0):
+        from tvmagic.tir.schedule.primitives.layout_padding import write_padding
+
+        padded = write_padding(scope, root.block, old, new, index_map, inverse, predicate, pad_value, reuse)
+        reuse.note(scope, padded)
+        scope = padded
+    if owner is None:
+        replace_interface_buffer(state, block, old, new)
+    state.replace(root, scope, reuse)
+
+
+@primitive("SetAxisSeparator", prepare=_prepare_buffer)
+def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_separators: list[int]) -> None:
+    """Set the places that divide the axes of a buffer into groups, each flattened to one dimension.
+
+    Requires: the places lie in order inside the buffer's dimensions; the buffer is not matched.
+    """
+    old = buffer_of(block, buffer)
+    places = [int(s) for s in axis_separators]
+    if places != sorted(places) or any(not 0 <= p <= len(old.shape) for p in places):
+        raise ScheduleError(f"the separators {places} are not in order inside [0, {len(old.shape)}]", block)
+    owner = access_owner(state, block, old)
+    new = old.replace(axis_separators=tuple([IntImm("int32", p) for p in places]))
+    root = owner if owner is not None else scope_root(state, block)
+    replacer = BufferReplacer({old: new})
+    scope = replacer.visit(root.block)
+    if owner is None:
+        replace_interface_buffer(state, block, old, new)
+    state.replace(root, scope, replacer.reuse)
+
+
+# ---------------------------------------------------------------------------- the variables of a block
+
+
+def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, nest: Stmt, new: Block) -> None:
+    """Put a nest in the place of a block's outermost loop (or of the block, where it has none)."""
+    if outermost is not block and isinstance(nest, For):
+        state.replace(outermost, nest, {block.block: new})
+        return
+    parent = outermost.parent
+    assert parent is not None and parent.stmt is not None
+    assert outermost.stmt is not None
+    stmt = parent.stmt.replace(body=replace_child(parent.stmt.body, outermost.stmt, nest, outermost.seq_index))
+    reuse = {block.block: new}
+    if isinstance(stmt, Block):
+        reuse[parent.block] = stmt
+    state.replace(parent, stmt, reuse)
+
+
+@primitive("ReorderBlockIterVar")
+def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: list[int]) -> None:
+    """Put a block's variables in the order `new_order`, a permutation of their places."""
+    count = len(block.block.iter_vars)
+    order = [int(i) for i in new_order]
+    if sorted(order) != list(range(count)):
+        raise ScheduleError(f"{order} is not a permutation of the places 0 to {count - 1} of {block.label}", block)
+    realize = state.realize_of(block)
+    new = block.block.replace(iter_vars=tuple([block.block.iter_vars[i] for i in order]))
+    nest = realize.replace(iter_values=tuple([realize.iter_values[i] for i in order]), block=new)
+    _replace_nest(state, block, block, nest, new)
+
+
+def _prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    index_map, block = values["index_map"], values["block"].block
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
+    return {"index_map": index_map}
+
+
+class AccessSimplifier(Mutator):
+    """Simplifies the indices and regions of accesses as iterator maps over the variables round them."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+        self.iterators: dict[Var, Range] = {}
+        self.conditions: list[PrimExpr] = []
+
+    def simplified(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """The indices under what is known here."""
+        return iter_map_simplify_with_context(indices, self.iterators, self.conditions, self.analyzer, True)
+
+    def _enter(self, var: Var, domain: Range | None) -> None:
+        assert domain is not None
+        self.analyzer.bind(var, domain, True)
+        self.iterators[var] = domain
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        self._enter(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        return self.visit_children(node)
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        for var in node.iter_vars:
+            self._enter(var.var, var.dom)
+        return self.visit_children(node)
+
+    def _under(self, condition: PrimExpr, node: Any) -> Any:
+        self.conditions.append(condition)
+        with self.analyzer.constraint_scope(condition):
+            new = self.visit(node)
+        self.conditions.pop()
+        return new
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        then_case = self._under(condition, node.then_case)
+        else_case = None
+        if node.else_case is not None:
+            else_case = self._under(logical_not(condition), node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if getattr(node.op, "name", "") != "tir.if_then_else":
+            return self.visit_children(node)
+        condition = self.visit(node.args[0])
+        taken = self._under(condition, node.args[1])
+        other = self._under(logical_not(condition), node.args[2])
+        if condition is node.args[0] and taken is node.args[1] and other is node.args[2]:
+            return node
+        return node.replace(args=(condition, taken, other))
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        lows = self.simplified([r.min for r in node.region])
+        region = tuple(
+            [r if low is r.min else Range.from_min_extent(low, r.extent) for r, low in zip(node.region, lows)]
+        )
+        return node if all(a is b for a, b in zip(region, node.region)) else node.replace(region=region)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        indices = tuple(self.simplified(new.indices))
+        return new if all(a is b for a, b in zip(indices, new.indices)) else new.replace(indices=indices)
+
+
+def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -> int:
+    found: set[int] = set()
+    post_order_visit(value, lambda n: found.add(types[n]) if isinstance(n, Var) and n in types else None)
+    if len(found) != 1:
+        raise ScheduleError(f"`{value}` mixes data parallel and reduced variables of {block.label}, or has none", block)
+    return found.pop()
+
+
+def _single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
+    """The outermost loop of the block, where each loop holds nothing else; the block where it has none."""
+    loops = state.loops_of(block)
+    for loop in loops:
+        if len(children_of(loop.loop)) != 1:
+            raise ScheduleError(f"{loop.label} must hold {block.label} alone", loop)
+    return loops[0] if loops else block
+
+
+@primitive("TransformBlockLayout", prepare=_prepare_block_map)
+def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any) -> None:
+    """Run a block over other variables: those that `index_map` makes of the ones it has, with new loops.
+
+    Requires: the map is an affine bijection; each new variable comes from data parallel variables alone or
+    from reduced ones alone; the block's variables are bound to its loops, which hold nothing else.
+    """
+    stmt = block.block
+    outermost = _single_nest(state, block)
+    realize = state.realize_of(block)
+    loop_vars = {loop.loop.loop_var for loop in state.loops_of(block)}
+    if not all(isinstance(v, Var) and v in loop_vars for v in realize.iter_values):
+        raise ScheduleError(f"the variables of {block.label} are not bound to its loops", block)
+    if len(index_map.initial_indices) != len(stmt.iter_vars):
+        raise ScheduleError(f"`{index_map}` does not take the {len(stmt.iter_vars)} variables of {block.label}", block)
+    old_vars = [v.var for v in stmt.iter_vars]
+    extents = [v.dom.extent for v in stmt.iter_vars if v.dom is not None]
+    analyzer = Analyzer()
+    mapped = index_map.map_indices(old_vars, analyzer)
+    try:
+        inverse = index_map.inverse(extents)
+    except TVMagicError:
+        raise ScheduleError(f"the index map `{index_map}` is not an affine bijection", block) from None
+    sizes = index_map.map_shape(extents, analyzer)
+    types = {v.var: v.iter_type for v in stmt.iter_vars}
+    iters = [
+        IterVar(Range.from_min_extent(IntImm(e.dtype, 0), n), Var(f"v{i}", e.dtype), _new_iter_type(e, types, block))
+        for i, (e, n) in enumerate(zip(mapped, sizes))
+    ]
+    values = dict(zip(old_vars, inverse.map_indices([v.var for v in iters], analyzer)))
+    new = substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
+    new = AccessSimplifier().visit(new)
+    loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
+    nest: Stmt = BlockRealize(loops, realize.predicate, new)
+    for var, size in zip(reversed(loops), reversed(sizes)):
+        nest = For(var, 0, size, ForKind.SERIAL, nest)
+    _replace_nest(state, block, outermost, nest, new)
