@@ -87,6 +87,7 @@ from tvmagic.ir.json import load_json, save_json
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, set_printer
 from tvmagic.ir.op import CallEffect, Op
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.specialize import specialize
 from tvmagic.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -110,5 +111,6 @@ from tvmagic.ir.stmt import (
     While,
     stmt_seq,
 )
+from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, verify_well_formed
 
 __all__ = [name for name in dir() if not name.startswith("_")]

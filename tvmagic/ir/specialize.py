@@ -1,0 +1,92 @@
+"""Functions with some of their parameters fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.equal import expr_deep_equal
+from tvmagic.ir.expr import BinaryOp, PrimExpr, Var, expr, ops
+from tvmagic.ir.function import PrimFunc
+from tvmagic.ir.functor import BufferRemapper, handles
+
+__all__ = ["specialize"]
+
+
+class _Specializer(BufferRemapper):
+    """Puts values in the place of variables and folds what becomes constant by it."""
+
+    def __init__(self, values: Mapping[Var, PrimExpr], buffers: Mapping[Buffer, Buffer]) -> None:
+        super().__init__()
+        self.values = values
+        self.buffers.update(buffers)
+
+    @handles(Var)
+    def var(self, var: Var) -> PrimExpr:
+        return self.values.get(var, var)
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        return node if a is node.a and b is node.b else ops.binary(type(node), a, b, node.span)
+
+
+def specialize(function: PrimFunc, param_map: Mapping[Var, Any]) -> PrimFunc:
+    """`function` with parameters fixed.
+
+    `param_map` gives for a scalar parameter its value (the parameter goes away), and for a pointer
+    parameter a buffer, whose shape, strides and offset fix the variables in those of its own.
+    """
+    values: dict[Var, PrimExpr] = {}
+    buffers: dict[Buffer, Buffer] = {}
+    for param, value in param_map.items():
+        if not any(param is p for p in function.params):
+            raise TVMagicError(f"the function has no parameter `{getattr(param, 'name', param)}`")
+        own = function.buffer_map.get(param)
+        if isinstance(value, Buffer):
+            if own is None:
+                raise TVMagicError(f"parameter `{param.name}` holds no buffer", hint="give it a number")
+            _match_buffer(own, value, values)
+            buffers[own] = value
+        elif own is not None:
+            raise TVMagicError(f"parameter `{param.name}` holds a buffer", hint="give it a buffer")
+        else:
+            _match(param, ops.cast(param.dtype, expr(value)), values, param.name)
+    return _apply(function, values, buffers)
+
+
+def _apply(function: PrimFunc, values: dict[Var, PrimExpr], buffers: dict[Buffer, Buffer]) -> PrimFunc:
+    specializer = _Specializer(values, buffers)
+    params = tuple([p for p in function.params if p not in values])
+    buffer_map = {p: specializer.visit_buffer_use(b) for p, b in function.buffer_map.items()}
+    body = specializer.visit(function.body)
+    return function.replace(params=params, buffer_map=buffer_map, body=body)
+
+
+def _match_buffer(own: Buffer, given: Buffer, values: dict[Var, PrimExpr]) -> None:
+    """Find what the variables in the fields of `own` are in those of `given`."""
+    for trait in ("dtype", "data_alignment", "offset_factor", "buffer_type"):
+        if getattr(own, trait) != getattr(given, trait):
+            raise TVMagicError(f"buffers `{own.name}` and `{given.name}` differ in their `{trait}`")
+    if own.scope() != given.scope():
+        raise TVMagicError(f"buffers `{own.name}` and `{given.name}` live in different memories")
+    for trait in ("shape", "strides"):
+        first, second = getattr(own, trait), getattr(given, trait)
+        if len(first) != len(second):
+            raise TVMagicError(f"buffers `{own.name}` and `{given.name}` differ in the length of their `{trait}`")
+        for a, b in zip(first, second):
+            _match(a, b, values, f"{own.name}.{trait}")
+    _match(own.data, given.data, values, f"{own.name}.data")
+    _match(own.elem_offset, given.elem_offset, values, f"{own.name}.elem_offset")
+
+
+def _match(old: PrimExpr, new: PrimExpr, values: dict[Var, PrimExpr], place: str) -> None:
+    """Let `old` be `new`, which must not contradict what is known."""
+    if isinstance(old, Var) and old is not new:
+        known = values.setdefault(old, new)
+        if known is not new and not expr_deep_equal(known, new):
+            raise TVMagicError(f"`{old.name}` cannot be both `{known}` and `{new}`")
+    elif not expr_deep_equal(old, new):
+        raise TVMagicError(f"`{place}` is `{old}` and cannot become `{new}`")

@@ -1,0 +1,427 @@
+"""Whether a program is well-formed: every name is defined once, before and around its uses.
+
+Found too: loop variables used inside a block past its bindings, blocks without bindings, and
+accesses that the regions of their block do not name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
+from tvmagic.ir.expr import (
+    Add,
+    BufferLoad,
+    Call,
+    CommReducer,
+    IntImm,
+    IterVar,
+    Let,
+    Mul,
+    PrimExpr,
+    Range,
+    Reduce,
+    Select,
+    Sub,
+    Var,
+)
+from tvmagic.ir.function import IRModule, PrimFunc
+from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.node import Node
+from tvmagic.ir.op import Op
+from tvmagic.ir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+)
+
+__all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_formed"]
+
+
+class Problem(NamedTuple):
+    """One way in which a program is not well-formed, and the part that it is about."""
+
+    message: str
+    node: Any
+
+
+class WellFormednessError(TVMagicError, ValueError):
+    """A program is not well-formed."""
+
+
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_SCOPES = (LetStmt, Let, Allocate, AllocateConst, BufferRealize, Reduce, While)
+
+
+class _Scope(NamedTuple):
+    """A block that is being walked."""
+
+    block: Block
+    loops_outside: frozenset[Var]
+    conditions: int
+
+
+class _Checker(Visitor):
+    """Walks a function with the names in scope."""
+
+    def __init__(self, regions: bool) -> None:
+        self.regions = regions
+        self.problems: list[Problem] = []
+        self.in_scope: dict[Var, Any] = {}
+        self.ever_defined: set[Var] = set()
+        self.threads: set[Var] = set()
+        self.loops: dict[Var, For] = {}
+        self.blocks: list[_Scope] = []
+        self.conditions = 0
+        self._opened: list[list[Var]] = [[]]
+        self._place: list[Any] = []
+
+    def report(self, message: str, node: Any = None) -> None:
+        self.problems.append(Problem(message, node if node is not None else self._place[-1]))
+
+    # ------------------------------------------------------------------ names
+
+    def define(self, var: Var, place: Any = None) -> None:
+        if var in self.in_scope:
+            self.report(f"ill-formed, due to multiple nested definitions of variable `{var.name}`", place)
+            return
+        if var in self.ever_defined:
+            self.report(f"ill-formed, due to multiple definitions of variable `{var.name}`", place)
+        self.ever_defined.add(var)
+        self.in_scope[var] = place
+        self._opened[-1].append(var)
+
+    def define_all_in(self, buffer: Buffer) -> None:
+        """Define what a parameter's or matched buffer brings with it, where it is new."""
+        for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+            for var in _variables_in(part):
+                if var not in self.in_scope:
+                    self.define(var, buffer)
+
+    def visit_var_def(self, var: Var) -> Var:
+        self.define(var)
+        return var
+
+    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
+        self.buffer_is_known(buffer)
+        return buffer
+
+    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+        self.buffer_is_known(buffer)
+        return buffer
+
+    def buffer_is_known(self, buffer: Buffer) -> None:
+        if buffer.data not in self.in_scope:
+            state = "is no longer in scope" if buffer.data in self.ever_defined else "is not declared"
+            self.report(f"Invalid use of buffer `{buffer.name}`, which {state}")
+
+    @handles(Var)
+    def use(self, var: Var) -> None:
+        if var not in self.in_scope:
+            state = ", which is no longer in scope" if var in self.ever_defined else ""
+            self.report(f"Invalid use of undefined variable `{var.name}`{state}", var)
+        elif self.blocks and var in self.blocks[-1].loops_outside:
+            block = self.blocks[-1].block
+            self.report(
+                f"loop variable `{var.name}` is used inside block `{block.name_hint}` past the block's bindings", var
+            )
+
+    # ------------------------------------------------------------------ scopes
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        self._place.append(node)
+        self.visit_children(node)
+        self._place.pop()
+
+    @handles(*_SCOPES, For)
+    def scope(self, node: Any) -> None:
+        self._place.append(node)
+        self._opened.append([])
+        if isinstance(node, For):
+            self.loop(node)
+        else:
+            self.visit_children(node)
+        self.close()
+        self._place.pop()
+
+    def close(self) -> None:
+        for var in self._opened.pop():
+            self.in_scope.pop(var, None)
+
+    def loop(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        self.define(node.loop_var)
+        self.loops[node.loop_var] = node
+        self.visit(node.body)
+        self.loops.pop(node.loop_var, None)
+
+    @handles(DeclBuffer)
+    def declare(self, node: DeclBuffer) -> None:
+        self._place.append(node)
+        self.buffer_is_known(node.buffer)
+        self.visit(node.body)
+        self._place.pop()
+
+    @handles(BufferRealize)
+    def realize(self, node: BufferRealize) -> None:
+        self._place.append(node)
+        self._opened.append([])
+        self.define_all_in(node.buffer)
+        for part in (*node.bounds, node.condition, node.body):
+            self.visit(part)
+        self.close()
+        self._place.pop()
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        self._place.append(node)
+        self._opened.append([])
+        if isinstance(node.value, Node):
+            self.visit(node.value)
+        if isinstance(node.node, IterVar):
+            self.thread(node.node)
+        self.visit(node.body)
+        self.close()
+        self._place.pop()
+
+    def thread(self, axis: IterVar) -> None:
+        """Threads may be bound several times, each time to the same extent."""
+        if axis.var in self.threads or axis.var not in self.ever_defined:
+            self.threads.add(axis.var)
+            self.ever_defined.add(axis.var)
+            if axis.var not in self.in_scope:
+                self.in_scope[axis.var] = axis
+                self._opened[-1].append(axis.var)
+
+    @handles(CommReducer)
+    def reducer(self, node: CommReducer) -> None:
+        self._opened.append([])
+        for var in (*node.lhs, *node.rhs):
+            self.in_scope[var] = node
+            self._opened[-1].append(var)
+        for part in (*node.result, *node.identity_element):
+            self.visit(part)
+        self.close()
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        self._place.append(node)
+        self.visit(node.condition)
+        self.conditions += 1
+        self.visit(node.then_case)
+        if node.else_case is not None:
+            self.visit(node.else_case)
+        self.conditions -= 1
+        self._place.pop()
+
+    @handles(Select, Call)
+    def guarded(self, node: Select | Call) -> None:
+        guards = isinstance(node, Select) or node.op is _IF_THEN_ELSE
+        self.conditions += guards
+        self.visit_children(node)
+        self.conditions -= guards
+
+    # ------------------------------------------------------------------ blocks
+
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> None:
+        self._place.append(node)
+        for value in node.iter_values:
+            self.visit(value)
+        self.visit(node.predicate)
+        block = node.block
+        if len(node.iter_values) != len(block.iter_vars):
+            self.report(
+                f"block `{block.name_hint}` has {len(block.iter_vars)} iteration variables, "
+                f"{len(node.iter_values)} are bound"
+            )
+        guarded = not (isinstance(node.predicate, IntImm) and node.predicate.value == 1)
+        self.conditions += guarded
+        self.block_inside(block)
+        self.conditions -= guarded
+        self._place.pop()
+
+    @handles(Block)
+    def bare_block(self, node: Block) -> None:
+        self._place.append(node)
+        self.report(f"block `{node.name_hint}` is run without bindings for its iteration variables")
+        self.block_inside(node)
+        self._place.pop()
+
+    def block_inside(self, block: Block) -> None:
+        self._place.append(block)
+        self._opened.append([])
+        for axis in block.iter_vars:
+            if axis.dom is not None:
+                self.visit(axis.dom)
+        for axis in block.iter_vars:
+            self.define(axis.var, axis)
+        for buffer in block.alloc_buffers:
+            self.define_all_in(buffer)
+        outside = frozenset(self.loops) if block.iter_vars else frozenset[Var]()
+        self.blocks.append(_Scope(block, outside, self.conditions))
+        for match in block.match_buffers:
+            self.matched(match)
+        for region in (*block.reads, *block.writes):
+            self.visit(region)
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+        self.blocks.pop()
+        self.close()
+        self._place.pop()
+
+    def matched(self, match: MatchBufferRegion) -> None:
+        self.visit(match.source)
+        self.define_all_in(match.buffer)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self._place.append(node)
+        self.visit_children(node)
+        self.access(node, node.buffer, node.indices, "write")
+        self._place.pop()
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.visit_children(node)
+        self.access(node, node.buffer, node.indices, "read")
+
+    def access(self, node: Any, buffer: Buffer, indices: tuple[PrimExpr, ...], kind: str) -> None:
+        """Check an access against the regions of the innermost block."""
+        if not self.blocks or not self.regions:
+            return
+        block = self.blocks[-1].block
+        if not block.iter_vars and not block.reads and not block.writes:
+            return  # the root block, whose regions are left open
+        if any(buffer is own for own in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers))):
+            return
+        regions = block.writes if kind == "write" else (*block.reads, *block.writes)
+        declared = [r for r in regions if r.buffer.data is buffer.data]
+        if not declared:
+            self.report(
+                f"block `{block.name_hint}` {kind}s buffer `{buffer.name}`, which its {kind}s do not name", node
+            )
+        elif self.conditions == self.blocks[-1].conditions and all(self._outside(r, buffer, indices) for r in declared):
+            self.report(
+                f"block `{block.name_hint}` {kind}s buffer `{buffer.name}` outside the region of its {kind}s", node
+            )
+
+    def _outside(self, region: BufferRegion, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
+        """Whether an access certainly leaves a region for some iteration of the loops in the block."""
+        if region.buffer is not buffer or len(region.region) != len(indices):
+            return False
+        outside = self.blocks[-1].loops_outside
+        return any(
+            _leaves(index, r, {v: loop for v, loop in self.loops.items() if v not in outside})
+            for r, index in zip(region.region, indices)
+        )
+
+    # ------------------------------------------------------------------ functions
+
+    def function(self, function: PrimFunc) -> None:
+        self._place.append(function)
+        self._opened.append([])
+        for param in function.params:
+            self.define(param, param)
+        for param in function.params:
+            buffer = function.buffer_map.get(param)
+            if buffer is not None:
+                self.define_all_in(buffer)
+        for param in function.buffer_map:
+            if param not in self.in_scope:
+                self.report(f"the buffer `{function.buffer_map[param].name}` is matched to no parameter")
+        self.visit(function.body)
+        self.close()
+        self._place.pop()
+
+
+def _leaves(index: PrimExpr, region: Range, loops: dict[Var, For]) -> bool:
+    """Whether an index certainly leaves a range for some iteration of loops of constant extent.
+
+    Only affine indices are judged: their distance to the begin of the range has exact bounds.
+    """
+    distance = _affine(index, 1, _affine(region.min, -1, {}))
+    if distance is None or not isinstance(region.extent, IntImm):
+        return False
+    low = high = distance.pop(None, 0)
+    for var, factor in distance.items():
+        if factor == 0:
+            continue
+        loop = loops.get(var) if var is not None else None
+        if loop is None or not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
+            return False
+        ends = factor * loop.min.value, factor * (loop.min.value + loop.extent.value - 1)
+        low, high = low + min(ends), high + max(ends)
+    return low < 0 or high >= region.extent.value
+
+
+def _affine(expr: PrimExpr, factor: int, terms: dict[Var | None, int] | None) -> dict[Var | None, int] | None:
+    """`terms` with `factor * expr` added: factors by variable, the constant under None.
+
+    None where an expression is not affine.
+    """
+    if terms is None:
+        return None
+    if isinstance(expr, (Var, IntImm)):
+        key, amount = (expr, factor) if isinstance(expr, Var) else (None, factor * expr.value)
+        return {**terms, key: terms.get(key, 0) + amount}
+    if isinstance(expr, (Add, Sub)):
+        return _affine(expr.b, factor if isinstance(expr, Add) else -factor, _affine(expr.a, factor, terms))
+    if isinstance(expr, Mul) and isinstance(expr.b, IntImm):
+        return _affine(expr.a, factor * expr.b.value, terms)
+    return None
+
+
+def _variables_in(expr: PrimExpr) -> list[Var]:
+    found: list[Var] = []
+
+    class Finder(Visitor):
+        @handles(Var)
+        def var(self, var: Var) -> None:
+            found.append(var)
+
+    if isinstance(expr, Var):
+        return [expr]
+    if not isinstance(expr, IntImm):
+        Finder().visit(expr)
+    return found
+
+
+def find_problems(obj: PrimFunc | IRModule, regions: bool = True) -> list[Problem]:
+    """All ways in which a function, or the functions of a module, are not well-formed.
+
+    With `regions`, accesses outside the regions that their block declares count too.
+    """
+    checker = _Checker(regions)
+    functions = [f for _, f in obj.functions_items] if isinstance(obj, IRModule) else [obj]
+    for function in functions:
+        checker.function(function)
+    return checker.problems
+
+
+def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True, check_regions: bool = False) -> bool:
+    """Whether a function or module is well-formed.
+
+    With `assert_mode`, a `WellFormednessError` tells the first problem and shows its place. Regions
+    are checked only with `check_regions`: TVM accepts blocks whose accesses they do not cover.
+    """
+    problems = find_problems(obj, check_regions)
+    if problems and assert_mode:
+        message, node = problems[0]
+        shown = obj.script(obj_to_underline=[node], num_context_lines=2)
+        raise WellFormednessError(f"{message}:\n{shown}", node=node, root=obj)
+    return not problems
