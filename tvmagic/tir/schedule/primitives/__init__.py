@@ -1,5 +1,16 @@
 """The primitives of a TensorIR schedule, one file a family."""
 
-from tvmagic.tir.schedule.primitives import annotate, cache, compute_at, get, inline, layout, loops, reduction, storage
+from tvmagic.tir.schedule.primitives import (
+    annotate,
+    blockize,
+    cache,
+    compute_at,
+    get,
+    inline,
+    layout,
+    loops,
+    reduction,
+    storage,
+)
 
-__all__ = ["annotate", "cache", "compute_at", "get", "inline", "layout", "loops", "reduction", "storage"]
+__all__ = ["annotate", "blockize", "cache", "compute_at", "get", "inline", "layout", "loops", "reduction", "storage"]

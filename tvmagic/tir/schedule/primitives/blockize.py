@@ -1,0 +1,222 @@
+"""Primitives that make one block of what is below a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set import IntSet, union
+from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.arith.iter_map import IterMark, normalize_iter_map_to_expr, subspace_divide
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    substitute,
+)
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_analyzer, loop_domains
+from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.primitives.reduction import uses
+from tvmagic.tir.schedule.requirements import is_one
+from tvmagic.tir.schedule.rewrite import BlockReuse
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState, children_of
+
+TRUE = IntImm("bool", 1)
+
+
+@dataclass
+class Division:
+    """A block's variables divided in an outer and an inner part."""
+
+    outer_iters: list[IterVar] = field(default_factory=list)
+    outer_values: list[PrimExpr] = field(default_factory=list)
+    inner_iters: list[IterVar] = field(default_factory=list)
+    inner_values: list[PrimExpr] = field(default_factory=list)
+    values: dict[Var, PrimExpr] = field(default_factory=dict)
+    outer_predicate: PrimExpr = TRUE
+    inner_predicate: PrimExpr = TRUE
+
+
+def single_block_below(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
+    """The one block of the scope below a loop, with nothing beside it on the way."""
+    sref = loop
+    while sref.is_loop:
+        children = children_of(sref.loop)
+        if len(children) != 1:
+            raise ScheduleError(f"{loop.label} must hold one block alone", loop)
+        sref = state.sref_of(children[0][0])
+    return sref
+
+
+def _marks(
+    realize: BlockRealize, outer: Sequence[StmtSRef], inner: Sequence[StmtSRef], keep_unit: bool, analyzer: Analyzer
+) -> list[list[IterMark]]:
+    domains = loop_domains([*inner, *outer])
+    inner_vars = [s.loop.loop_var for s in inner]
+    found = subspace_divide(
+        realize.iter_values,
+        domains,
+        inner_vars,
+        realize.predicate,
+        simplify_trivial_iterators=not keep_unit,
+        analyzer=analyzer,
+    )
+    return found or _trivial_marks(realize, {s.loop.loop_var for s in outer}, set(inner_vars))
+
+
+def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> list[list[IterMark]]:
+    """Bindings that use outer loops alone, or inner ones alone, divide whatever their form."""
+    if not is_one(realize.predicate):
+        return []
+    from tvmagic.arith.iter_map import IterSumExpr
+
+    def mark(value: PrimExpr, extent: PrimExpr) -> IterMark:
+        return IterMark(IterSumExpr((), value), extent)
+
+    pairs: list[list[IterMark]] = []
+    one, zero = IntImm("int32", 1), IntImm("int32", 0)
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        assert var.dom is not None
+        in_outer, in_inner = uses(value, outer), uses(value, inner)
+        if in_outer and in_inner:
+            return []
+        if in_inner:
+            pairs.append([mark(zero, one), mark(value, var.dom.extent)])
+        else:
+            pairs.append([mark(value, var.dom.extent), mark(zero, one)])
+    true = IterMark(IterSumExpr((), zero), TRUE)
+    return [*pairs, [true, true]]
+
+
+def divide(realize: BlockRealize, marks: Sequence[Sequence[IterMark]]) -> Division:
+    """The variables of the outer and the inner block, and the old ones in terms of them."""
+    result = Division()
+    for var, (outer, inner) in zip(realize.block.iter_vars, marks):
+        outer_var = var.var.copy_with_suffix("_o")
+        result.outer_iters.append(IterVar(_from_zero(outer.extent), outer_var, var.iter_type))
+        result.outer_values.append(normalize_iter_map_to_expr(outer.source))
+        if is_one(inner.extent):
+            result.values[var.var] = outer_var
+            continue
+        inner_var = var.var.copy_with_suffix("_i")
+        result.inner_iters.append(IterVar(_from_zero(inner.extent), inner_var, var.iter_type))
+        result.inner_values.append(normalize_iter_map_to_expr(inner.source))
+        base = IntImm(outer_var.dtype, 0) if is_one(outer.extent) else outer_var * inner.extent
+        result.values[var.var] = base + inner_var
+    result.outer_predicate, result.inner_predicate = marks[-1][0].extent, marks[-1][1].extent
+    return result
+
+
+def _from_zero(extent: PrimExpr) -> Range:
+    return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
+
+
+def swept_regions(regions: Sequence[BufferRegion], domains: Mapping[Var, Range]) -> list[BufferRegion]:
+    """The boxes that the regions sweep over the domains, one a buffer."""
+    found: dict[Buffer, list[list[IntSet]]] = {}
+    for region in regions:
+        found.setdefault(region.buffer, []).append(eval_sets(region.region, domains))
+    result: list[BufferRegion] = []
+    for buffer, boxes in found.items():
+        sides = [union([box[i] for box in boxes]) if len(boxes) > 1 else boxes[0][i] for i in range(len(buffer.shape))]
+        result.append(BufferRegion(buffer, [s.cover_range(_from_zero(n)) for s, n in zip(sides, buffer.shape)]))
+    return result
+
+
+def _inner_block(block: Block, division: Division) -> Block:
+    """The block below the loops; with an init outside it, it reads what it writes."""
+    reads = (*block.writes, *block.reads) if block.init is not None else block.reads
+    return block.replace(iter_vars=tuple(division.inner_iters), reads=reads, init=None)
+
+
+def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], name: str) -> Stmt:
+    """The loops that initialize all that the outer block writes."""
+    renamed: dict[Var, PrimExpr] = {}
+    iters: list[IterVar] = []
+    values: list[PrimExpr] = []
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        if var.iter_type == IterVar.DataPar and uses(init, {var.var}):
+            fresh = var.var.copy_with_suffix("_init")
+            renamed[var.var] = fresh
+            iters.append(var.replace(var=fresh))
+            values.append(value)
+    block = Block(
+        iters,
+        [],
+        [substitute(w, renamed) for w in realize.block.writes],
+        name,
+        substitute(init, renamed),
+        span=realize.block.span,
+    )
+    nest: Stmt = BlockRealize(values, realize.predicate, block)
+    loop_names: dict[Var, PrimExpr] = {}
+    for sref in reversed(loops):
+        loop = sref.loop
+        if any(uses(value, {loop.loop_var}) for value in values):
+            fresh = loop.loop_var.copy_with_suffix("_init")
+            loop_names[loop.loop_var] = fresh
+            nest = loop.replace(loop_var=fresh, body=nest)
+    return substitute(nest, loop_names)
+
+
+def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: bool, reuse: BlockReuse) -> BlockRealize:
+    """The realize of the block that holds all below `loop`; the caller puts it in place."""
+    inner_sref = single_block_below(state, loop)
+    realize = state.realize_of(inner_sref)
+    loops = state.loops_of(inner_sref)
+    place = loops.index(loop)
+    outer, inner = loops[:place], loops[place:]
+    marks = _marks(realize, outer, inner, preserve_unit_iters, loop_analyzer(loops))
+    if not marks:
+        raise ScheduleError(
+            f"the variables of {inner_sref.label} cannot be divided into a part outside and a part inside {loop.label}",
+            loop,
+            inner_sref,
+            hint="split and reorder the loops so that each variable is `outer * extent + inner`",
+        )
+    division = divide(realize, marks)
+    block = inner_sref.block
+    substituted = substitute(block.replace(iter_vars=()), division.values)
+    new_inner = _inner_block(substituted, division)
+    reuse.note(block, new_inner)
+    inner_realize = BlockRealize(division.inner_values, division.inner_predicate, new_inner)
+    body: Stmt = inner_realize
+    for sref in reversed(inner):
+        body = sref.loop.replace(body=body)
+    init = None
+    if substituted.init is not None:
+        init = _outer_init(substituted.init, inner_realize, inner, block.name_hint + "_init")
+    domains = {v.var: v.dom for v in division.inner_iters if v.dom is not None}
+    outer_block = Block(
+        division.outer_iters,
+        swept_regions(substituted.reads, domains),
+        swept_regions(substituted.writes, domains),
+        block.name_hint + "_o",
+        body,
+        init,
+        span=block.span,
+    )
+    return BlockRealize(division.outer_values, division.outer_predicate, outer_block)
+
+
+@primitive("Blockize")
+def blockize(state: ScheduleState, target: Loop, preserve_unit_iters: bool = True) -> BlockRef:
+    """Make one block of all that is below a loop; the result is that block, called `..._o`.
+
+    Requires: the loop holds one block alone, whose variables divide into a part that the loops outside
+    bind and a part that the loops inside bind.
+    """
+    reuse = BlockReuse()
+    realize = blockize_loop(state, target, preserve_unit_iters, reuse)
+    state.replace(target, realize, reuse)
+    return state.sref_of(realize.block)
