@@ -85,12 +85,13 @@ class PrimFuncFrame(TIRFrame):
         self.env_threads: dict[Var, IterVar] = {}
         self.root_alloc_buffers: list[Buffer] = []
         self.has_block = False
+        self.undeclared: dict[int, list[str]] = {}
 
     def finish(self, builder: IRBuilder) -> None:
         attrs = dict(self.attrs or {})
         if not self.is_private and self.name is not None:
             attrs.setdefault("global_symbol", self.name)
-        body = self._with_root(as_stmt(self.stmts))
+        body = self._with_root()
         func = PrimFunc(self.args, body, self.ret_type, self.buffer_map, attrs, self.span)
         from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
 
@@ -100,13 +101,42 @@ class PrimFuncFrame(TIRFrame):
         else:
             builder.add(func)
 
-    def _with_root(self, body: Stmt) -> Stmt:
+    def _with_root(self) -> Stmt:
         """The body inside a root block, where blocks or allocations ask for one."""
+        body = as_stmt(self.stmts)
         block = body.block if isinstance(body, BlockRealize) else None
         needed = bool(self.root_alloc_buffers) or (self.has_block if block is None else bool(block.iter_vars))
         if not needed:
             return body
+        if self.undeclared:
+            body = as_stmt([self._declared(stmt) for stmt in self.stmts])
         return BlockRealize([], true(), Block([], [], [], "root", body, None, self.root_alloc_buffers), self.span)
+
+    def _declared(self, stmt: Stmt) -> Stmt:
+        """A block that turned out not to be the root, with the regions found that it does not declare."""
+        missing = self.undeclared.get(id(stmt))
+        if missing is None or not isinstance(stmt, BlockRealize):
+            return stmt
+        return stmt.replace(block=with_regions(stmt.block, missing, self.visible_buffers()))
+
+    def visible_buffers(self) -> dict[Var, Buffer]:
+        """The buffers that live in the whole function, by their pointers."""
+        return {b.data: b for b in (*self.buffer_map.values(), *self.root_alloc_buffers)}
+
+
+def with_regions(block: Block, missing: Sequence[str], buffers: dict[Var, Buffer]) -> Block:
+    """`block` with those of its `reads` and `writes` that are `missing` found from its body."""
+    from tvmagic.ir.regions import block_access_regions
+
+    reads, writes, opaque = block_access_regions(block, buffers)
+    if opaque:
+        raise TVMagicError(
+            f"what block `{block.name_hint}` accesses cannot be found, because it uses the pointer of buffer "
+            f"`{opaque[0].buffer.name}`",
+            hint="declare its regions with `T.reads(...)` and `T.writes(...)`",
+        )
+    found = {"reads": reads, "writes": writes}
+    return block.replace(**{name: found[name] for name in missing})
 
 
 class BlockFrame(TIRFrame):
@@ -145,13 +175,36 @@ class BlockFrame(TIRFrame):
             self.annotations,
             self.span,
         )
-        if not self.no_realize:
-            predicate = true() if self.predicate is None else self.predicate
-            builder.add(BlockRealize(self.iter_values, predicate, block, self.span))
+        missing = [name for name in ("reads", "writes") if getattr(self, name) is None]
+        function = builder.last(PrimFuncFrame)
+        at_top = function is not None and not self.iter_vars and not self.no_realize
+        if missing and not at_top:
+            block = with_regions(block, missing, self._visible_buffers(builder))
+        if self.no_realize:
+            if self.iter_values or self.predicate is not None:
+                raise TVMagicError("a block with `no_realize=True` has neither bindings nor `T.where`")
+            builder.add(block)
             return
-        if self.iter_values or self.predicate is not None:
-            raise TVMagicError("a block with `no_realize=True` has neither bindings nor `T.where`")
-        builder.add(block)
+        predicate = true() if self.predicate is None else self.predicate
+        realize = BlockRealize(self.iter_values, predicate, block, self.span)
+        builder.add(realize)
+        if missing and at_top:  # known at the function's end: a root block declares nothing
+            assert function is not None
+            function.undeclared[id(realize)] = missing
+
+    @staticmethod
+    def _visible_buffers(builder: IRBuilder) -> dict[Var, Buffer]:
+        """The buffers that live around the block, by their pointers."""
+        buffers: dict[Var, Buffer] = {}
+        for frame in builder.frames:
+            if isinstance(frame, PrimFuncFrame):
+                buffers.update(frame.visible_buffers())
+            elif isinstance(frame, BlockFrame):
+                buffers.update({b.data: b for b in frame.alloc_buffers})
+                buffers.update({m.buffer.data: m.buffer for m in frame.match_buffers})
+            elif isinstance(frame, DeclBufferFrame):
+                buffers.setdefault(frame.buffer.data, frame.buffer)
+        return buffers
 
 
 class BlockInitFrame(TIRFrame):
