@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
@@ -31,6 +32,9 @@ from tvmagic.ir import (
 from tvmagic.ir import ops as op
 
 __all__ = ["Analyzer", "ConstraintScope", "Extension", "ProofStrength"]
+
+
+BUDGET = 20_000  # nodes visited for one request; what is left after that stays as it is
 
 
 class ProofStrength(enum.IntEnum):
@@ -80,6 +84,8 @@ class Analyzer:
         self._constraints: list[PrimExpr] = []
         self._sets: Any = None
         self._version = 0
+        self.budget = BUDGET
+        self._open = 0
 
     # ------------------------------------------------------------------ what is known
 
@@ -205,6 +211,17 @@ class Analyzer:
 
     # ------------------------------------------------------------------ simplification
 
+    @contextlib.contextmanager
+    def budgeted(self) -> Iterator[None]:
+        """One request from outside: it and all that it asks for share one budget."""
+        if self._open == 0:
+            self.budget = BUDGET
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
     def rewrite_simplify(self, expr: Any) -> PrimExpr:
         """`expr` simplified by rules."""
         return self.rewriter(_expr(expr))
@@ -215,12 +232,13 @@ class Analyzer:
 
     def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
         """`expr` simplified: the canonical form, then `steps` times the rules and that form in turn."""
-        result = self.canonical_simplify(expr)
-        for i in range(steps):
-            if isinstance(result, IntImm):
-                break
-            result = self.canonical_simplify(result) if i % 2 else self.rewrite_simplify(result)
-        return result
+        with self.budgeted():
+            result = self.canonical(_expr(expr))
+            for i in range(steps):
+                if isinstance(result, IntImm):
+                    break
+                result = self.canonical(result) if i % 2 else self.rewriter(result)
+            return result
 
     # ------------------------------------------------------------------ proofs
 

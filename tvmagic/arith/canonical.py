@@ -95,7 +95,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` in canonical form."""
-        with self.request():
+        with self.parent.budgeted():
             return self.visit(e)
 
     def visit(self, node: Any) -> Any:
@@ -114,10 +114,11 @@ class CanonicalSimplifier(RewriteSimplifier):
         known = forms.get(id(node))
         if known is not None:
             return known[1]
-        if self.budget <= 0:
+        parent = self.parent
+        if parent.budget <= 0:
             self.cut += 1
             return node
-        self.budget -= 1
+        parent.budget -= 1
         cut = self.cut
         result = self._table[type(node)](self, node)
         if cut == self.cut and forms is self.forms:

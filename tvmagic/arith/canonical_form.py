@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
-from tvmagic.ir import Add, DataType, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Sub
+from tvmagic.ir import Add, DataType, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Sub, Var
 from tvmagic.ir.fold import wrap_int
 from tvmagic.ir.ops import cast
 
@@ -124,8 +124,11 @@ class Sum(NamedTuple):
 
     def plus_sum(self, other: Sum, factor: int) -> Sum:
         args = list(self.args)
-        for split in other.args:
-            _insert(args, split, factor)
+        if len(args) + len(other.args) > 12:
+            args = _join_long(args, other.args, factor)
+        else:
+            for split in other.args:
+                _insert(args, split, factor)
         return Sum(self.dtype, tuple(args), self.base + other.base * factor)
 
     def separate(self, divisor: int) -> tuple[Sum, Sum]:
@@ -177,6 +180,37 @@ def _insert(args: list[Split], other: Split, factor: int) -> None:
             args[j] = known.with_scale(known.scale + other.scale * factor)
             return
     args.append(other.scaled(factor))
+
+
+def _join_long(args: list[Split], others: tuple[Split, ...], factor: int) -> list[Split]:
+    """`_insert` of many splits at once: one list for each index, found by a table."""
+    segments: list[list[Split]] = []
+    known: dict[int, list[Split]] = {}
+    compound: list[list[Split]] = []
+
+    def segment(split: Split) -> list[Split]:
+        found = known.get(id(split.index))
+        if found is None and not isinstance(split.index, Var):
+            found = next((c for c in compound if c[0].same_index(split)), None)
+            if found is not None:
+                known[id(split.index)] = found
+        if found is None:
+            found = known[id(split.index)] = []
+            segments.append(found)
+            if not isinstance(split.index, Var):
+                compound.append(found)
+        return found
+
+    for split in args:
+        segment(split).append(split)
+    for split in others:
+        if split.scale:
+            found = segment(split)
+            if found:
+                _insert(found, split, factor)
+            else:
+                found.append(split.scaled(factor))
+    return [split for found in segments for split in found]
 
 
 def _merge(args: list[Split]) -> list[Split]:

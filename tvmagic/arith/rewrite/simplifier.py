@@ -80,7 +80,6 @@ _TABLES: dict[type, str] = {
 RULES: dict[type, RuleSet] = {root: RuleSet(root, text, STEPS) for root, text in _TABLES.items()}
 
 MAX_DEPTH = 5  # how often a result is simplified again inside another
-BUDGET = 20_000  # nodes visited for one request; what is left after that stays as it is
 
 Observer = Callable[[Rule, PrimExpr, PrimExpr], None]
 _observers: list[Observer] = []
@@ -108,27 +107,22 @@ class RewriteSimplifier(Mutator):
         self.literals: list[tuple[PrimExpr, bool]] = []
         self.extensions: Any = 0
         self.depth = 0
-        self.cut = 0  # how often depth or budget stopped a rewrite
-        self.budget = BUDGET
-        self.open = 0
+        self.cut = 0  # how often depth or budget stopped it
+        self.in_boolean = False
         self.memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified, twice where the first time changed it."""
-        with self.request():
+        with self.parent.budgeted():
             first = self.visit(e)
-            return first if first is e else self.visit(first)
-
-    @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
-        """One call from outside: it has a budget of its own."""
-        if self.open == 0:
-            self.budget = BUDGET
-        self.open += 1
-        try:
-            yield
-        finally:
-            self.open -= 1
+            if first is e:
+                return e
+            # the second time conditions keep the form that they were brought to
+            in_boolean, self.in_boolean = self.in_boolean, True
+            try:
+                return self.visit(first)
+            finally:
+                self.in_boolean = in_boolean
 
     # ------------------------------------------------------------------ what is known
 
@@ -175,10 +169,11 @@ class RewriteSimplifier(Mutator):
         known = self.memo.get(id(node))
         if known is not None:
             return known[1]
-        if self.budget <= 0:
+        parent = self.parent
+        if parent.budget <= 0:
             self.cut += 1
             return node
-        self.budget -= 1
+        parent.budget -= 1
         cut, memo = self.cut, self.memo
         result = self._table[type(node)](self, node)
         if cut == self.cut and memo is self.memo:
@@ -346,16 +341,22 @@ class RewriteSimplifier(Mutator):
     @handles(And, Or)
     def logical(self, e: Any) -> PrimExpr:
         extensions = getattr(self.extensions, "value", self.extensions)
-        e = self.branches(e) if extensions & 4 else self.children(e)
+        outermost, self.in_boolean = not self.in_boolean, True
+        if extensions & 2:
+            self.cut += 1  # what becomes of it depends on where it stands
+        try:
+            e = self.branches(e) if extensions & 4 else self.children(e)
+        finally:
+            self.in_boolean = not outermost
         folded = FOLDERS[type(e)](e.a, e.b)
         if folded is None and self.literals:
             folded = self.literal(e)
         if folded is not None:
             return folded
-        if extensions & 2 and not self.depth:
+        if extensions & 2 and outermost:
             from tvmagic.arith.normal_form import simplify_as_and_of_ors
 
-            return simplify_as_and_of_ors(self, e)
+            return simplify_as_and_of_ors(e, self.parent)
         return self.apply(e, (e.dtype, type(e.a), type(e.b)))
 
     def branches(self, e: Any) -> Any:
