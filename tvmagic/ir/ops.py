@@ -48,7 +48,7 @@ from tvmagic.ir.expr import (
     convert,
     expr,
 )
-from tvmagic.ir.fold import FOLDERS, round_float
+from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
 
@@ -78,7 +78,7 @@ def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExp
     if dtype.is_int or dtype.is_uint:
         return IntImm(dtype, int(value), span)
     if dtype.is_float:
-        return FloatImm(dtype, round_float(float(value), dtype), span)
+        return FloatImm(dtype, float(value), span)
     if dtype.is_handle and int(value) == 0:
         return reinterpret("handle", IntImm("uint64", 0), span)
     raise TVMagicError(f"there is no constant of type `{dtype}`")
@@ -149,7 +149,7 @@ def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
 def _cast_constant(dtype: DataType, value: IntImm | FloatImm) -> PrimExpr:
     number = value.value
     if dtype.is_float:
-        return FloatImm(dtype, round_float(float(number), dtype), value.span)
+        return FloatImm(dtype, float(number), value.span)
     if dtype.is_bool:
         return IntImm(dtype, number != 0, value.span)
     from tvmagic.ir.fold import wrap_int
