@@ -59,6 +59,7 @@ from tvmagic.ir.ops import (
     truncmod,
 )
 from tvmagic.te import schedule, tensor
+from tvmagic.te.create_prim_func import create_prim_func
 from tvmagic.te.intrinsic import TensorIntrin, decl_tensor_intrin
 from tvmagic.te.operation import (
     compute,
@@ -74,4 +75,13 @@ from tvmagic.te.operation import (
 from tvmagic.te.reduction import comm_reducer, max, min, prod, sum
 from tvmagic.te.schedule import Schedule, create_schedule
 from tvmagic.te.tag import tag_scope
-from tvmagic.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, TensorSlice
+from tvmagic.te.tensor import (
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    TensorComputeOp,
+    TensorSlice,
+)

@@ -12,7 +12,9 @@ from tvmagic.ir.ops import const, max_value, maximum, min_value, minimum
 __all__ = ["comm_reducer", "max", "min", "prod", "sum"]
 
 
-def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
     """A reduction made of a combining function and its neutral element.
 
     Parameters

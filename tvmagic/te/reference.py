@@ -100,7 +100,9 @@ def _bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray])
         if isinstance(size, Var):
             known = sizes.setdefault(size, np.asarray(length, numpy_dtype(size.dtype)))
             if int(known) != length:
-                raise TVMagicError(f"dimension {axis} of `{tensor.name}` is {length}, `{size.name}` is {known} elsewhere")
+                raise TVMagicError(
+                    f"dimension {axis} of `{tensor.name}` is {length}, `{size.name}` is {known} elsewhere"
+                )
         elif isinstance(size, IntImm) and size.value != length:
             raise TVMagicError(f"dimension {axis} of `{tensor.name}` is {size.value}, that of the array is {length}")
 
@@ -124,9 +126,7 @@ class _Evaluator(Visitor):
     `strict`: a read outside a tensor is an error, unless a condition keeps it from being used.
     """
 
-    def __init__(
-        self, values: Mapping[Tensor, np.ndarray], env: Mapping[Var, np.ndarray], strict: bool = True
-    ) -> None:
+    def __init__(self, values: Mapping[Tensor, np.ndarray], env: Mapping[Var, np.ndarray], strict: bool = True) -> None:
         self.values, self.env, self.strict = values, dict(env), strict
         self.mask: np.ndarray | None = None
 

@@ -89,7 +89,9 @@ class Tensor(DataProducer, ExprOp):
 
     def __call__(self, *indices: Any) -> ProducerLoad:
         if len(indices) != len(self.shape):
-            raise TVMagicError(f"tensor `{self.name}` has {len(self.shape)} dimensions, {len(indices)} indices are given")
+            raise TVMagicError(
+                f"tensor `{self.name}` has {len(self.shape)} dimensions, {len(indices)} indices are given"
+            )
         return ProducerLoad(self, [self._index(axis, index) for axis, index in enumerate(indices)])
 
     def _index(self, axis: int, index: Any) -> PrimExpr:
@@ -100,7 +102,8 @@ class Tensor(DataProducer, ExprOp):
         result = expr(index)
         if result.dtype.is_float or result.dtype.is_handle:
             raise TVMagicError(
-                f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer", hint="cast it with astype"
+                f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
+                hint="cast it with astype",
             )
         return result
 

@@ -140,9 +140,7 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
 # ---------------------------------------------------------------------------- phase 1
 
 
-def leaf_sets(
-    stage: Stage, consumer: Stage, rank: int, context: Context
-) -> tuple[dict[IterVar, IntSet], RootSets]:
+def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tuple[dict[IterVar, IntSet], RootSets]:
     """Phase 1: the sets of the loops of `consumer`, as `stage` sees them.
 
     Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is

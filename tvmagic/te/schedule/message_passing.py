@@ -26,9 +26,7 @@ __all__ = [
 ]
 
 
-def pass_down_domain(
-    stage: Stage, ranges: dict[IterVar, Range], analyzer: Analyzer, may_miss: bool = False
-) -> None:
+def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analyzer, may_miss: bool = False) -> None:
     """Set the range of every variable of `stage` from those of its root variables.
 
     `may_miss`: variables whose parents have no range are left out; else that is an error.
@@ -68,9 +66,7 @@ def threads_below(stage: Stage) -> set[IterVar]:
     return found
 
 
-def pass_up_domain(
-    stage: Stage, ranges: Mapping[IterVar, Range], sets: dict[IterVar, IntSet]
-) -> list[tuple[Any, str]]:
+def pass_up_domain(stage: Stage, ranges: Mapping[IterVar, Range], sets: dict[IterVar, IntSet]) -> list[tuple[Any, str]]:
     """Set the set of every variable from those of the leaves; each relation with its case."""
     return [(relation, relation.domain_up(ranges, sets)) for relation in reversed(stage.relations)]
 

@@ -354,9 +354,7 @@ class Transform(IterVarRelation):
             for iv in self.original:
                 sets[iv] = IntSet.from_range(ranges[iv])
             return "case 1: all sets are the whole ranges, so the parents' are too"
-        relaxed: dict[Any, Any] = {
-            v: sets[iv] for v, iv in zip(self.inverse.initial_indices, self.transformed)
-        }
+        relaxed: dict[Any, Any] = {v: sets[iv] for v, iv in zip(self.inverse.initial_indices, self.transformed)}
         for iv, value in zip(self.original, self.inverse.final_indices):
             sets[iv] = _bounded(eval_set(value, relaxed), ranges[iv])
         return "case 2: the inverse of the transformation"

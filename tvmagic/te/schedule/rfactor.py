@@ -131,4 +131,3 @@ def _final_op(
     values = [t(*indices) for t in factored.outputs]
     body = [Reduce(reduce.combiner, values, [reduced], _TRUE, i) for i in range(len(values))]
     return ComputeOp(f"{op.name}.repl", "", None, axes, body, op.span)
-

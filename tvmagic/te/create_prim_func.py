@@ -1,0 +1,272 @@
+"""From tensor expressions to a TensorIR function: one block for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    PrimType,
+    ProducerLoad,
+    Range,
+    Reduce,
+    SeqStmt,
+    Stmt,
+    Var,
+    decl_buffer,
+    handles,
+    substitute,
+)
+from tvmagic.ir.regions import block_read_write_regions
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
+from tvmagic.te.schedule.relations import is_const
+from tvmagic.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
+
+__all__ = ["create_prim_func"]
+
+_TRUE = IntImm("bool", 1)
+
+
+def create_prim_func(ops: Any) -> PrimFunc:
+    """The TensorIR function that computes what is among `ops` from what is given there.
+
+    Parameters
+    ----------
+    ops: tensors and variables, in the order of the function's parameters. A tensor that they
+        need and that is not among them is allocated inside.
+    """
+    args = list(ops) if isinstance(ops, (list, tuple)) else [ops]
+    for arg in args:
+        if not isinstance(arg, (Tensor, Var)):
+            raise TVMagicError(f"`{arg!r}` cannot be a parameter", hint="give tensors and variables")
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    roots = [t.op for t in tensors]
+    maker = _Maker(tensors)
+    statements: list[Stmt] = []
+    for op in post_dfs_order(roots, create_read_graph(roots)):
+        make = _MAKE.get(type(op))
+        if make is None:
+            raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no TensorIR function", span=op.span)
+        statement = make(maker, op)
+        if statement is not None:
+            statements.append(statement)
+    return maker.function(args, statements)
+
+
+class _LoadBuffers(Mutator):
+    """Loads from tensors become loads from their buffers."""
+
+    def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
+        self.buffers = buffers
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> Any:
+        node = self.visit_children(node)
+        return BufferLoad(self.buffers[node.producer], node.indices, span=node.span)
+
+
+class _Maker:
+    """The buffers, names and statements of the function while it is made."""
+
+    def __init__(self, args: Sequence[Tensor]) -> None:
+        self.args = set(args)
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.allocated: list[Buffer] = []
+        self.names: set[str] = set()
+        self.analyzer = Analyzer()
+        self.loads = _LoadBuffers(self.buffers)
+
+    def fresh_name(self, name: str) -> str:
+        """`name`, with a number where it is taken."""
+        result, count = name, 0
+        while result in self.names:
+            count += 1
+            result = f"{name}_{count}"
+        self.names.add(result)
+        return result
+
+    def define(self, tensor: Tensor, buffer: Buffer | None = None) -> Buffer:
+        """The buffer of a tensor that is computed here."""
+        if buffer is None:
+            buffer = self.buffers.get(tensor)
+        if buffer is None:
+            buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.name, scope="global", span=tensor.span)
+        self.buffers[tensor] = buffer
+        if tensor not in self.args:
+            self.allocated.append(buffer)
+        return buffer
+
+    def value(self, value: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
+        """An expression on tensors as one on buffers and block variables."""
+        return substitute(self.loads.visit(value), values)
+
+    def simplified(self, value: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
+        return self.analyzer.simplify(self.value(value, values))
+
+    def function(self, args: Sequence[Any], statements: Sequence[Stmt]) -> PrimFunc:
+        """The function with a root block around the statements, and all access regions found."""
+        params: list[Var] = []
+        buffer_map: dict[Var, Buffer] = {}
+        for arg in args:
+            if isinstance(arg, Var):
+                params.append(arg)
+                continue
+            handle = Var("var_" + arg.name, PrimType("handle"))
+            params.append(handle)
+            buffer_map[handle] = self.buffers[arg]
+        body = SeqStmt.flatten(*statements)
+        outside = {b.data: b for b in (*buffer_map.values(), *self.allocated)}
+        body = _CompleteRegions(outside).visit(body)
+        if not isinstance(body, BlockRealize) or body.block.iter_vars or self.allocated:
+            root = Block((), (), (), "root", body, alloc_buffers=self.allocated)
+            body = BlockRealize((), _TRUE, root)
+        attrs = {"global_symbol": "main", "tir.noalias": True}
+        return PrimFunc(params, body, buffer_map=buffer_map, attrs=attrs)
+
+
+class _CompleteRegions(Mutator):
+    """Gives each block that names no regions those that its body accesses."""
+
+    def __init__(self, outside: dict[Var, Buffer]) -> None:
+        self.outside = outside
+
+    @handles(Block)
+    def block(self, node: Block) -> Any:
+        if node.reads or node.writes:
+            return node
+        reads, writes = block_read_write_regions(node, self.outside)
+        return node.replace(reads=tuple(reads), writes=tuple(writes))
+
+
+def _make_placeholder(maker: _Maker, op: PlaceholderOp) -> None:
+    tensor = op.output(0)
+    if tensor not in maker.args:
+        raise TVMagicError(
+            f"placeholder `{op.name}` is needed but is not among the parameters",
+            span=op.span,
+            hint="add it to the list of tensors",
+        )
+    if tensor not in maker.buffers:
+        maker.buffers[tensor] = decl_buffer(op.shape, op.dtype, op.name, scope="global", span=op.span)
+
+
+def _make_compute(maker: _Maker, op: ComputeOp) -> Stmt:
+    axes = op.root_iter_vars()
+    loops = [Var(iv.var.name, iv.dtype) for iv in axes]
+    if isinstance(op.body[0], Reduce):
+        blocks = [_compute_block(maker, op, op.outputs, op.body[0], loops)]
+    else:
+        blocks = [_compute_block(maker, op, (t,), b, loops) for t, b in zip(op.outputs, op.body)]
+    body = SeqStmt.flatten(*blocks)
+    simplify = maker.analyzer.simplify
+    for iv, loop in zip(reversed(axes), reversed(loops)):
+        assert iv.dom is not None
+        body = For(loop, simplify(iv.dom.min), simplify(iv.dom.extent), ForKind.SERIAL, body, span=op.span)
+    return body
+
+
+def _compute_block(
+    maker: _Maker, op: ComputeOp, tensors: Sequence[Tensor], value: PrimExpr, loops: Sequence[Var]
+) -> BlockRealize:
+    """The block that computes one element of `tensors`."""
+    simplify = maker.analyzer.simplify
+    iter_vars: list[IterVar] = []
+    values: dict[Var, PrimExpr] = {}
+    for iv in op.root_iter_vars():
+        assert iv.dom is not None
+        var = Var("v_" + iv.var.name, iv.dtype)
+        values[iv.var] = var
+        domain = Range.from_min_extent(simplify(iv.dom.min), simplify(iv.dom.extent))
+        iter_vars.append(IterVar(domain, var, iv.iter_type, iv.thread_tag, iv.span))
+    buffers = [maker.define(t) for t in tensors]
+    indices = [values[iv.var] for iv in op.axis]
+    init: Stmt | None = None
+    if isinstance(value, Reduce):
+        name = maker.fresh_name(op.name)
+        init, body = _reduction(maker, op, value, buffers, indices, values)
+    else:
+        name = maker.fresh_name(tensors[0].name)
+        body = BufferStore(buffers[0], maker.simplified(value, values), indices, span=op.span)
+    bindings: list[Any] = list(loops)
+    if not iter_vars:
+        iter_vars.append(IterVar(Range.from_min_extent(0, 1), Var("vi", "int32"), IterVar.DataPar))
+        bindings.append(0)
+    annotations = {k: _on_buffers(maker, v) for k, v in op.attrs.items()}
+    block = Block(iter_vars, (), (), name, body, init, annotations=annotations, span=op.span)
+    return BlockRealize(bindings, _TRUE, block, op.span)
+
+
+def _on_buffers(maker: _Maker, value: Any) -> Any:
+    """An attribute with buffers in the place of tensors."""
+    if isinstance(value, (list, tuple)):
+        return tuple([_on_buffers(maker, v) for v in value])
+    return maker.buffers[value] if isinstance(value, Tensor) else value
+
+
+def _reduction(
+    maker: _Maker,
+    op: ComputeOp,
+    reduce: Reduce,
+    buffers: Sequence[Buffer],
+    indices: Sequence[PrimExpr],
+    values: dict[Var, PrimExpr],
+) -> tuple[Stmt, Stmt]:
+    """The initialization and the update of a reduction.
+
+    Several values are bound before any is stored, because each may depend on all.
+    """
+    combiner = reduce.combiner
+    both: dict[Any, Any] = {v: BufferLoad(b, indices, span=op.span) for v, b in zip(combiner.lhs, buffers)}
+    both.update((v, maker.simplified(s, values)) for v, s in zip(combiner.rhs, reduce.source))
+    combined = [substitute(r, both) for r in combiner.result]
+    start = [maker.value(e, values) for e in (reduce.init or combiner.identity_element)]
+    init = SeqStmt.flatten(*[BufferStore(b, v, indices, span=op.span) for b, v in zip(buffers, start)])
+    if len(buffers) == 1:
+        body: Stmt = BufferStore(buffers[0], combined[0], indices, span=op.span)
+    else:
+        kept = [Var("v_" + b.name, PrimType(b.dtype)) for b in buffers]
+        body = SeqStmt.flatten(*[BufferStore(b, v, indices, span=op.span) for b, v in zip(buffers, kept)])
+        for var, value in zip(reversed(kept), reversed(combined)):
+            body = LetStmt(var, value, body, op.span)
+    if not is_const(reduce.condition, 1):
+        body = IfThenElse(maker.simplified(reduce.condition, values), body, span=op.span)
+    return init, body
+
+
+def _make_extern(maker: _Maker, op: ExternOp) -> Stmt:
+    values: dict[Var, PrimExpr] = {}
+    for tensor, placeholder in zip(op.inputs, op.input_placeholders):
+        values[placeholder.data] = maker.buffers[tensor].data
+    outputs = [maker.define(t, b) for t, b in zip(op.outputs, op.output_placeholders)]
+    reads = [_whole(maker.buffers[t]) for t in op.inputs]
+    body = substitute(op.body, values)
+    block = Block((), reads, [_whole(b) for b in outputs], maker.fresh_name(op.name), body, annotations=op.attrs)
+    return BlockRealize((), _TRUE, block, op.span)
+
+
+def _whole(buffer: Buffer) -> BufferRegion:
+    return BufferRegion(buffer, [Range.from_min_extent(IntImm(s.dtype, 0), s) for s in buffer.shape])
+
+
+_MAKE: dict[type, Callable[[_Maker, Any], Stmt | None]] = {
+    PlaceholderOp: _make_placeholder,
+    ComputeOp: _make_compute,
+    ExternOp: _make_extern,
+}
