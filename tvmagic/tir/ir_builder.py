@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -129,7 +129,7 @@ class IRBuilder:
             stmt = Evaluate(stmt)
         if not isinstance(stmt, Stmt) and not callable(stmt):
             raise TVMagicError(f"a `{type(stmt).__name__}` is not a statement")
-        self._levels[-1].append(stmt)
+        self._levels[-1].append(cast(_Part, stmt))
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """The fact `attr_key` of `node`, for all that follows in this scope."""

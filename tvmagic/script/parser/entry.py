@@ -176,7 +176,7 @@ class _Text:
                     self.names[item.name] = ScriptMacro(item.name, item, self.source, self.outer, True)
                     continue
                 functions.append((item, bool(options.get("private", False))))
-                names.functions[item.name] = parser.guard(item, lambda: frame.declare(item.name))
+                names.functions[item.name] = parser.guard(item, lambda name=item.name: frame.declare(name))
             elif isinstance(item, ast.Expr):
                 value = parser.eval(item.value)
                 if value is not None and not isinstance(value, str):

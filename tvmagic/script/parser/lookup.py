@@ -37,7 +37,7 @@ class ModuleNames:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint with the name that is closest, if one is close."""
-    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1)
+    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1, cutoff=0.7)
     return f"did you mean `{close[0]}`?" if close else None
 
 
@@ -57,10 +57,10 @@ def attribute(base: Any, name: str, shown: str) -> Any:
             raise _missing(base, name, [*slots_of(type(base)), *_NODE_METHODS])
     elif isinstance(base, str) and name in _NO_TEXT_METHODS:
         raise TVMagicError(f"the method `{name}` of texts is not open to scripts", hint="write an f-string")
+    if isinstance(base, type) and name not in vars(base):
+        raise TVMagicError(f"`{shown or base.__name__}` has no name `{name}`", hint=did_you_mean(name, vars(base)))
     value = getattr(base, name, MISSING)
     if value is MISSING:
-        if isinstance(base, type):
-            raise TVMagicError(f"`{shown}` has no name `{name}`", hint=did_you_mean(name, dir(base)))
         raise _missing(base, name, dir(base))
     return value
 

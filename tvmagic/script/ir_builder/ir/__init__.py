@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import GlobalVar, PrimFunc, attr_value
-from tvmagic.script.ir_builder.base import current_builder
+from tvmagic.script.ir_builder.base import IRBuilder, current_builder
 from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
 
 __all__ = ["IRModuleFrame", "decl_function", "def_function", "ir_module", "module_attrs", "module_get_attr"]
@@ -36,7 +36,9 @@ def def_function(func_name: str, func: PrimFunc) -> None:
 
 
 def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
-    """Facts about the module."""
+    """Facts about the module. Nothing happens where Python itself runs the class body."""
+    if not IRBuilder.is_in_scope():
+        return
     frame = _module("I.module_attrs")
     if not isinstance(attrs, Mapping):
         raise TVMagicError("`I.module_attrs` takes a mapping from names to values")
