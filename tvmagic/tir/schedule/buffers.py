@@ -15,6 +15,7 @@ from tvmagic.ir import (
     PrimExpr,
     Var,
     handles,
+    mutate_all,
 )
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.requirements import access_owner
@@ -48,7 +49,8 @@ def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Stm
 class BufferReplacer(Mutator):
     """Puts buffers in the place of others: in accesses, signatures and allocations.
 
-    Subclasses may change what an access becomes by `load_of` and `store_of`.
+    Subclasses may change where an element goes by `map_indices`, and what an access becomes by `load_of`
+    and `store_of`.
     """
 
     def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
@@ -67,14 +69,22 @@ class BufferReplacer(Mutator):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
-        new = self.visit_children(node)
-        return self.load_of(node, new) if node.buffer in self.buffers else new
+        if node.buffer not in self.buffers:
+            return self.visit_children(node)
+        indices = self.map_indices(node.buffer, mutate_all(self.visit, node.indices))
+        return self.load_of(node, BufferLoad(self.buffers[node.buffer], indices, node.predicate, node.span))
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> BufferStore:
         if node.buffer not in self.buffers:
             return self.visit_children(node)
-        return self.store_of(node, self.visit_children(node))
+        indices = self.map_indices(node.buffer, mutate_all(self.visit, node.indices))
+        value = self.visit(node.value)
+        return self.store_of(node, node.replace(buffer=self.buffers[node.buffer], value=value, indices=indices))
+
+    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """Where an element of a replaced buffer is in the new one."""
+        return indices
 
     def load_of(self, old: BufferLoad, new: BufferLoad) -> PrimExpr:
         """What a load of a replaced buffer becomes."""

@@ -9,8 +9,21 @@ from tvmagic.tir.schedule.primitives import (
     inline,
     layout,
     loops,
+    partition,
     reduction,
     storage,
 )
 
-__all__ = ["annotate", "blockize", "cache", "compute_at", "get", "inline", "layout", "loops", "reduction", "storage"]
+__all__ = [
+    "annotate",
+    "blockize",
+    "cache",
+    "compute_at",
+    "get",
+    "inline",
+    "layout",
+    "loops",
+    "partition",
+    "reduction",
+    "storage",
+]

@@ -163,7 +163,7 @@ def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], na
     for sref in reversed(loops):
         loop = sref.loop
         if any(uses(value, {loop.loop_var}) for value in values):
-            fresh = loop.loop_var.copy_with_suffix("_init")
+            fresh = loop.loop_var.copy_with_suffix("")
             loop_names[loop.loop_var] = fresh
             nest = loop.replace(loop_var=fresh, body=nest)
     return substitute(nest, loop_names)

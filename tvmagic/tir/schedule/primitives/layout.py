@@ -128,13 +128,7 @@ class _LayoutRewriter(BufferReplacer):
         self.old, self.new, self.index_map = old, new, index_map
         self.analyzer = Analyzer()
 
-    def load_of(self, old: BufferLoad, new: BufferLoad) -> PrimExpr:
-        return new.replace(indices=self._mapped(new.indices))
-
-    def store_of(self, old: BufferStore, new: BufferStore) -> BufferStore:
-        return new.replace(indices=self._mapped(new.indices))
-
-    def _mapped(self, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         return tuple(self.index_map.map_indices(indices, self.analyzer))
 
     @handles(For)

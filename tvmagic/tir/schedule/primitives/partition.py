@@ -1,0 +1,257 @@
+"""Primitives that cut a loop into pieces, and that join loops beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    BufferRegion,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    mutate_all,
+    structural_equal,
+    substitute,
+)
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_domains
+from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
+from tvmagic.tir.schedule.primitives.reduction import uses
+from tvmagic.tir.schedule.requirements import check_plain_loop, check_starts_at_zero, only_child
+from tvmagic.tir.schedule.scope import DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+TRUE = IntImm("bool", 1)
+
+
+class _Renewer(Mutator):
+    """A copy of a nest with variables of its own; its blocks renamed, and narrowed to a piece."""
+
+    def __init__(self, suffix: str, domains: dict[Var, Range], values: dict[Var, PrimExpr]) -> None:
+        self.suffix, self.domains, self.values = suffix, dict(domains), dict(values)
+        self.narrowed: dict[Var, Range] = {}
+
+    @handles(Var)
+    def var(self, node: Var) -> PrimExpr:
+        return self.values.get(node, node)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        fresh = node.loop_var.copy_with_suffix("")
+        self.values[node.loop_var] = fresh
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        self.domains[fresh] = Range.from_min_extent(low, extent)
+        return node.replace(loop_var=fresh, min=low, extent=extent, body=self.visit(node.body))
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Stmt:
+        values = mutate_all(self.visit, node.iter_values)
+        predicate = self.visit(node.predicate)
+        iters: list[IterVar] = []
+        for var, value in zip(node.block.iter_vars, values):
+            assert var.dom is not None
+            fresh = var.var.copy_with_suffix("")
+            self.values[var.var] = fresh
+            domain = eval_set(value, self.domains).cover_range(var.dom)
+            self.narrowed[fresh] = domain
+            iters.append(var.replace(var=fresh, dom=domain))
+        block = node.block
+        renamed = block.replace(
+            iter_vars=tuple(iters),
+            reads=mutate_all(self.narrowed_region, mutate_all(self.visit, block.reads)),
+            writes=mutate_all(self.narrowed_region, mutate_all(self.visit, block.writes)),
+            name_hint=f"{block.name_hint}_{self.suffix}",
+            init=None if block.init is None else self.visit(block.init),
+            body=self.visit(block.body),
+        )
+        return node.replace(iter_values=values, predicate=predicate, block=renamed)
+
+    def narrowed_region(self, region: BufferRegion) -> BufferRegion:
+        """The box of the domains, where the region is a point of block variables."""
+        sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
+        found = [side for side in sides if side is not None]
+        return region.replace(region=tuple(found)) if len(found) == len(sides) else region
+
+
+def _piece_sizes(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
+    extent = loop.loop.extent
+    if not isinstance(extent, IntImm):
+        raise ScheduleError(f"{loop.label} has the symbolic extent `{extent}`, which cannot be partitioned", loop)
+    if sum(f is None for f in factors) > 1:
+        raise ScheduleError("at most one factor may be None", loop)
+    if any(f is not None and f <= 0 for f in factors):
+        raise ScheduleError(f"the factors {list(factors)} of a partition are positive", loop)
+    total = sum(f or 0 for f in factors)
+    if total >= extent.value:
+        raise ScheduleError(
+            f"the factors {list(factors)} sum to {total}, which must be less than the extent {extent.value} of "
+            f"{loop.label}",
+            loop,
+        )
+    sizes = [extent.value - total if f is None else f for f in factors]
+    return sizes if None in factors else [*sizes, extent.value - total]
+
+
+def _check_no_split_reduction(state: ScheduleState, loop: StmtSRef) -> None:
+    """No piece may run a reduction's init again."""
+    for block in state.child_blocks(loop):
+        if block.block.init is None:
+            continue
+        realize = state.realize_of(block)
+        for var, value in zip(block.block.iter_vars, realize.iter_values):
+            if var.iter_type == IterVar.CommReduce and uses(value, {loop.loop.loop_var}):
+                raise ScheduleError(
+                    f"each piece of {loop.label} would run the init of {block.label} again, which gives a wrong result",
+                    loop,
+                    block,
+                    hint="decompose_reduction first, then partition the loop of the update block",
+                )
+
+
+def _opaque(name: str, body: Stmt) -> BlockRealize:
+    return BlockRealize([], TRUE, Block([], [], [], name, body))
+
+
+@primitive("LoopPartition")
+def loop_partition(state: ScheduleState, loop: Loop, factors: Sizes, preserve_unit_iters: bool = True) -> Loops:
+    """Cut a loop into loops that run one after the other, each in a block of its own.
+
+    The factors are the numbers of iterations; at most one is None, for what the others leave.
+
+    Requires: the loop starts at 0, has a constant extent, neither annotations nor a thread binding; the
+    factors sum to less than the extent; the loop does not reduce in a block with an init.
+    """
+    check_plain_loop(loop)
+    check_starts_at_zero(loop)
+    sizes = _piece_sizes(loop, factors)
+    _check_no_split_reduction(state, loop)
+    stmt = loop.loop
+    name = state.child_blocks(loop)[0].block.name_hint
+    outer = state.loops_of(loop)
+    pieces: list[Stmt] = []
+    loops: list[For] = []
+    start = 0
+    for i, size in enumerate(sizes):
+        var = stmt.loop_var.copy_with_suffix(str(i))
+        low = IntImm(var.dtype, start)
+        domains = {**loop_domains(outer), var: Range.from_min_extent(low, IntImm(var.dtype, size))}
+        body = _Renewer(var.name, domains, {stmt.loop_var: var}).visit(stmt.body)
+        piece = For(var, low, size, stmt.kind, body, span=stmt.span)
+        loops.append(piece)
+        pieces.append(_opaque(f"{name}_{var.name}_partition", piece))
+        start += size
+    state.replace(loop, _opaque(f"{name}_{stmt.loop_var.name}_common", SeqStmt(pieces)))
+    return [state.sref_of(piece) for piece in loops]
+
+
+# ---------------------------------------------------------------------------- merge
+
+
+def _lowest_common(loops: Sequence[StmtSRef]) -> StmtSRef:
+    shared: list[StmtSRef] = loops[0].ancestors()
+    for loop in loops[1:]:
+        above = set(loop.ancestors())
+        shared = [s for s in shared if s in above]
+    if not shared:
+        raise ScheduleError("the loops are in different functions", *loops)
+    return shared[0]
+
+
+def _nest_above(loop: StmtSRef, top: StmtSRef) -> list[StmtSRef]:
+    """The loops from below `top` to `loop`, outermost first, each all of the one before."""
+    nest = [loop]
+    while nest[-1].parent is not top:
+        above = nest[-1].parent
+        assert above is not None
+        if not above.is_loop or only_child(above.loop) is not nest[-1].stmt:
+            raise ScheduleError(f"{nest[-1].label} must be all of {above.label} to be merged", nest[-1], above)
+        nest.append(above)
+    nest.reverse()
+    for part in nest:
+        check_plain_loop(part)
+        check_starts_at_zero(part)
+    return nest
+
+
+def _check_mergeable(nests: Sequence[Sequence[StmtSRef]]) -> None:
+    first = nests[0]
+    for nest in nests[1:]:
+        same = len(nest) == len(first) and all(
+            structural_equal(a.loop.extent, b.loop.extent) for a, b in zip(first, nest)
+        )
+        if not same:
+            extents = [[str(s.loop.extent) for s in n] for n in (first, nest)]
+            raise ScheduleError(
+                f"loops to merge must have the same extents, not {extents[0]} and {extents[1]}", nest[-1]
+            )
+
+
+def _check_dependences(state: ScheduleState, nests: Sequence[Sequence[StmtSRef]], scope: StmtSRef) -> None:
+    """A later nest may read what an earlier one writes, not write what it reads or writes."""
+    place = {block: i for i, nest in enumerate(nests) for block in state.child_blocks(nest[0])}
+    for block, i in place.items():
+        for dep in state.get_block_scope(scope).get_deps_by_src(block):
+            if place.get(dep.dst, i) > i and dep.kind is not DepKind.RAW:
+                raise ScheduleError(
+                    f"{dep.dst.label} writes a buffer that {block.label} uses, so their loops cannot be merged", dep.dst
+                )
+
+
+@primitive("Merge")
+def merge(state: ScheduleState, *loops: Loops) -> Loop:
+    """Join loops that stand beside each other into one, with their bodies one after the other.
+
+    Loops above the given ones, up to where all meet, are joined too.
+
+    Requires: two loops or more that stand side by side, in nests of the same depth and extents; each is all
+    of the loop above it, starts at 0 and has neither annotations nor a thread binding; what a later
+    body reads at an iteration was written by then.
+    """
+    chosen: list[StmtSRef] = list(loops)  # type: ignore[arg-type]
+    if len(chosen) < 2 or len(set(chosen)) != len(chosen):
+        raise ScheduleError("merge takes two different loops or more")
+    top = _lowest_common(chosen)
+    if any(loop is top for loop in chosen):
+        raise ScheduleError("a loop cannot be merged with one that holds it", *chosen)
+    nests = sorted([_nest_above(loop, top) for loop in chosen], key=lambda nest: nest[0].seq_index)
+    _check_mergeable(nests)
+    assert top.stmt is not None
+    body = top.stmt.body
+    first = nests[0][0].seq_index
+    side_by_side = [nest[0].seq_index for nest in nests] == list(range(first, first + len(nests)))
+    if not isinstance(body, SeqStmt) or first < 0 or not side_by_side:
+        raise ScheduleError("the loops to merge must stand directly one after the other", *chosen)
+    scope = top if top.is_block else state.scope_of(top)
+    _check_dependences(state, nests, scope)
+    covered = {b: state.flags.region_cover(state, scope, b) for b in state.child_blocks(scope)}
+    merged_vars = [s.loop.loop_var.copy_with_suffix("_m") for s in nests[0]]
+    bodies: list[Stmt] = []
+    for nest in nests:
+        values: dict[Var, PrimExpr] = {s.loop.loop_var: v for s, v in zip(nest, merged_vars)}
+        bodies.append(substitute(nest[-1].loop.body, values))
+    merged: Any = SeqStmt.flatten(*bodies)
+    innermost: For | None = None
+    for var, sref in zip(reversed(merged_vars), reversed(nests[0])):
+        merged = For(var, 0, sref.loop.extent, ForKind.SERIAL, merged, span=sref.loop.span)
+        innermost = innermost or merged
+    parts = (*body.seq[:first], merged, *body.seq[first + len(nests) :])
+    new = top.stmt.replace(body=SeqStmt.flatten(*parts))
+    state.replace(top, new, {top.block: new} if isinstance(new, Block) else None)
+    for block, was_covered in covered.items():
+        if was_covered and block.stmt is not None and not state.flags.region_cover(state, scope, block):
+            raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
+    assert innermost is not None
+    return state.sref_of(innermost)
