@@ -6,8 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import CallEffect, CommReducer, Let, Mutator, Op, PrimExpr, ProducerLoad, Reduce, Var, handles
-from tvmagic.ir import Call, GlobalVar, post_order_visit
+from tvmagic.ir import (
+    Call,
+    CallEffect,
+    CommReducer,
+    GlobalVar,
+    Let,
+    Mutator,
+    Op,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Var,
+    handles,
+    post_order_visit,
+)
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.tensor import ComputeOp, ExternOp, Operation, ScanOp, Tensor, TensorComputeOp, mutate_bodies
 

@@ -195,7 +195,7 @@ class ComputeLoopNest:
 
     def _place_init(self, op: BaseComputeOp, stage: Stage, context: LoopContext) -> None:
         """Initialize just outside the first loop of the reduction; loops of the reduction alone are skipped."""
-        masks: Masks = {iv: _REDUCE_BIT for iv in op.reduce_axis}
+        masks: Masks = dict.fromkeys(op.reduce_axis, _REDUCE_BIT)
         masks.update((iv, _DATA_BIT) for iv in op.axis[: op.num_schedulable_dims])
         pass_down_mask(stage, masks)
         for position, iv in enumerate(stage.leaf_iter_vars):

@@ -140,7 +140,7 @@ def make_bound_check(
     Only those that cannot be proved: where splits overrun, and where the range computed exceeds
     the domain of the output (left out without `domains`). Loops in `skip` are not looked at.
     """
-    checks = {iv: False for iv in stage.leaf_iter_vars}
+    checks = dict.fromkeys(stage.leaf_iter_vars, False)
     plain = Analyzer()
     for relation in reversed(stage.relations):
         relation.check_up(ranges, checks, plain)

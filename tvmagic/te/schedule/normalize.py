@@ -73,5 +73,6 @@ def _move_attach_points(sch: Schedule, moved: dict[IterVar, IterVar]) -> None:
     if not moved:
         return
     for stage in (*sch.stages, *sch.groups):
-        if stage.attach_type == AttachType.SCOPE and stage.attach_ivar in moved:
-            stage.attach_ivar = moved[stage.attach_ivar]
+        point = stage.attach_ivar
+        if stage.attach_type == AttachType.SCOPE and point is not None and point in moved:
+            stage.attach_ivar = moved[point]

@@ -65,17 +65,12 @@ def _provide_compute(stage: Stage, context: LoopContext) -> Stmt:
             raise ScheduleError(f"stage `{stage.name}` has both a tensorized loop and a reduction over threads")
         return make_tensorize(stage, context)
     if any(threads):
-        from tvmagic.te.schedule.cross_thread import make_cross_thread_reduction
-
-        first = threads.index(True)
-        for iv in stage.leaf_iter_vars[first:]:
-            if iv.iter_type != IterVar.CommReduce:
-                raise ScheduleError(
-                    f"stage `{stage.name}`: data loop `{iv.var.name}` inside a reduction over threads",
-                    span=stage.span,
-                    hint="reorder the data loops outside",
-                )
-        return make_cross_thread_reduction(stage, context)
+        iv = stage.leaf_iter_vars[threads.index(True)]
+        raise ScheduleError(
+            f"stage `{stage.name}`: reduction `{iv.var.name}` over threads has no meaning on a CPU",
+            span=stage.span,
+            hint="use rfactor and a parallel loop",
+        )
     return _make_compute(stage, context)
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, expr
 from tvmagic.ir.ops import cast, floordiv, floormod, less, make_zero
 
