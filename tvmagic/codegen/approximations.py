@@ -1,26 +1,320 @@
 """The math functions: range reduction and polynomials.
 
 The forms are the usual ones (Muller, Elementary Functions, 3rd ed.; Cody and Waite, 1980): reduce
-the argument exactly with a constant split in parts, evaluate a polynomial fitted for the least
-largest error, scale back. Products that must be exact use `fma`.
+the argument exactly by constants split in parts, evaluate a polynomial, scale back. Coefficients
+were fitted for the least largest error (Lawson's iteration). Products that must be exact
+use `fma`.
 """
 
 from __future__ import annotations
 
+import math
+
 from tvmagic.codegen.math_text import MathText
 from tvmagic.codegen.vector_math import own
 
-# exp(r) = 1 + r + r^2 P(r) on |r| <= ln(2)/2
-_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+_INF, _NAN = math.inf, math.nan
+_LOG2_E = 1.4426950408889634
+_SQRT_HALF_BITS = 0x3F3504F3  # of float32
+_MANTISSA = 0x7FFFFF
+
+# (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2
+_EXP = (0.0013813142368111623, 0.008369419043623224, 0.041668456833099894, 0.16666514789117093, 0.49999993050495953)
+# (2^r - 1 - r ln 2) / r^2 on |r| <= 1/2
+_EXP2 = (0.0001531952339703027, 0.0013391296256389713, 0.009618542340874092, 0.0555036028751408, 0.2402264735699799)
+# (log(1 + f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1 + f <= sqrt(2)
+_LOG = (
+    0.06746601247190986, -0.11675641270986711, 0.11888174618279836, -0.12405591424227928, 0.14219550906336698,
+    -0.16667995666594557, 0.2000211873228384, -0.25000009603665335, 0.3333331260280168,
+)  # fmt: skip
+# (log2(1 + f) - f / ln 2) / f^2 on the same
+_LOG2 = (
+    0.0970209867906547, -0.16844916268644192, 0.17169466181458717, -0.1790001774296881, 0.20511776928309547,
+    -0.24046391450210935, 0.28857103604777457, -0.36067413121162667, 0.48089802204332355, -0.7213475168877105,
+)  # fmt: skip
+# (sin(r) - r) / r^3 and (cos(r) - 1 + r^2/2) / r^4 in r^2, on |r| <= pi/4
+_SIN = (2.717568124855055e-06, -0.00019839257021035735, 0.008333329145121294, -0.16666666639568223)
+_COS = (2.442571687237033e-05, -0.0013887251791073326, 0.041666644373971405)
+# (tanh(x) - x) / x^3 in x^2, on |x| <= 0.625
+_TANH = (0.0021429587424530955, -0.008177394584514228, 0.0217007016097027, -0.053946762735525434, 0.1333320600544627, -0.333333308026434)  # fmt: skip
+# (erf(x) / x - 2 / sqrt(pi)) / x^2 in x^2, on |x| <= 0.9
+_ERF = (8.552197626191584e-05, -0.0008185953562380474, 0.005204905401338965, -0.026861017289359895, 0.11283727024600465, -0.3761263617991277)  # fmt: skip
+# log(1 - erf(x)) on 0.85 <= x <= 4
+_ERFC = (
+    -2.001785533557257e-05, 0.00042217920919054993, -0.004112457330376137, 0.024967708253470486, -0.10804979681300947,
+    -0.6335519968425646, -1.1294156311688828, 0.00015450316475143936,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- exponentials
+
+
+def _clamp(m: MathText, x: str, low: float, high: float) -> str:
+    """`x` between `low` and `high`; NaN stays."""
+    x = m.select(m.compare("olt", x, low), low, x)
+    return m.select(m.compare("ogt", x, high), high, x)
 
 
 @own("exp", 32)
 def exp_float(m: MathText, x: str) -> str:
-    """exp(x): x = n ln 2 + r."""
-    x = m.select(m.compare("olt", x, -104.0), -104.0, x)
-    x = m.select(m.compare("ogt", x, 89.0), 89.0, x)
-    n = m.rint(m.mul(x, 1.4426950408889634))
-    r = m.fma(n, -0.693359375, x)
-    r = m.fma(n, 2.12194440054690583e-4, r)
-    p = m.add(m.fma(m.mul(r, r), m.horner(r, _EXP), r), 1.0)
-    return m.scale(p, n)
+    """exp(x) = 2^n exp(r), x = n ln 2 + r."""
+    x = _clamp(m, x, -104.0, 89.0)
+    n = m.rint(m.mul(x, _LOG2_E))
+    r = m.fma(n, 2.12194440054690583e-4, m.fma(n, -0.693359375, x))
+    return m.scale(_exp_reduced(m, r), n)
+
+
+def _exp_reduced(m: MathText, r: str) -> str:
+    return m.add(m.fma(m.mul(r, r), m.horner(r, _EXP), r), 1.0)
+
+
+@own("exp2", 32)
+def exp2_float(m: MathText, x: str) -> str:
+    """2^x = 2^n 2^r."""
+    x = _clamp(m, x, -151.0, 129.0)
+    n = m.rint(x)
+    r = m.sub(x, n)
+    return m.scale(m.add(m.fma(m.mul(r, r), m.horner(r, _EXP2), m.mul(r, math.log(2))), 1.0), n)
+
+
+@own("exp10", 32)
+def exp10_float(m: MathText, x: str) -> str:
+    """10^x = 2^n exp(r ln 10), x = n log10(2) + r."""
+    x = _clamp(m, x, -46.0, 39.0)
+    n = m.rint(m.mul(x, math.log2(10)))
+    high = 0.30078125  # few bits, so that n * high is exact
+    r = m.fma(n, -(math.log10(2) - high), m.fma(n, -high, x))
+    t = m.mul(r, 2.302585092994046)
+    low = m.fma(r, 2.302585092994046, m.neg(t))
+    low = m.fma(r, 2.302585092994046 - 2.302585124969482421875, low)
+    return m.scale(m.add(_exp_reduced(m, m.add(t, low)), 0.0), n)
+
+
+@own("exp", 64)
+def exp_double(m: MathText, x: str) -> str:
+    """As exp_float, with Taylor's polynomial of degree 13."""
+    x = _clamp(m, x, -746.0, 710.0)
+    n = m.rint(m.mul(x, _LOG2_E))
+    r = m.fma(n, -1.90821492927058770002e-10, m.fma(n, -6.93147180369123816490e-01, x))
+    series = [1.0 / math.factorial(k) for k in range(13, 1, -1)]
+    return m.scale(m.add(m.fma(m.mul(r, r), m.horner(r, series), r), 1.0), n)
+
+
+@own("exp2", 64)
+def exp2_double(m: MathText, x: str) -> str:
+    """2^x = 2^n exp(r ln 2)."""
+    x = _clamp(m, x, -1076.0, 1025.0)
+    n = m.rint(x)
+    r = m.sub(x, n)
+    t = m.mul(r, math.log(2))
+    low = m.fma(r, 2.3190468138462996e-17, m.fma(r, math.log(2), m.neg(t)))
+    series = [1.0 / math.factorial(k) for k in range(13, 1, -1)]
+    tail = m.fma(m.mul(t, t), m.horner(t, series), low)
+    return m.scale(m.add(m.add(tail, t), 1.0), n)
+
+
+@own("sigmoid", 32, 64)
+def sigmoid(m: MathText, x: str) -> str:
+    """1 / (1 + exp(-x)), by the exponential of -|x| so that small results keep their digits."""
+    e = m.own("exp", m.neg(m.abs(x)))
+    top = m.select(m.compare("olt", x, 0.0), e, 1.0)
+    d = m.add(e, 1.0)
+    lost = m.sub(e, m.sub(d, 1.0))  # what rounding 1 + e lost: over d, nearly, where it counts
+    q = m.div(top, d)
+    return m.fma(m.neg(q), lost, q)
+
+
+@own("tanh", 32)
+def tanh_float(m: MathText, x: str) -> str:
+    """An odd polynomial near 0, else 1 - 2 / (exp(2|x|) + 1)."""
+    size = m.abs(x)
+    square = m.mul(x, x)
+    near = m.fma(m.mul(square, m.horner(square, _TANH)), size, size)
+    e = m.own("exp", m.add(size, size))
+    far = m.sub(1.0, m.div(2.0, m.add(e, 1.0)))
+    return m.copysign(m.select(m.compare("olt", size, 0.625), near, far), x)
+
+
+@own("erf", 32)
+def erf_float(m: MathText, x: str) -> str:
+    """An odd polynomial near 0, else 1 - exp(p(|x|))."""
+    size = m.abs(x)
+    square = m.mul(x, x)
+    p = m.horner(square, _ERF)
+    near = m.fma(m.fma(p, square, 0.12837916709551256), size, size)
+    bounded = m.select(m.compare("ogt", size, 4.0), 4.0, size)
+    far = m.sub(1.0, m.own("exp", m.horner(bounded, _ERFC)))
+    return m.copysign(m.select(m.compare("olt", size, 0.9), near, far), x)
+
+
+# ---------------------------------------------------------------------------- logarithms
+
+
+def _split(m: MathText, x: str) -> tuple[str, str]:
+    """x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), of float32; subnormal numbers too.
+
+    Gives e and f; what they are for zero, negative numbers, infinity and NaN does not matter.
+    """
+    tiny = m.compare("olt", x, 1.1754943508222875e-38)
+    scaled = m.select(tiny, m.mul(x, 8388608.0), x)
+    offset = m.int_select(tiny, -23, 0)
+    shifted = m.int_op("sub", m.bits(scaled), _SQRT_HALF_BITS)
+    e = m.to_float(m.int_op("add", m.int_op("ashr", shifted, 23), offset))
+    mantissa = m.int_op("add", m.int_op("and", shifted, _MANTISSA), _SQRT_HALF_BITS)
+    return e, m.sub(m.floats(mantissa), 1.0)
+
+
+def _log_ends(m: MathText, x: str, result: str) -> str:
+    """The values of a logarithm at and below zero, at infinity and NaN."""
+    result = m.select(m.compare("oeq", x, _INF), _INF, result)
+    result = m.select(m.compare("oeq", x, 0.0), -_INF, result)
+    return m.select(m.compare("uge", x, 0.0), m.select(m.compare("uno", x, x), x, result), _NAN)
+
+
+@own("log", 32)
+def log_float(m: MathText, x: str) -> str:
+    """log(x) = e ln 2 + log(1 + f)."""
+    e, f = _split(m, x)
+    square = m.mul(f, f)
+    tail = m.mul(m.mul(square, f), m.horner(f, _LOG))
+    tail = m.fma(e, -2.12194440054690583e-4, tail)
+    tail = m.fma(square, -0.5, tail)
+    return _log_ends(m, x, m.fma(e, 0.693359375, m.add(f, tail)))
+
+
+def _log_base(m: MathText, x: str, slope: float, power: float, low: float) -> str:
+    """A logarithm whose derivative at 1 is `slope`; that of 2 is `power` (few bits) plus `low`."""
+    e, f = _split(m, x)
+    ratio = slope / _LOG2_E
+    high = float.fromhex("0x1.715p0") if ratio == 1.0 else float.fromhex("0x1.bcbp-2")
+    curve = m.mul(m.mul(f, f), m.horner(f, [c * ratio for c in _LOG2]))
+    rest = m.fma(f, slope - high, curve)
+    if low:
+        rest = m.fma(e, low, rest)
+    # e is zero where the sum could lose digits to it
+    return _log_ends(m, x, m.fma(e, power, m.fma(f, high, rest)))
+
+
+@own("log2", 32)
+def log2_float(m: MathText, x: str) -> str:
+    return _log_base(m, x, _LOG2_E, 1.0, 0.0)
+
+
+@own("log10", 32)
+def log10_float(m: MathText, x: str) -> str:
+    return _log_base(m, x, 0.4342944819032518, 0.30078125, math.log10(2) - 0.30078125)
+
+
+@own("log1p", 32)
+def log1p_float(m: MathText, x: str) -> str:
+    """log(1 + x): the logarithm of u = 1 + x as rounded, and what the rounding lost over u."""
+    u = m.add(x, 1.0)
+    shifted = m.int_op("sub", m.bits(u), _SQRT_HALF_BITS)
+    k = m.int_op("ashr", shifted, 23)
+    near = m.int_compare("eq", k, 0)
+    mantissa = m.int_op("add", m.int_op("and", shifted, _MANTISSA), _SQRT_HALF_BITS)
+    f = m.select(near, x, m.sub(m.floats(mantissa), 1.0))
+    lost = m.select(m.compare("ogt", x, 1.0), m.sub(1.0, m.sub(u, x)), m.sub(x, m.sub(u, 1.0)))
+    lost = m.select(near, 0.0, m.div(lost, u))
+    e, square = m.to_float(k), m.mul(f, f)
+    tail = m.add(m.mul(m.mul(square, f), m.horner(f, _LOG)), lost)
+    tail = m.fma(e, -2.12194440054690583e-4, tail)
+    tail = m.fma(square, -0.5, tail)
+    result = _log_ends(m, u, m.fma(e, 0.693359375, m.add(f, tail)))
+    return m.select(m.compare("oeq", x, 0.0), x, result)
+
+
+@own("log", 64)
+def log_double(m: MathText, x: str) -> str:
+    """log(x) = e ln 2 + 2 atanh(s), s = f / (2 + f), by the series of atanh."""
+    e, f = _split_double(m, x)
+    s = m.div(f, m.add(f, 2.0))
+    z = m.mul(s, s)
+    half_square = m.mul(m.mul(f, f), 0.5)
+    series = m.mul(z, m.horner(z, [2.0 / (2 * k + 1) for k in range(12, 0, -1)]))
+    # f - (f^2/2 - s (f^2/2 + series)) keeps the digits of f
+    inner = m.fma(s, m.add(half_square, series), m.mul(e, 1.90821492927058770002e-10))
+    result = m.fma(e, 6.93147180369123816490e-01, m.sub(f, m.sub(half_square, inner)))
+    return _log_ends(m, x, result)
+
+
+def _split_double(m: MathText, x: str) -> tuple[str, str]:
+    """As `_split`, of float64."""
+    base, fraction = 0x3FE6A09E667F3BCD, (1 << 52) - 1
+    tiny = m.compare("olt", x, 2.2250738585072014e-308)
+    scaled = m.select(tiny, m.mul(x, 18014398509481984.0), x)
+    offset = m.int_select(tiny, -54, 0)
+    shifted = m.int_op("sub", m.bits(scaled), base)
+    e = m.to_float(m.int_op("add", m.int_op("ashr", shifted, 52), offset))
+    mantissa = m.int_op("add", m.int_op("and", shifted, fraction), base)
+    return e, m.sub(m.floats(mantissa), 1.0)
+
+
+# ---------------------------------------------------------------------------- circular functions
+
+# pi/2 in parts of 24 bits; with `fma` each step is exact or rounds the small result only
+_HALF_PI = (1.57079637050628662109375, -4.37113882867379289e-8, -1.71512451000588185e-15)
+_LARGEST_REDUCED = 48000.0
+
+
+def _circular(m: MathText, x: str, quarter: int, name: str) -> str:
+    """sin(x + quarter pi/2): x = n pi/2 + r; larger arguments go to the C library, lane by lane."""
+    big = m.compare("oge", m.abs(x), _LARGEST_REDUCED)
+    bounded = m.select(big, 0.0, x)
+    n = m.rint(m.mul(bounded, 2 / math.pi))
+    r = bounded
+    for part in _HALF_PI:
+        r = m.fma(n, -part, r)
+    k = m.int_op("add", m.to_int(n), quarter)
+    z = m.mul(r, r)
+    sine = m.fma(m.mul(m.horner(z, _SIN), z), r, r)
+    cosine = m.fma(m.mul(z, z), m.horner(z, _COS), m.fma(z, -0.5, 1.0))
+    even = m.int_compare("eq", m.int_op("and", k, 1), 0)
+    value = m.bits(m.select(even, sine, cosine))
+    sign = m.int_op("shl", m.int_op("and", k, 2), 30)
+    return m.where_any(big, m.floats(m.int_op("xor", value, sign)), x, name)
+
+
+@own("sin", 32)
+def sin_float(m: MathText, x: str) -> str:
+    return m.select(m.compare("oeq", x, 0.0), x, _circular(m, x, 0, "sin"))
+
+
+@own("cos", 32)
+def cos_float(m: MathText, x: str) -> str:
+    return _circular(m, x, 1, "cos")
+
+
+# ---------------------------------------------------------------------------- powers
+
+
+@own("pow", 32)
+def pow_float(m: MathText, x: str, y: str) -> str:
+    """x^y = 2^(y log2 |x|), computed in float64 and rounded once, with the signs and ends of C's pow."""
+    w = m.wider()
+    a, b = w.widen(m, m.abs(x)), w.widen(m, y)
+    e, f = _split_double(w, a)
+    s = w.div(f, w.add(f, 2.0))
+    z = w.mul(s, s)
+    series = w.horner(z, [2.0 * _LOG2_E / (2 * k + 1) for k in range(8, -1, -1)])
+    logarithm = w.fma(s, series, e)
+    logarithm = w.select(w.compare("oeq", a, 0.0), -_INF, w.select(w.compare("oeq", a, _INF), _INF, logarithm))
+    t = _clamp(w, w.mul(b, logarithm), -200.0, 200.0)
+    n = w.rint(t)
+    r = w.mul(w.sub(t, n), math.log(2))
+    power = w.horner(r, [1.0 / math.factorial(k) for k in range(10, -1, -1)])
+    result = m.narrow(w, w.mul(power, w.power_of_two(w.to_int(n))))
+    whole = m.compare("oeq", m.call("trunc", y), y)
+    half = m.mul(y, 0.5)
+    odd = m.both(whole, m.compare("une", m.call("trunc", half), half))
+    negative = m.int_compare("slt", m.bits(x), 0)
+    result = m.select(m.both(odd, negative), m.neg(result), result)
+    imaginary = m.both(m.compare("olt", x, 0.0), m.compare("one", m.call("trunc", y), y))
+    finite = m.compare("one", x, -_INF)
+    result = m.select(m.both(imaginary, finite), _NAN, result)
+    unknown = m.compare("uno", x, y)
+    result = m.select(unknown, _NAN, result)
+    one = m.both(m.compare("oeq", m.abs(x), 1.0), m.compare("oeq", m.abs(y), _INF))
+    result = m.select(one, 1.0, result)
+    result = m.select(m.compare("oeq", x, 1.0), 1.0, result)
+    return m.select(m.compare("oeq", y, 0.0), 1.0, result)

@@ -10,8 +10,9 @@ do not matter, nor reorder sums.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.types import constant, llvm_type, splat
@@ -192,6 +193,8 @@ class ExpressionEmitter(Visitor):
         a, b = self.visit(node.a), self.visit(node.b)
         dtype, name = node.dtype, _ARITHMETIC[type(node)]
         kind = llvm_type(dtype)
+        if dtype.code == "bfloat":
+            return self._by_float32(dtype, [a, b], lambda k, x, y: f"f{name} {k} {x}, {y}")
         if dtype.is_float:
             return self.out.op(f"f{name} contract {kind} {a}, {b}")
         if dtype.is_bool:
@@ -202,6 +205,12 @@ class ExpressionEmitter(Visitor):
             self.index_values.add(result)
             return result
         return self.out.op(f"{name} {kind} {a}, {b}")
+
+    def _by_float32(self, dtype: DataType, values: list[str], text: Callable[..., str]) -> str:
+        """An operation of bfloat16, computed in float32 and rounded once."""
+        wide = DataType("float32").with_lanes(dtype.lanes)
+        result = self.out.op(text(llvm_type(wide), *[self.convert(v, dtype, wide) for v in values]))
+        return self.convert(result, wide, dtype)
 
     @handles(Min, Max)
     def extreme(self, node: BinaryOp) -> str:
@@ -252,6 +261,8 @@ class ExpressionEmitter(Visitor):
     def _float_division(self, node: BinaryOp) -> str:
         a, b = self.visit(node.a), self.visit(node.b)
         kind = llvm_type(node.dtype)
+        if node.dtype.code == "bfloat":
+            return self._bfloat_division(node, a, b)
         if isinstance(node, Div):
             return self.out.op(f"fdiv {kind} {a}, {b}")
         if isinstance(node, FloorDiv):
@@ -260,6 +271,16 @@ class ExpressionEmitter(Visitor):
         if isinstance(node, Mod):
             return rest
         return self._floor_of_float_rest(node.dtype, rest, b)
+
+    def _bfloat_division(self, node: BinaryOp, a: str, b: str) -> str:
+        if isinstance(node, (Mod, FloorMod)):
+            raise BuildError("there is no remainder of `bfloat16`", node=node, hint="cast to float32 first")
+        wide = DataType("float32").with_lanes(node.dtype.lanes)
+        x, y = (self.convert(v, node.dtype, wide) for v in (a, b))
+        result = self.out.op(f"fdiv {llvm_type(wide)} {x}, {y}")
+        if isinstance(node, FloorDiv):
+            result = self.intrinsic("floor", wide, result)
+        return self.convert(result, wide, node.dtype)
 
     def _floor_of_float_rest(self, dtype: DataType, rest: str, b: str) -> str:
         kind, zero, flags = llvm_type(dtype), constant(dtype, 0.0), self.condition_type(dtype)
@@ -422,7 +443,7 @@ class ExpressionEmitter(Visitor):
         if source.lanes == 1 and target.lanes > 1:
             scalar = target.element_of
             return self.splat(self.convert(value, source, scalar), scalar, target.lanes)
-        rule = _CONVERSIONS.get((_family(source), _family(target)))
+        rule = CONVERSIONS.get((family(source), family(target)))
         if rule is None:
             raise BuildError(f"there is no conversion from `{source}` to `{target}`")
         return rule(self, value, source, target)
@@ -445,100 +466,3 @@ def suffix(dtype: DataType) -> str:
     base = llvm_type(dtype.element_of)
     base = scalar.get(base, base)
     return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"
-
-
-# ---------------------------------------------------------------------------- conversions by families
-
-
-def _family(dtype: DataType) -> str:
-    if dtype.is_bool:
-        return "bool"
-    return "float" if dtype.is_float else "handle" if dtype.is_handle else "int"
-
-
-Conversion = Callable[[ExpressionEmitter, str, DataType, DataType], str]
-
-
-def _to(word: str, emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    return emitter.out.op(f"{word} {llvm_type(source)} {value} to {llvm_type(target)}")
-
-
-def _int_to_int(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    if source.bits == target.bits:
-        return value
-    if source.bits > target.bits:
-        return _to("trunc", emitter, value, source, target)
-    return _to("sext" if source.is_int else "zext", emitter, value, source, target)
-
-
-def _float_to_int(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    # What lies outside the target's range is what the machine gives, cut to its bits: C compilers
-    # convert by way of a wider signed integer too, and NumPy shows their results.
-    bits = {8: 32, 16: 32, 32: 32 if target.is_int else 64, 64: 64}[target.bits]
-    middle = DataType(f"int{bits}").with_lanes(target.lanes)
-    if source.bits == 16:
-        wide = DataType("float32").with_lanes(source.lanes)
-        value, source = emitter.convert(value, source, wide), wide
-    word = "fptoui" if not target.is_int and target.bits == 64 else "fptosi"
-    number = emitter.out.op(f"freeze {llvm_type(middle)} {_to(word, emitter, value, source, middle)}")
-    return _int_to_int(emitter, number, middle, target)
-
-
-def _int_to_float(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    word = "sitofp" if source.is_int else "uitofp"
-    if target.bits == 16 and source.bits > 16:  # float32 is not exact for these, float64 nearly always
-        wide = DataType("float64").with_lanes(target.lanes)
-        return _float_to_float(emitter, _to(word, emitter, value, source, wide), wide, target)
-    return _to(word, emitter, value, source, target)
-
-
-def _float_to_float(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    if source.bits == target.bits:  # float16 and bfloat16
-        middle = DataType("float32").with_lanes(source.lanes)
-        return _to("fptrunc", emitter, _to("fpext", emitter, value, source, middle), middle, target)
-    if source.bits == 64 and target.bits == 16:
-        return _narrow_double(emitter, value, source, target)
-    return _to("fptrunc" if source.bits > target.bits else "fpext", emitter, value, source, target)
-
-
-def _narrow_double(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    """float64 to 16 bits by way of float32 rounded to odd, so that rounding twice does no harm."""
-    out, lanes = emitter.out, source.lanes
-    single, word = DataType("float32").with_lanes(lanes), DataType("int32").with_lanes(lanes)
-    s, w, flags = llvm_type(single), llvm_type(word), emitter.condition_type(source)
-    near = _to("fptrunc", emitter, value, source, single)
-    back = _to("fpext", emitter, near, single, source)
-    bits = out.op(f"bitcast {s} {near} to {w}")
-    far = out.op(
-        f"fcmp ogt {llvm_type(source)} {emitter.intrinsic('fabs', source, back)}, {emitter.intrinsic('fabs', source, value)}"
-    )
-    down = out.op(f"sub {w} {bits}, {out.op(f'zext {flags} {far} to {w}')}")
-    inexact = out.op(f"fcmp one {llvm_type(source)} {back}, {value}")
-    odd = out.op(f"or {w} {down}, {out.op(f'zext {flags} {inexact} to {w}')}")
-    return _to("fptrunc", emitter, out.op(f"bitcast {w} {odd} to {s}"), single, target)
-
-
-def _to_bool(emitter: ExpressionEmitter, value: str, source: DataType, target: DataType) -> str:
-    if source.is_float:
-        return emitter.out.op(f"fcmp une {llvm_type(source)} {value}, {constant(source, 0.0)}")
-    zero = "null" if source.is_handle else constant(source, 0)
-    return emitter.out.op(f"icmp ne {llvm_type(source)} {value}, {zero}")
-
-
-_CONVERSIONS: dict[tuple[str, str], Conversion] = {
-    ("int", "int"): _int_to_int,
-    ("int", "float"): _int_to_float,
-    ("float", "int"): _float_to_int,
-    ("float", "float"): _float_to_float,
-    ("int", "bool"): _to_bool,
-    ("float", "bool"): _to_bool,
-    ("handle", "bool"): _to_bool,
-    ("bool", "bool"): lambda e, v, s, t: v,
-    ("bool", "int"): lambda e, v, s, t: _to("zext", e, v, s, t),
-    ("bool", "float"): lambda e, v, s, t: _to("uitofp", e, v, s, t),
-    ("handle", "handle"): lambda e, v, s, t: v,
-    ("handle", "int"): lambda e, v, s, t: _to("ptrtoint", e, v, s, t),
-    ("int", "handle"): lambda e, v, s, t: _to("inttoptr", e, v, s, t),
-}
-
-EmitRule = Callable[[ExpressionEmitter, Any], str]

@@ -24,6 +24,58 @@ class MathText:
         self.lines: list[str] = []
         self.block = ""
 
+    def wider(self) -> MathText:
+        """The same function's arithmetic in float64."""
+        other = MathText(self.context, DataType("float64").with_lanes(self.dtype.lanes))
+        other.lines = self.lines
+        return other
+
+    def widen(self, other: MathText, x: str) -> str:
+        """The value `x` of `other`'s type in this wider one."""
+        return self.op(f"fpext {other.f} {x} to {self.f}")
+
+    def narrow(self, other: MathText, x: str) -> str:
+        """The value `x` of `other`'s wider type, rounded to this one."""
+        return self.op(f"fptrunc {other.f} {x} to {self.f}")
+
+    def where_any(self, flag: str, result: str, x: str, name: str) -> str:
+        """`result`, with C's function `name` of `x` in the lanes of `flag`, where any is on."""
+        lanes, mark = self.dtype.lanes, len(self.lines)
+        some = flag
+        if lanes > 1:
+            some = self.op(f"icmp ne i{lanes} {self.op(f'bitcast {self.flags} {flag} to i{lanes}')}, 0")
+        self.lines.append(f"  br i1 {some}, label %slow{mark}, label %fast{mark}")
+        self.lines.append(f"fast{mark}:\n  br label %end{mark}\nslow{mark}:")
+        other = self.op(f"call {self.f} {self._by_lanes(name)}({self.f} {x})")
+        mixed = self.select(flag, other, result)
+        self.lines.append(f"  br label %end{mark}\nend{mark}:")
+        return self.op(f"phi {self.f} [ {result}, %fast{mark} ], [ {mixed}, %slow{mark} ]")
+
+    def _by_lanes(self, name: str) -> str:
+        """A function that calls C's `name` for each lane, kept out of the way."""
+        text, lanes = self.context.text, self.dtype.lanes
+        symbol = f"tvm.slow.{name}.{suffix(self.dtype)}"
+        if symbol not in text.helpers:
+            kind = llvm_type(self.dtype.element_of)
+            called = name + ("f" if self.dtype.bits == 32 else "")
+            function = text.declare(called, kind, kind, "nounwind willreturn memory(none)")
+            body, result = [], "poison"
+            for i in range(lanes):
+                if lanes == 1:
+                    body.append(f"  %r = call {kind} {function}({kind} %x)")
+                    result = "%r"
+                    continue
+                body.append(f"  %x{i} = extractelement {self.f} %x, i32 {i}")
+                body.append(f"  %y{i} = call {kind} {function}({kind} %x{i})")
+                body.append(f"  %r{i} = insertelement {self.f} {result}, {kind} %y{i}, i32 {i}")
+                result = f"%r{i}"
+            lines = "\n".join(body)
+            text.helpers[symbol] = (
+                f"define internal {self.f} @{symbol}({self.f} %x) noinline cold nounwind memory(none) {{\n"
+                f"{lines}\n  ret {self.f} {result}\n}}\n"
+            )
+        return f"@{symbol}"
+
     def op(self, text: str) -> str:
         name = f"%v{len(self.lines)}"
         self.lines.append(f"  {name} = {text}")

@@ -1,0 +1,216 @@
+"""Every operator and dtype against NumPy over edge values."""
+
+import numpy as np
+import pytest
+from handmade import module
+
+from tvmagic import codegen, tir
+from tvmagic.ir import Call, Cast, Ramp, decl_buffer
+from tvmagic.ir.dtype import DataType
+from tvmagic.runtime.ndarray import numpy_dtype
+
+SIGNED = ["int8", "int16", "int32", "int64"]
+UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64", "bfloat16"]
+LANES = 8
+
+
+def edge_values(dtype):
+    kind = numpy_dtype(dtype)
+    if dtype == "bool":
+        return np.array([False, True], kind)
+    if dtype in FLOATS:
+        top = 3.0e38 if dtype == "bfloat16" else float(np.finfo(kind).max)
+        tiny = 1e-40 if dtype == "bfloat16" else float(np.finfo(kind).smallest_subnormal)
+        values = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, -7.25, np.inf, -np.inf, np.nan, top, -top, tiny]
+        return np.array(values).astype(kind)
+    info = np.iinfo(kind)
+    numbers = [0, 1, 2, 3, 7, 8, 13, 100, info.max, info.max - 1, info.max // 2, info.min, info.min + 1]
+    numbers += [-1, -2, -3, -7, -8, -100] if info.min < 0 else []
+    return np.array([n for n in numbers if info.min <= n <= info.max], kind)
+
+
+def pairs(dtype):
+    values = edge_values(dtype)
+    a, b = np.repeat(values, len(values)), np.tile(values, len(values))
+    size = (len(a) + LANES - 1) // LANES * LANES
+    return np.resize(a, size), np.resize(b, size)
+
+
+def run(make, dtypes, result, arrays, lanes):
+    """The compiled `make(elements...)` on arrays, `lanes` at a time."""
+    count = len(arrays[0])
+    ins = [decl_buffer((count,), d, f"X{i}") for i, d in enumerate(dtypes)]
+    out = decl_buffer((count,), result, "Y")
+    i = tir.Var("i", "int32")
+    place = [i] if lanes == 1 else [Ramp(i * lanes, 1, lanes)]
+    body = tir.BufferStore(out, make(*(x[place] for x in ins)), place)
+    built = codegen.compile_module(module(tir.For(i, 0, count // lanes, 0, body), *ins, out))
+    return built(*arrays)
+
+
+def assert_same(result, expected):
+    same = result == expected
+    if result.dtype.kind not in "iub":
+        same |= np.isnan(result.astype("float64")) & np.isnan(expected.astype("float64"))
+    assert same.all(), (result[~same][:5], expected[~same][:5])
+
+
+ARITHMETIC = {tir.Add: np.add, tir.Sub: np.subtract, tir.Mul: np.multiply, tir.Min: np.minimum, tir.Max: np.maximum}
+COMPARISON = {tir.EQ: np.equal, tir.NE: np.not_equal, tir.LT: np.less, tir.LE: np.less_equal, tir.GT: np.greater,
+              tir.GE: np.greater_equal}  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED + FLOATS)
+def test_arithmetic_and_comparisons(dtype, lanes):
+    a, b = pairs(dtype)
+    with np.errstate(all="ignore"):
+        for op, reference in ARITHMETIC.items():
+            assert_same(run(op, [dtype, dtype], dtype, [a, b], lanes), reference(a, b))
+        for op, reference in COMPARISON.items():
+            assert_same(run(op, [dtype, dtype], "bool", [a, b], lanes), reference(a, b))
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
+def test_integer_division_and_remainder(dtype, lanes):
+    a, b = pairs(dtype)
+    with np.errstate(all="ignore"):
+        assert_same(run(tir.FloorDiv, [dtype, dtype], dtype, [a, b], lanes), np.floor_divide(a, b))
+        assert_same(run(tir.FloorMod, [dtype, dtype], dtype, [a, b], lanes), np.remainder(a, b))
+        assert_same(run(tir.Mod, [dtype, dtype], dtype, [a, b], lanes), np.fmod(a, b))
+    wide = [int(x) for x in a], [int(y) for y in b]
+    quotients = [0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in zip(*wide)]
+    bits = numpy_dtype(dtype).itemsize * 8
+    expected = np.array([q & ((1 << bits) - 1) for q in quotients], "uint64").astype(dtype)
+    assert_same(run(tir.Div, [dtype, dtype], dtype, [a, b], lanes), expected)
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 8, 10, -1, -2, -7, 127])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+def test_division_by_constants(dtype, divisor):
+    if dtype == "uint8" and divisor < 0:
+        return
+    a, _ = pairs(dtype)
+    c = tir.IntImm(dtype, divisor)
+    d = np.array(divisor, dtype)
+    with np.errstate(all="ignore"):
+        assert_same(run(lambda x: tir.FloorDiv(x, c), [dtype], dtype, [a], 1), np.floor_divide(a, d))
+        assert_same(run(lambda x: tir.FloorMod(x, c), [dtype], dtype, [a], 1), np.remainder(a, d))
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_float_division(dtype, lanes):
+    a, b = pairs(dtype)
+    with np.errstate(all="ignore"):
+        assert_same(run(tir.Div, [dtype, dtype], dtype, [a, b], lanes), a / b)
+        assert_same(run(tir.Mod, [dtype, dtype], dtype, [a, b], lanes), np.fmod(a, b))
+        finite = np.isfinite(a) & np.isfinite(b) & (b != 0)
+        result = run(tir.FloorMod, [dtype, dtype], dtype, [a, b], lanes)
+        assert_same(result[finite], np.remainder(a, b)[finite])
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
+def test_bits(dtype, lanes):
+    a, b = pairs(dtype)
+
+    def call(name):
+        return lambda *args: Call(args[0].dtype, f"tir.{name}", args)
+
+    for name, reference in (("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or), ("bitwise_xor", np.bitwise_xor),
+                            ("shift_left", np.left_shift), ("shift_right", np.right_shift)):  # fmt: skip
+        assert_same(run(call(name), [dtype, dtype], dtype, [a, b], lanes), reference(a, b))
+    assert_same(run(call("bitwise_not"), [dtype], dtype, [a], lanes), ~a)
+    count = [bin(int(x) & ((1 << (a.itemsize * 8)) - 1)).count("1") for x in a]
+    assert_same(run(call("popcount"), [dtype], dtype, [a], lanes), np.array(count, dtype))
+    lead = [a.itemsize * 8 - (int(x) & ((1 << (a.itemsize * 8)) - 1)).bit_length() for x in a]
+    assert_same(run(call("clz"), [dtype], dtype, [a], lanes), np.array(lead, dtype))
+    assert_same(run(tir.abs, [dtype], dtype, [a], lanes), np.abs(a))
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("target", [*SIGNED, *UNSIGNED, *FLOATS, "bool"])
+@pytest.mark.parametrize("source", [*SIGNED, *UNSIGNED, *FLOATS, "bool"])
+def test_conversions(source, target, lanes):
+    a, _ = pairs(source)
+    if source in FLOATS and target in SIGNED + UNSIGNED:
+        info = np.iinfo(target)  # outside the target's range C leaves the result open
+        wide = a.astype("float64")
+        limit = float(info.max) if info.bits < 64 else np.nextafter(float(info.max), 0)
+        fits = np.isfinite(wide) & (wide <= limit) & (wide >= info.min)
+        a = np.where(fits, a, np.array(1, a.dtype))
+    with np.errstate(all="ignore"):
+        expected = a.astype(numpy_dtype(target))
+        if target == "bfloat16" and source == "float64" or target == "bfloat16" and source in SIGNED + UNSIGNED:
+            expected = _nearest_bfloat16(a)  # ml_dtypes rounds twice
+    result = run(lambda x: Cast(DataType(target).with_lanes(lanes), x), [source], target, [a], lanes)
+    assert_same(result, expected)
+
+
+def _nearest_bfloat16(values):
+    exact = values.astype("float64")
+    kind = numpy_dtype("bfloat16")
+    low = exact.astype("float32").astype(kind)
+    bits = low.view(np.uint16).astype(np.int64)
+    best = low.copy()
+    for step in (-1, 1):
+        other = np.clip(bits + step, 0, 0xFFFF).astype(np.uint16).view(kind)
+        gap, own = np.abs(other.astype("float64") - exact), np.abs(best.astype("float64") - exact)
+        best = np.where(
+            np.isfinite(low.astype("float64")) & np.isfinite(other.astype("float64")) & (gap < own), other, best
+        )
+    return best
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_rounding_and_tests_of_floats(dtype, lanes):
+    a, b = pairs(dtype)
+
+    def call(name):
+        return lambda *args: Call(args[0].dtype, f"tir.{name}", args)
+
+    with np.errstate(all="ignore"):
+        for name, reference in (("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("fabs", np.abs),
+                                ("nearbyint", np.rint), ("sqrt", np.sqrt)):  # fmt: skip
+            assert_same(run(call(name), [dtype], dtype, [a], lanes), reference(a))
+        assert_same(run(call("copysign"), [dtype, dtype], dtype, [a, b], lanes), np.copysign(a, b))
+        assert_same(run(tir.isnan, [dtype], "bool", [a], lanes), np.isnan(a))
+        assert_same(run(tir.isinf, [dtype], "bool", [a], lanes), np.isinf(a))
+        assert_same(run(tir.isfinite, [dtype], "bool", [a], lanes), np.isfinite(a))
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+def test_logic_and_selection(lanes):
+    a, b = pairs("bool")
+    assert_same(run(tir.And, ["bool", "bool"], "bool", [a, b], lanes), a & b)
+    assert_same(run(tir.Or, ["bool", "bool"], "bool", [a, b], lanes), a | b)
+    assert_same(run(tir.Not, ["bool"], "bool", [a], lanes), ~a)
+    x, y = pairs("int32")
+    result = run(lambda p, q: tir.Select(p < q, p, q * 2), ["int32", "int32"], "int32", [x, y], lanes)
+    with np.errstate(all="ignore"):
+        assert_same(result, np.where(x < y, x, y * 2))
+
+
+def test_math_of_the_c_library():
+    values = np.linspace(-0.9, 0.9, 64).astype("float32")
+    for name in "tan sinh cosh asin acos atan asinh atanh".split():
+        result = run(lambda x, name=name: Call(x.dtype, f"tir.{name}", [x]), ["float32"], "float32", [values], LANES)
+        numpy_name = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "atanh": "arctanh"}
+        expected = getattr(np, numpy_name.get(name, name))(values.astype("float64"))
+        np.testing.assert_allclose(result, expected, rtol=3e-7)
+    other = values[::-1].copy()
+    for name, reference in (("atan2", np.arctan2), ("hypot", np.hypot), ("nextafter", np.nextafter)):
+        made = lambda x, y, name=name: Call(x.dtype, f"tir.{name}", [x, y])  # noqa: E731
+        result = run(made, ["float32", "float32"], "float32", [values, other], LANES)
+        np.testing.assert_allclose(result, reference(values, other), rtol=3e-7)
+
+
+def test_fma_rounds_once():
+    a = np.full(8, 1 + 2.0**-23, "float32")
+    c = np.full(8, -(1 + 2.0**-22), "float32")
+    made = lambda x, y, z: Call(x.dtype, "tir.fma", [x, y, z])  # noqa: E731
+    assert_same(run(made, ["float32"] * 3, "float32", [a, a, c], LANES), np.full(8, 2.0**-46, "float32"))

@@ -1,0 +1,122 @@
+"""Conversions between dtypes, as C and NumPy convert: one table from families of dtypes to rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.codegen.types import constant, llvm_type
+from tvmagic.ir import DataType
+
+__all__ = ["CONVERSIONS", "family"]
+
+
+def family(dtype: DataType) -> str:
+    if dtype.is_bool:
+        return "bool"
+    return "float" if dtype.is_float else "handle" if dtype.is_handle else "int"
+
+
+Conversion = Callable[[Any, str, DataType, DataType], str]
+
+
+def _to(word: str, emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    return emitter.out.op(f"{word} {llvm_type(source)} {value} to {llvm_type(target)}")
+
+
+def _int_to_int(emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    if source.bits == target.bits:
+        return value
+    if source.bits > target.bits:
+        return _to("trunc", emitter, value, source, target)
+    return _to("sext" if source.is_int else "zext", emitter, value, source, target)
+
+
+def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    # What lies outside the target's range is what the machine gives, cut to its bits: C compilers
+    # convert by way of a wider signed integer too, and NumPy shows their results.
+    bits = {8: 32, 16: 32, 32: 32 if target.is_int else 64, 64: 64}[target.bits]
+    middle = DataType(f"int{bits}").with_lanes(target.lanes)
+    if source.bits == 16:
+        wide = DataType("float32").with_lanes(source.lanes)
+        value, source = emitter.convert(value, source, wide), wide
+    word = "fptoui" if not target.is_int and target.bits == 64 else "fptosi"
+    number = emitter.out.op(f"freeze {llvm_type(middle)} {_to(word, emitter, value, source, middle)}")
+    return _int_to_int(emitter, number, middle, target)
+
+
+def _int_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    word = "sitofp" if source.is_int else "uitofp"
+    if target.bits == 16:  # float32 is exact for 16 bits, float64 nearly always for more
+        wide = DataType("float64" if source.bits > 16 else "float32").with_lanes(target.lanes)
+        return _float_to_float(emitter, _to(word, emitter, value, source, wide), wide, target)
+    return _to(word, emitter, value, source, target)
+
+
+def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    single = DataType("float32").with_lanes(source.lanes)
+    if source.bits == target.bits:  # float16 and bfloat16
+        value, source = _to("fpext", emitter, value, source, single), single
+    if source.bits == 64 and target.bits == 16:
+        value, source = _rounded_to_odd(emitter, value, source, single), single
+    if target.code == "bfloat":
+        return _narrow_to_bfloat(emitter, value, source, target)
+    return _to("fptrunc" if source.bits > target.bits else "fpext", emitter, value, source, target)
+
+
+def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    """float32 to bfloat16 on its bits, to even on a tie: the machine's instruction, where there is
+    one, would make subnormal numbers zero."""
+    out, lanes = emitter.out, source.lanes
+    word, half = DataType("int32").with_lanes(lanes), DataType("int16").with_lanes(lanes)
+    w, flags = llvm_type(word), emitter.condition_type(source)
+    bits = out.op(f"bitcast {llvm_type(source)} {value} to {w}")
+    top = out.op(f"lshr {w} {bits}, {constant(word, 16)}")
+    tie = out.op(f"and {w} {top}, {constant(word, 1)}")
+    sum_ = out.op(f"add {w} {out.op(f'add {w} {bits}, {constant(word, 0x7FFF)}')}, {tie}")
+    rounded = out.op(f"lshr {w} {sum_}, {constant(word, 16)}")
+    quiet = out.op(f"or {w} {top}, {constant(word, 0x40)}")
+    nan = out.op(f"fcmp uno {llvm_type(source)} {value}, {value}")
+    chosen = out.op(f"select {flags} {nan}, {w} {quiet}, {w} {rounded}")
+    short = out.op(f"trunc {w} {chosen} to {llvm_type(half)}")
+    return out.op(f"bitcast {llvm_type(half)} {short} to {llvm_type(target)}")
+
+
+def _rounded_to_odd(emitter: Any, value: str, source: DataType, single: DataType) -> str:
+    """float64 as float32, rounded to odd, so that rounding it again to 16 bits does no harm."""
+    out, lanes = emitter.out, source.lanes
+    word = DataType("int32").with_lanes(lanes)
+    s, w, flags = llvm_type(single), llvm_type(word), emitter.condition_type(source)
+    near = _to("fptrunc", emitter, value, source, single)
+    back = _to("fpext", emitter, near, single, source)
+    bits = out.op(f"bitcast {s} {near} to {w}")
+    sizes = [emitter.intrinsic("fabs", source, v) for v in (back, value)]
+    far = out.op(f"fcmp ogt {llvm_type(source)} {sizes[0]}, {sizes[1]}")
+    down = out.op(f"sub {w} {bits}, {out.op(f'zext {flags} {far} to {w}')}")
+    inexact = out.op(f"fcmp one {llvm_type(source)} {back}, {value}")
+    odd = out.op(f"or {w} {down}, {out.op(f'zext {flags} {inexact} to {w}')}")
+    return out.op(f"bitcast {w} {odd} to {s}")
+
+
+def _to_bool(emitter: Any, value: str, source: DataType, target: DataType) -> str:
+    if source.is_float:
+        return emitter.out.op(f"fcmp une {llvm_type(source)} {value}, {constant(source, 0.0)}")
+    zero = "null" if source.is_handle else constant(source, 0)
+    return emitter.out.op(f"icmp ne {llvm_type(source)} {value}, {zero}")
+
+
+CONVERSIONS: dict[tuple[str, str], Conversion] = {
+    ("int", "int"): _int_to_int,
+    ("int", "float"): _int_to_float,
+    ("float", "int"): _float_to_int,
+    ("float", "float"): _float_to_float,
+    ("int", "bool"): _to_bool,
+    ("float", "bool"): _to_bool,
+    ("handle", "bool"): _to_bool,
+    ("bool", "bool"): lambda e, v, s, t: v,
+    ("bool", "int"): lambda e, v, s, t: _to("zext", e, v, s, t),
+    ("bool", "float"): lambda e, v, s, t: _to("uitofp", e, v, s, t),
+    ("handle", "handle"): lambda e, v, s, t: v,
+    ("handle", "int"): lambda e, v, s, t: _to("ptrtoint", e, v, s, t),
+    ("int", "handle"): lambda e, v, s, t: _to("inttoptr", e, v, s, t),
+}
