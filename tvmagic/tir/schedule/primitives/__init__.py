@@ -11,6 +11,7 @@ from tvmagic.tir.schedule.primitives import (
     loops,
     partition,
     reduction,
+    reindex,
     storage,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "loops",
     "partition",
     "reduction",
+    "reindex",
     "storage",
 ]

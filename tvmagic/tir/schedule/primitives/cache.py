@@ -162,7 +162,7 @@ def only_writer(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> StmtSR
     return writers[0] if writers else None
 
 
-class _CacheRewriter(Mutator):
+class CacheRewriter(Mutator):
     """Puts the copy and the new buffer's allocation in, and the new buffer in place of the old."""
 
     def __init__(self, scope: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
@@ -207,7 +207,7 @@ class _CacheRewriter(Mutator):
         return self.new.data if self.active and node is self.old.data else node
 
 
-class _ReadRewriter(_CacheRewriter):
+class _ReadRewriter(CacheRewriter):
     """The consumers read the copy."""
 
     @handles(Block)
@@ -235,7 +235,7 @@ def _signature_differs(a: Block, b: Block) -> bool:
     )
 
 
-class _WriteRewriter(_CacheRewriter):
+class _WriteRewriter(CacheRewriter):
     """The writer writes the copy, and the consumers that are named read it."""
 
     def __init__(self, scope: StmtSRef, writer: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
@@ -260,7 +260,7 @@ class _WriteRewriter(_CacheRewriter):
         return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new
 
 
-def put_stage(state: ScheduleState, scope: StmtSRef, rewriter: _CacheRewriter) -> StmtSRef:
+def put_stage(state: ScheduleState, scope: StmtSRef, rewriter: CacheRewriter) -> StmtSRef:
     """Rewrite the scope with the copy in it; the reference of the block that copies."""
     new = rewriter.visit(scope.block)
     state.replace(scope, new, rewriter.reuse)

@@ -1,0 +1,353 @@
+"""Primitives that copy a buffer in the order in which a block counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.index_map import IndexMap
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    PointerType,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+    post_order_visit,
+    structural_equal,
+    substitute,
+)
+from tvmagic.tir.schedule.buffers import check_storage_scope
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
+from tvmagic.tir.schedule.primitives.layout import buffer_of, index_dtype_of, locate_buffer
+from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts, uses
+from tvmagic.tir.schedule.requirements import region_at, scope_root
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+TRUE = IntImm("bool", 1)
+
+
+def point(indices: Sequence[PrimExpr]) -> list[Range]:
+    """The region of one element."""
+    return [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in indices]
+
+
+def reordered_buffer(buffer: Buffer, suffix: str, shape: Sequence[PrimExpr], scope: str | None = None) -> Buffer:
+    """A new buffer of the elements of `buffer` in another shape, named after it."""
+    name = f"{buffer.name}_{suffix}"
+    annotation = buffer.data.type_annotation
+    assert isinstance(annotation, PointerType)
+    data = Var(name, PointerType(annotation.element_type, annotation.storage_scope if scope is None else scope))
+    return buffer.replace(data=data, name=name, shape=tuple(shape), strides=(), axis_separators=())
+
+
+class BlockAccessRewriter(CacheRewriter):
+    """Puts the copy in, and lets one block access it at new indices in place of the old buffer."""
+
+    def __init__(
+        self, scope: StmtSRef, block: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer, indices: Sequence[PrimExpr]
+    ) -> None:
+        super().__init__(scope, cache, old, new)
+        self.target, self.indices = block.block, tuple(indices)
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        if node is self.scope.stmt:
+            return self.scope_block(node)
+        if node is not self.target:
+            return node
+        self.active = True
+        new = self.visit_children(node)
+        self.active = False
+        region = BufferRegion(self.new, point(self.indices))
+        new = new.replace(
+            reads=tuple([region if r.buffer is self.old else r for r in new.reads]),
+            writes=tuple([region if r.buffer is self.old else r for r in new.writes]),
+        )
+        self.reuse.note(node, new)
+        return new
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        if self.active and node.buffer is self.old:
+            return BufferLoad(self.new, self.indices, node.predicate, node.span)
+        return self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        if self.active and node.buffer is self.old:
+            return node.replace(buffer=self.new, indices=self.indices, value=self.visit(node.value))
+        return self.visit_children(node)
+
+
+# ---------------------------------------------------------------------------- reindex
+
+
+class _SingleAccess(Visitor):
+    """The indices at which a leaf block accesses a buffer, the same each time."""
+
+    def __init__(self, block: StmtSRef, buffer: Buffer) -> None:
+        self.label, self.root, self.buffer = block, block.block, buffer
+        self.indices: tuple[PrimExpr, ...] | None = None
+
+    def find(self) -> tuple[PrimExpr, ...]:
+        self.visit(self.root.body)
+        if self.root.init is not None:
+            self.visit(self.root.init)
+        if self.indices is None:
+            self.fail("is not accessed by loads and stores")
+        assert self.indices is not None
+        return self.indices
+
+    def fail(self, why: str) -> None:
+        raise ScheduleError(f"buffer `{self.buffer.name}` {why} in {self.label.label}", self.label)
+
+    @handles(BlockRealize)
+    def inner(self, node: BlockRealize) -> None:
+        raise ScheduleError(
+            f"{self.label.label} must be a leaf block, it holds block `{node.block.name_hint}`", self.label
+        )
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> None:
+        self.visit_children(node)
+        if node.buffer is not self.buffer:
+            return
+        if self.indices is None:
+            self.indices = node.indices
+        elif not all(structural_equal(a, b) for a, b in zip(self.indices, node.indices)):
+            self.fail("is accessed at different indices")
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        if node is self.buffer.data:
+            self.fail("is used by its pointer")
+
+
+def _simplified(index: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    """The index simplified, unless it would become a constant."""
+    simple = analyzer.simplify(index)
+    return index if isinstance(simple, IntImm) else simple
+
+
+def _reindex_stage(
+    block: Block, cache: CacheStage, used: set[Var], indices: Sequence[PrimExpr], region: BufferRegion, read: bool
+) -> None:
+    """The loops that copy between the buffer at its indices and the new one at the block's variables."""
+    iters: list[IterVar] = []
+    renamed: dict[Var, PrimExpr] = {}
+    for var in block.iter_vars:
+        if var.var in used:
+            fresh = Var(f"v{len(iters)}", var.var.dtype)
+            renamed[var.var] = fresh
+            iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
+    new_indices = [v.var for v in iters]
+    old_indices = [substitute(i, renamed) for i in indices]
+    old_region = substitute(region, renamed)
+    new_region = BufferRegion(cache.target if read else cache.source, point(new_indices))
+    reads, writes = (old_region, new_region) if read else (new_region, old_region)
+    load_at, store_at = (old_indices, new_indices) if read else (new_indices, old_indices)
+    cache.block = Block(
+        iters,
+        [reads],
+        [writes],
+        f"{cache.target.name}_reindex",
+        BufferStore(cache.target, BufferLoad(cache.source, load_at), store_at),
+    )
+    loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
+    nest: Stmt = BlockRealize(loops, TRUE, cache.block)
+    for var, it in zip(reversed(loops), reversed(iters)):
+        assert it.dom is not None
+        nest = For(var, it.dom.min, it.dom.extent, ForKind.SERIAL, nest)
+    cache.stage = nest
+
+
+def _prepare_buffer(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"buffer": locate_buffer(values["block"], values["buffer"])}
+
+
+@primitive("ReIndex", method="reindex", prepare=_prepare_buffer)
+def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
+    """Copy a buffer into one indexed by the block's variables alone, and let the block access that.
+
+    `buffer` is ("read", 0) or ("write", 0), a name or a buffer; only the variables that its indices use
+    become dimensions. The result is the block that copies.
+
+    Requires: the block is a leaf that accesses the buffer at one place; it is alone in its loops.
+    """
+    old = buffer_of(block, buffer)
+    read = buffer[0] == "read"
+    scope = scope_root(state, block, stage_pipeline=True)
+    indices = _SingleAccess(block, old).find()
+    analyzer = Analyzer()
+    for var in block.block.iter_vars:
+        assert var.dom is not None
+        analyzer.bind(var.var, var.dom)
+    indices = tuple([_simplified(i, analyzer) for i in indices])
+    used: set[Var] = set()
+    for index in indices:
+        post_order_visit(index, lambda n: used.add(n) if isinstance(n, Var) else None)
+    shape = [v.dom.min + v.dom.extent for v in block.block.iter_vars if v.var in used and v.dom is not None]
+    new = reordered_buffer(old, "reindex", shape)
+    place = _place_beside(state, block, scope) + (0 if read else 1)
+    source, target = (old, new) if read else (new, old)
+    cache = CacheStage(source, target, new, scope, place)
+    region = region_at(block, buffer[1], buffer[0] + "s")
+    _reindex_stage(block.block, cache, used, indices, region, read)
+    accessed = [v.var for v in block.block.iter_vars if v.var in used]
+    return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, old, new, accessed))
+
+
+def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef) -> int:
+    """The place in the scope of the nest that holds the block alone."""
+    top = block
+    while top.parent is not scope:
+        above = top.parent
+        assert above is not None
+        if top.is_loop and above.loop.body is not top.stmt:
+            raise ScheduleError(f"{top.label} must be all of {above.label}", top, above)
+        top = above
+    return max(top.seq_index, 0)
+
+
+# ---------------------------------------------------------------------------- reindex_cache_read and _write
+
+
+def _prepare_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    index_map, block = values["index_map"], values["block"].block
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
+    return {"index_map": index_map}
+
+
+def _mapped_buffer(
+    block: StmtSRef, region: BufferRegion, storage_scope: str, index_map: IndexMap, what: str
+) -> tuple[Buffer, list[PrimExpr]]:
+    """The new buffer, and the indices in it of the element that the block accesses."""
+    analyzer = Analyzer()
+    if not all(analyzer.can_prove_equal(r.extent, 1) for r in region.region):
+        raise ScheduleError(
+            f"the region of buffer `{region.buffer.name}` that {block.label} accesses is not a single element", block
+        )
+    iter_vars = block.block.iter_vars
+    variables = [v.var for v in iter_vars]
+    if len(index_map.initial_indices) != len(variables):
+        raise ScheduleError(f"`{index_map}` does not take the {len(variables)} variables of {block.label}", block)
+    indices = index_map.map_indices(variables, analyzer)
+    shape = index_map.map_shape([v.dom.extent for v in iter_vars if v.dom is not None], analyzer)
+    for var in variables:
+        in_new = any(uses(i, {var}) for i in indices)
+        in_old = any(uses(r.min, {var}) for r in region.region)
+        if in_new != in_old:
+            where, other = ("the new indices", "the old") if in_new else ("the old indices", "the new")
+            raise ScheduleError(
+                f"{what}: the variable `{var.name}` of {block.label} is in {where}, but not in {other} ones", block
+            )
+    return reordered_buffer(region.buffer, storage_scope, shape, storage_scope), indices
+
+
+def _mapped_stage(
+    state: ScheduleState,
+    block: StmtSRef,
+    cache: CacheStage,
+    region: BufferRegion,
+    indices: Sequence[PrimExpr],
+    read: bool,
+) -> None:
+    """The loops that copy, over the loops of the block that its element depends on."""
+    realize = state.realize_of(block)
+    loops = [sref.loop for sref in state.loops_of(block)]
+    loop_names: dict[Var, PrimExpr] = {s.loop_var: s.loop_var.copy_with_suffix("") for s in loops}
+    renamed: dict[Var, PrimExpr] = {}
+    iters: list[IterVar] = []
+    values: list[PrimExpr] = []
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        if any(uses(i, {var.var}) for i in indices):
+            fresh = var.var.copy_with_suffix("")
+            renamed[var.var] = fresh
+            iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
+            values.append(value)
+    kept = [s for s in loops if any(uses(v, {s.loop_var}) for v in values)]
+    known = {s.loop_var for s in kept}
+    dropped = {s.loop_var for s in loops} - known
+    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses(c, dropped)])
+    new_indices = [substitute(i, renamed) for i in indices]
+    old_region = substitute(region, renamed)
+    old_indices = [r.min for r in old_region.region]
+    new_region = BufferRegion(cache.buffer, point(new_indices))
+    reads, writes = (old_region, new_region) if read else (new_region, old_region)
+    load_at, store_at = (old_indices, new_indices) if read else (new_indices, old_indices)
+    name = cache.buffer.name
+    body = BufferStore(cache.target, BufferLoad(cache.source, load_at), store_at)
+    cache.block = Block(iters, [reads], [writes], name, body)
+    nest: Stmt = BlockRealize(
+        [substitute(v, loop_names) for v in values], substitute(predicate, loop_names), cache.block
+    )
+    for loop in reversed(kept):
+        fresh_var = loop_names[loop.loop_var]
+        assert isinstance(fresh_var, Var)
+        nest = For(
+            fresh_var, substitute(loop.min, loop_names), substitute(loop.extent, loop_names), ForKind.SERIAL, nest
+        )
+    cache.stage = nest
+
+
+@primitive("ReindexCacheRead", prepare=_prepare_map)
+def reindex_cache_read(
+    state: ScheduleState, block: BlockRef, read_buffer_index: int, storage_scope: str, index_map: Any
+) -> BlockRef:
+    """Copy what a block reads of a buffer into a new one, ordered by `index_map`, and let it read that.
+
+    `index_map` takes the block's variables to the indices in the new buffer. The result is the block that
+    copies.
+
+    Requires: the block reads one element of the buffer an iteration; the new indices use just the
+    variables that the old ones use; at most one block of the scope writes the buffer.
+    """
+    check_storage_scope(storage_scope)
+    region = region_at(block, read_buffer_index, "reads")
+    scope = scope_root(state, block, stage_pipeline=True)
+    writer = only_writer(state, scope, region.buffer)
+    place, index = (scope, 0) if writer is None else find_place(state, writer, scope, [block])
+    new, indices = _mapped_buffer(block, region, storage_scope, index_map, "reindex_cache_read")
+    cache = CacheStage(region.buffer, new, new, place, index)
+    _mapped_stage(state, block, cache, region, indices, read=True)
+    return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, region.buffer, new, indices))
+
+
+@primitive("ReindexCacheWrite", prepare=_prepare_map)
+def reindex_cache_write(
+    state: ScheduleState, block: BlockRef, write_buffer_index: int, storage_scope: str, index_map: Any
+) -> BlockRef:
+    """Let a block write a new buffer, ordered by `index_map`, which another block copies to the old one.
+
+    `index_map` takes the block's variables to the indices in the new buffer. The result is the block that
+    copies.
+
+    Requires: the block writes one element of the buffer an iteration, as its only writer; the new
+    indices use just the variables that the old ones use.
+    """
+    check_storage_scope(storage_scope)
+    region = region_at(block, write_buffer_index, "writes")
+    scope = scope_root(state, block, stage_pipeline=True)
+    only_writer(state, scope, region.buffer)
+    place, index = find_place(state, block, scope, ())
+    new, indices = _mapped_buffer(block, region, storage_scope, index_map, "reindex_cache_write")
+    cache = CacheStage(new, region.buffer, new, place, index)
+    _mapped_stage(state, block, cache, region, indices, read=False)
+    return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, region.buffer, new, indices))
