@@ -166,7 +166,7 @@ def test_pieces_are_the_line(line: str, language: str) -> None:
 
 
 def test_kinds_of_words_are_told_apart() -> None:
-    found = dict((text, name) for name, text in pieces("for i in T.vectorized(16): A[i] = T.float32(0.5)", "tvmscript"))
+    found = {text: name for name, text in pieces("for i in T.vectorized(16): A[i] = T.float32(0.5)", "tvmscript")}
     assert found["for"] == found["vectorized"] == "k"
     assert found["float32"] == "t" and found["16"] == found["0.5"] == "d"
 

@@ -35,10 +35,34 @@ def style(*names: str) -> str:
     return "\n".join((folder / name).read_text() for name in names or ("view.css",))
 
 
+_theme = "auto"
+
+
+def set_theme(name: str) -> None:
+    """Colours of everything shown from now on: `light`, `dark`, or those of the page (`auto`)."""
+    global _theme
+    _theme = name
+
+
+def theme_attribute() -> str:
+    """The attribute that fixes the colours; empty where the page decides."""
+    return "" if _theme == "auto" else f' data-theme="{_theme}"'
+
+
 def frame(body: str, label: str, styled: bool = True) -> str:
-    """`body` inside the element that carries our colours, with its accessible name."""
-    sheet = f"<style>{style()}</style>" if styled else ""
-    return f'<div class="tvmagic" role="region" aria-label="{escape(label)}">{sheet}{body}</div>'
+    """`body` inside the element that carries our colours, with its accessible name.
+
+    `styled=False` is for a part of another frame: no style sheet, and no region of its own.
+    """
+    if not styled:
+        return f"<div>{body}</div>"
+    sheet = f"<style>{style()}</style>"
+    return f'<div class="tvmagic"{theme_attribute()} role="region" aria-label="{escape(label)}">{sheet}{body}</div>'
+
+
+def theme() -> str:
+    """The name that `set_theme` was given last."""
+    return _theme
 
 
 def page(body: str, title: str) -> str:

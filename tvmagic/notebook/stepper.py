@@ -16,7 +16,7 @@ import traitlets
 
 from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.diff import Row
-from tvmagic.notebook.html import style, view_html
+from tvmagic.notebook.html import style, theme, view_html
 from tvmagic.notebook.terminal import view_text
 from tvmagic.notebook.view import View, make_view
 from tvmagic.passes import Record
@@ -66,6 +66,7 @@ def packed_view(view: View) -> dict[str, Any]:
     tokens = [packed_tokens(view.lines[i], languages.get(i, "text")) for i in shown]
     return {
         "title": view.title,
+        "theme": theme(),
         "lines": view.lines,
         "tokens": tokens + [""] * (len(view.lines) - len(tokens)),
         "texts": packed_texts(view),

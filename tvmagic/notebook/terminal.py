@@ -10,7 +10,7 @@ from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.html import runs, step_meta, summary_text
 from tvmagic.notebook.view import NoteView, StepView, View
 
-__all__ = ["colours_wanted", "text_table", "view_text"]
+__all__ = ["colours_wanted", "paint_lines", "text_table", "view_text"]
 
 _RESET = "\033[0m"
 _CODES = {
@@ -124,3 +124,9 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right)).rstrip()
 
     return "\n".join([line(list(columns)), "  ".join("-" * w for w in widths), *(line(row) for row in cells)])
+
+
+def paint_lines(lines: Sequence[str], language: str, colour: bool) -> Iterator[str]:
+    """Lines of a program in colour, where that is wanted."""
+    paint = _Painter(colour)
+    return (paint.line(line, language, (), "") for line in lines)

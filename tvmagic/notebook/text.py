@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.ir import Node, Stmt
 
-__all__ = ["LineOrigins", "Program", "language_of", "program_of"]
+__all__ = ["LineOrigins", "Program", "language_of", "node_program", "program_of"]
 
 LineOrigins = tuple[tuple[str, int], ...]
 
@@ -31,17 +31,17 @@ def program_of(value: Any) -> Program:
     if isinstance(value, str):
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
-        return _node_program(value)
+        return node_program(value)
     if hasattr(value, "mod") and isinstance(value.mod, Node):
-        return _node_program(value.mod)
-    if hasattr(value, "stages") and hasattr(value, "stage_map"):
-        from tvmagic.notebook.schedules import schedule_program
+        return node_program(value.mod)
+    from tvmagic.notebook.schedules import is_te_schedule, schedule_program
 
+    if is_te_schedule(value):
         return schedule_program(value)
     return Program(str(value).rstrip("\n").split("\n"), "text")
 
 
-def _node_program(node: Node) -> Program:
+def node_program(node: Node) -> Program:
     """The TVMScript of a node; each line with the places of the statements that begin on it."""
     from tvmagic.script import script_with_spans
 

@@ -147,7 +147,7 @@ class _Maker:
         return View(self.record.title, views, self.texts, self.lines, self.origins, sources)
 
     def step(self, step: Step) -> StepView:
-        before, after = self.text(step.before), self.text(step.after)
+        before, after = self.sides(step)
         rows = self.rows(before, after)
         return StepView(
             step.name,
@@ -162,6 +162,19 @@ class _Maker:
             options=", ".join(f"{k}={plain(v)}" for k, v in step.options.items()),
             place=f"{step.span.source}, line {step.span.line}" if step.span is not None else "",
         )
+
+    def sides(self, step: Step) -> tuple[int | None, int | None]:
+        """The texts before and after. A pass on a schedule is shown by stages, a schedule call by loops."""
+        from tvmagic.notebook.schedules import is_te_schedule, stages_program
+
+        if step.kind == "schedule" or not is_te_schedule(step.before):
+            return self.text(step.before), self.text(step.after)
+        before = self.add(stages_program(step.before))
+        if is_te_schedule(step.after):
+            return before, self.add(stages_program(step.after))
+        if isinstance(step.after, Mapping):
+            return before, self.add(stages_program(step.before, step.after))
+        return before, self.text(step.after)
 
     def text(self, program: Any) -> int | None:
         if program is None:
@@ -276,8 +289,11 @@ def plain(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{_key(k)}: {plain(v)}" for k, v in value.items()) or "none"
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return ", ".join(plain(v) for v in value) or "none"
+    if isinstance(value, tuple):
+        return f"({', '.join(plain(v) for v in value)})"
+    if isinstance(value, (list, set, frozenset)):
+        mark = "; " if any(isinstance(v, Mapping) for v in value) else ", "
+        return mark.join(plain(v) for v in value) or "none"
     return str(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,11 +28,14 @@ def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None) -
     return operator_from_cell(Source(f"tensor {name}", f"%%tensor {name}\n{text}"), name, namespace or {})
 
 
-def cell_names() -> dict[str, Any]:
-    """The names that every cell has without an import."""
-    from tvmagic.script import tir as T
-
-    return {"te": te, "tir": tir, "T": T, "np": np, "tvmagic": tvmagic, "tvm": tvmagic}
+def cell_names(tree: ast.AST) -> dict[str, Any]:
+    """The names that every cell has without an import; the parser is loaded where `T` or `I` is used."""
+    names: dict[str, Any] = {"te": te, "tir": tir, "np": np, "tvmagic": tvmagic, "tvm": tvmagic}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name, module in (("T", "tir"), ("I", "ir")):
+        if name in used:
+            names[name] = importlib.import_module(f"tvmagic.script.{module}")
+    return names
 
 
 def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any]) -> Operator:
@@ -44,7 +48,7 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any]) 
     """
     source.remember()
     tree = parse(source)
-    scope = _Scope(namespace)
+    scope = _Scope(namespace, cell_names(tree))
     notation = Notation(source, scope.tensors, scope)
     known = {**scope}
     notation.prepare([s for s in tree.body if is_notation(s, known)])
@@ -73,9 +77,9 @@ def parse(source: Source) -> ast.Module:
 class _Scope(dict[str, Any]):
     """The names of a cell: its own, then those given from outside, which it never changes."""
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         outer = {k: v for k, v in namespace.items() if not k.startswith("_")}
-        super().__init__({**outer, **cell_names()})
+        super().__init__({**outer, **given})
         self.own: set[str] = set()
         self.tensors: dict[str, Any] = _TensorNames(self)
 

@@ -30,6 +30,7 @@ class Operator:
     inputs, outputs: tensors (or buffers, where it was written as a `prim_func`).
     tensors: all tensors of its cell by name.
     versions: the schedules given so far, by name.
+    attempt: the last schedule tried; where its cell failed, as it was before the failing call.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Operator:
         self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
         self.prim_func = prim_func
         self.versions: dict[str, Version] = {}
+        self.attempt: Version | None = None
         self._plain: Version | None = None
 
     @staticmethod

@@ -159,7 +159,7 @@ class Stepper {
     const main = element("div", { class: "tm-main" }, this.head, this.view, this.followBox, this.notes, this.source, help);
     this.root = element("div", {
       class: "tvmagic tm-stepper", role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
-      "data-lm-suppress-shortcuts": "true", onkeydown: (e) => this.key(e),
+      "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
     }, bar, element("div", { class: "tm-body" }, this.list, main));
     root.replaceChildren(this.root);
   }

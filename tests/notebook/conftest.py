@@ -1,0 +1,163 @@
+"""What the notebook's tests share: a terminal shell with the extension, and a browser with JupyterLab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    """An IPython with the extension loaded."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    InteractiveShell.clear_instance()
+    instance = InteractiveShell.instance(colors="nocolor")
+    instance.run_line_magic("load_ext", "tvmagic")
+    yield instance
+    instance.run_line_magic("unload_ext", "tvmagic")
+    instance.history_manager.enabled = False
+    instance.atexit_operations()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A running Chromium; tests that need one are skipped where there is none."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: install the package `chromium` to run the browser tests")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the package `playwright` is not installed")
+    with sync_api.sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+class Server:
+    """A Jupyter server on this machine alone, with a folder of notebooks."""
+
+    token = "test"
+
+    def __init__(self, folder: Path, command: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.folder = folder
+        settings = folder / ".settings" / "@jupyterlab" / "apputils-extension"
+        settings.mkdir(parents=True, exist_ok=True)
+        quiet = '{"fetchNews": "false", "checkForUpdates": false, "doNotDisturbMode": true}'
+        (settings / "notification.jupyterlab-settings").write_text(quiet)
+        environment = {
+            **os.environ,
+            "JUPYTERLAB_SETTINGS_DIR": str(folder / ".settings"),
+            "JUPYTER_CONFIG_DIR": str(folder / ".config"),
+            "JUPYTER_DATA_DIR": str(folder / ".data"),
+            "IPYTHONDIR": str(folder / ".ipython"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        }
+        environment.pop("JUPYTER_TOKEN", None)
+        arguments = [
+            sys.executable, "-m", "jupyter", command, "--no-browser", "--allow-root", f"--port={self.port}", "--ip=127.0.0.1",
+            f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly",
+            "--ServerApp.disable_check_xsrf=True",
+        ]  # fmt: skip
+        self.log = open(folder / "server.log", "wb")
+        self.process = subprocess.Popen(arguments, env=environment, stdout=self.log, stderr=self.log, cwd=folder)
+        self._wait()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={self.token}", timeout=2).close()
+                return
+            except OSError:
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.3)
+        raise RuntimeError((self.folder / "server.log").read_text()[-3000:])
+
+    def url(self, page: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{page}?token={self.token}"
+
+    def kernels(self) -> list[dict[str, Any]]:
+        import json
+
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/kernels?token={self.token}") as answer:
+            return json.load(answer)
+
+    def stop_kernels(self) -> None:
+        for kernel in self.kernels():
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{self.port}/api/kernels/{kernel['id']}?token={self.token}", method="DELETE"
+            )
+            urllib.request.urlopen(request).close()
+
+    def close(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+def running(tmp_path_factory: pytest.TempPathFactory, command: str) -> Iterator[Server]:
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: install the package `chromium` to run the browser tests")
+    server = Server(tmp_path_factory.mktemp(command), command)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running JupyterLab."""
+    yield from running(tmp_path_factory, "lab")
+
+
+@pytest.fixture(scope="session")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running Notebook 7."""
+    pytest.importorskip("notebook", reason="Notebook 7 is not installed")
+    yield from running(tmp_path_factory, "notebook")
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    """A fresh page, whose errors fail the test."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000})
+    fresh = context.new_page()
+    fresh.set_default_timeout(30_000)
+    yield fresh
+    context.close()
+
+
+@pytest.fixture
+def screenshot() -> Any:
+    """Saves a page (or an element) as build output."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+
+    def save(shown: Any, name: str) -> Path:
+        path = SCREENSHOTS / f"{name}.png"
+        shown.screenshot(path=str(path))
+        return path
+
+    return save

@@ -1,0 +1,216 @@
+"""What the magics do, as plain functions: each takes operators and gives a result that shows itself.
+
+from tvmagic import notebook
+notebook.passes(dense)            # %passes dense
+notebook.bench(dense)             # %bench dense
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
+from tvmagic.notebook.view import format_seconds
+from tvmagic.operators import Operator, Version
+from tvmagic.operators.measure import Benchmark, check
+from tvmagic.operators.measure import bench as measure_versions
+from tvmagic.passes import Record, recording, run_step
+
+__all__ = ["asm", "bench", "bounds", "check_result", "llvm", "passes", "record_of", "version_of"]
+
+
+def version_of(value: Operator | Version, name: str | None = None) -> Version:
+    """The version that a command works on: the one named, or the one scheduled last."""
+    return value.version(name) if isinstance(value, Operator) else value
+
+
+def record_of(version: Version, target: str | None = None, code: bool = True) -> Record:
+    """The whole timeline of a version: its schedule calls, the passes, the machine code.
+
+    Where the target's code cannot be made, the record ends with the passes.
+    """
+    op = version.operator
+    calls = [s for s in version.record if s.kind == "schedule"] if version.record is not None else []
+    record = Record(list(calls), op.name)
+    with recording(record=record):
+        module = op.lower(version.schedule)
+        if code:
+            add_code_steps(record, module, target)
+    if version.record is not None:
+        record.sources.update(version.record.sources)
+    op.add_sources(record)
+    return record
+
+
+def add_code_steps(record: Record, module: Any, target: str | None) -> None:
+    """LLVM IR and assembly as the last two steps."""
+    from tvmagic import codegen
+
+    ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(module, target), before=module, kind="codegen")
+    run_step("codegen.assembly", lambda: codegen.assembly(module, target), before=ir, kind="codegen")
+
+
+def passes(
+    value: Operator | Version,
+    only: Iterable[str] | None = None,
+    version: str | None = None,
+    target: str | None = None,
+    show_unchanged: bool = True,
+    code: bool = True,
+) -> Passes:
+    """Every schedule call and pass of an operator, to step through.
+
+    Parameters
+    ----------
+    only: names of passes to show; all unless told.
+    version: which of its schedules; the last unless told.
+    target: what to compile for, such as `llvm -mtriple=aarch64-linux-gnu`; this machine unless told.
+    show_unchanged: show passes that changed nothing.
+    code: end with LLVM IR and assembly.
+    """
+    return Passes(record_of(version_of(value, version), target, code), only, show_unchanged)
+
+
+def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing:
+    """The assembly of an operator, for this machine or any target that LLVM here knows."""
+    from tvmagic import codegen
+
+    chosen = version_of(value, version)
+    text = codegen.assembly(chosen.lower(), target_text(target))
+    return Listing(text, "asm", f"{chosen.operator.name}: assembly for {target or 'this machine'}")
+
+
+def llvm(
+    value: Operator | Version, target: str | None = None, version: str | None = None, optimize: bool = True
+) -> Listing:
+    """The LLVM IR of an operator; before LLVM's own passes with `optimize=False`."""
+    from tvmagic import codegen
+
+    chosen = version_of(value, version)
+    text = codegen.llvm_ir(chosen.lower(), target_text(target), optimize)
+    return Listing(text, "llvm", f"{chosen.operator.name}: LLVM IR for {target or 'this machine'}")
+
+
+# Short names of targets and what they stand for.
+TARGETS = {
+    "aarch64": "llvm -mtriple=aarch64-linux-gnu",
+    "arm64": "llvm -mtriple=aarch64-linux-gnu",
+    "riscv64": "llvm -mtriple=riscv64-linux-gnu -mattr=+v,+d",
+    "wasm32": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128",
+    "nvptx64": "llvm -mtriple=nvptx64-nvidia-cuda",
+    "x86_64": "llvm -mtriple=x86_64-linux-gnu",
+    "avx2": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
+    "avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
+}
+
+
+def target_text(target: str | None) -> str | None:
+    """A target in full; None is this machine."""
+    if target in (None, "", "host", "llvm"):
+        return None
+    return TARGETS.get(target or "", target)
+
+
+def bounds(value: Operator | Version, version: str | None = None, phases: bool = True) -> Shown:
+    """Every stage's iteration variables with their ranges, and how InferBound found them.
+
+    `phases` adds the notes of its four phases: leaf sets, sets passed up, regions asked for by
+    each consumer, and their union.
+    """
+    from tvmagic import te
+
+    chosen = version_of(value, version)
+    op = chosen.operator
+    sch = chosen.schedule if chosen.schedule is not None else op.te_schedule()
+    if not isinstance(sch, te.schedule.Schedule):
+        raise TVMagicError(f"`{op.name}` has no TE schedule here, so InferBound does not run", hint="see %graph")
+    with recording(op.name) as record:
+        normalized = sch.normalize()
+        found = run_step("te.InferBound", lambda: te.schedule.InferBound(normalized), before=None, after=lambda _: None)
+    ranges = Table(["stage", "variable", "kind", "min", "extent", "role"], bound_rows(normalized, found))
+    ranges.title = f"{op.name}: ranges of the iteration variables"
+    if not phases:
+        return ranges
+    return Parts(ranges, *phase_tables(record), title=f"Bounds of {op.name}")
+
+
+KINDS = {0: "data", 1: "thread", 2: "reduction", 3: "ordered", 4: "opaque", 5: "unrolled", 6: "vectorized", 7: "parallel", 8: "tensorized"}  # fmt: skip
+
+
+def bound_rows(sch: Any, ranges: Mapping[Any, Any]) -> list[list[Any]]:
+    """A row for each iteration variable of each stage."""
+    rows: list[list[Any]] = []
+    for stage in sch.stages:
+        leaves = {id(iv) for iv in stage.leaf_iter_vars}
+        roots = {id(iv) for iv in stage.op.root_iter_vars()}
+        for iv in stage.all_iter_vars:
+            if iv not in ranges:
+                continue
+            found = ranges[iv]
+            attr = stage.iter_var_attrs.get(iv)
+            kind = KINDS.get(attr.iter_type if attr is not None and attr.iter_type else iv.iter_type, "")
+            role = " and ".join(r for r, ids in (("root", roots), ("loop", leaves)) if id(iv) in ids) or "inner"
+            rows.append([stage.op.name, iv.var.name, kind, _number(found.min), _number(found.extent), role])
+    return rows
+
+
+def _number(value: Any) -> Any:
+    return getattr(value, "value", None) if hasattr(value, "value") else str(value)
+
+
+_PHASES = (
+    ("infer_bound.attach_path", "Attach paths: the loops around each stage"),
+    ("infer_bound.leaf", "Phase 1: a set for each loop of each consumer"),
+    ("infer_bound.up", "Phase 2: the sets passed up to the consumer's root variables"),
+    ("infer_bound.request", "Phase 3: the regions that consumers ask for"),
+    ("infer_bound.gather", "Phase 4: the union of what is asked for, by axis"),
+    ("infer_bound.down", "PassDownDomain: from the roots to the loops"),
+)
+
+
+def phase_tables(record: Record) -> list[Shown]:
+    """InferBound's notes as one table a phase."""
+    from tvmagic.notebook.view import plain
+
+    tables: list[Shown] = []
+    for topic, title in _PHASES:
+        notes = record.notes(topic)
+        if notes:
+            columns = list(notes[0].facts)
+            rows = [[plain(n.facts.get(c, "")) for c in columns] for n in notes]
+            tables.append(Table(columns, rows, title))
+    return tables
+
+
+def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
+    """The version against NumPy on random inputs."""
+    result = check(version, seed, sizes)
+    title = f"{version.operator.name} ({version.name}): {'equal to NumPy' if result.ok else 'NOT equal to NumPy'}"
+    row = [result.elements, f"{result.absolute:.3g}", f"{result.relative:.3g}", result.place or "-"]
+    values = [f"{result.got:.8g}", f"{result.expected:.8g}"] if result.place else ["-", "-"]
+    columns = ["values", "largest absolute error", "largest relative error", "at", "got", "expected"]
+    return Table(columns, [[*row, *values]], title)
+
+
+def bench(
+    value: Operator | Version,
+    versions: Sequence[str] | None = None,
+    seconds: float = 0.2,
+    size: int = 256,
+) -> Table:
+    """Times of the versions of an operator (all unless told) beside NumPy's, as a table."""
+    op = value if isinstance(value, Operator) else value.operator
+    chosen = [value] if isinstance(value, Version) else [op.version(n) for n in versions or ()] or None
+    return bench_table(measure_versions(op, chosen, seconds, size))
+
+
+def bench_table(result: Benchmark) -> Table:
+    """A benchmark as a table."""
+    reference = result.reference.median
+    rows = [
+        [name, format_seconds(t.median), format_seconds(t.best), f"{reference / t.median:.2f}", t.calls]
+        for name, t in result.rows
+    ]
+    return Table(["version", "median", "best", "times NumPy's speed", "calls"], rows, f"{result.operator.name}: time")

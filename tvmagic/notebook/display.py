@@ -1,0 +1,201 @@
+"""How our objects show themselves when a cell ends with one: in a notebook and in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook.html import escape, frame
+from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
+from tvmagic.notebook.text import program_of
+from tvmagic.operators import Operator, Version
+
+__all__ = ["install", "operator_view", "shown"]
+
+
+class _Operator(Shown):
+    """An operator: its signature, the graph of its stages, its plain loops."""
+
+    def __init__(self, op: Operator, graph: bool, unfolded: bool) -> None:
+        self.op, self.unfolded = op, unfolded
+        self.title = op.signature
+        program = program_of(op.to_prim_func() if op.prim_func is not None else op.te_schedule())
+        self.loops = Listing(program.lines, program.language)
+        self.picture = _operator_picture(op) if graph else None
+
+    def html(self, styled: bool = True) -> str:
+        parts = [f'<div class="tm-title"><code>{escape(self.op.signature)}</code></div>']
+        if self.picture is not None:
+            parts.append(self.picture.html(styled=False))
+        state = " open" if self.unfolded else ""
+        parts.append(f"<details{state}><summary>Plain loops</summary>{self.loops.html(styled=False)}</details>")
+        if self.op.versions:
+            parts.append(f'<div class="tm-meta">schedules: {escape(", ".join(self.op.versions))}</div>')
+        return frame("".join(parts), f"Operator {self.op.name}", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        parts = [self.op.signature]
+        if self.picture is not None and len(self.op.tensors) > 1:
+            parts.append(self.picture.words)
+        return "\n".join([*parts, self.loops.text(colour)])
+
+
+def _operator_picture(op: Operator) -> Any:
+    from tvmagic.notebook.pictures import block_tree, picture, stage_graph
+
+    try:
+        if op.prim_func is not None:
+            return picture(block_tree(op.prim_func))
+        return picture(stage_graph(op.te_schedule(), op.outputs), " ")
+    except TVMagicError:
+        return None
+
+
+def operator_view(op: Operator, graph: bool = True, unfolded: bool = False) -> Shown:
+    """What is shown of an operator: its signature, its stages as a graph, its plain loops."""
+    return _Operator(op, graph, unfolded)
+
+
+def _version_view(version: Version) -> Shown:
+    if version.record is not None:
+        return Passes(version.record)
+    return operator_view(version.operator)
+
+
+def _schedule_view(sch: Any) -> Shown:
+    from tvmagic.notebook.pictures import picture, stage_graph
+
+    program = program_of(sch)
+    return Parts(
+        picture(stage_graph(sch), "Stages"), Listing(program.lines, program.language, "Loops"), title="Schedule"
+    )
+
+
+def _stage_view(stage: Any) -> Shown:
+    from tvmagic.notebook.pictures import iteration_graph, picture
+
+    return picture(iteration_graph(stage))
+
+
+def _iter_var_view(iv: Any) -> Shown:
+    from tvmagic.notebook.commands import KINDS
+
+    dom = f"{iv.dom.min} .. +{iv.dom.extent}" if iv.dom is not None else "follows from others"
+    return Table(
+        ["variable", "domain", "kind", "thread"],
+        [[iv.var.name, dom, KINDS.get(iv.iter_type, ""), iv.thread_tag or "-"]],
+    )
+
+
+def _program_view(node: Any) -> Shown:
+    program = program_of(node)
+    return Listing(program.lines, program.language)
+
+
+def _tir_schedule_view(sch: Any) -> Shown:
+    program = program_of(sch.mod)
+    return Parts(
+        Listing(program.lines, program.language, "Program"),
+        Listing("\n".join(trace_lines(sch.trace)), "python", "Trace"),
+        title="TensorIR schedule",
+    )  # fmt: skip
+
+
+def trace_lines(trace: Any) -> list[str]:
+    """A trace as the Python calls that make it again."""
+    lines = trace.as_python() if hasattr(trace, "as_python") else str(trace)
+    return lines.split("\n") if isinstance(lines, str) else [str(line) for line in lines]
+
+
+def _trace_view(trace: Any) -> Shown:
+    return Listing("\n".join(trace_lines(trace)) or "# empty", "python", "Trace")
+
+
+def _int_set_view(found: Any) -> Shown:
+    return Listing(str(found), "tvmscript", "Integer set")
+
+
+def _module_view(module: Any) -> Shown:
+    source = module.get_source("asm") if hasattr(module, "get_source") else ""
+    names = ", ".join(getattr(module, "functions", {}) or {})
+    return Listing(source or str(module), "asm", f"Compiled module: {names}")
+
+
+def _kernel_view(kernel: Any) -> Shown:
+    return Listing(repr_text(kernel), "text", "Compiled function")
+
+
+def repr_text(value: Any) -> str:
+    """`repr`, asked for without going through the display again."""
+    return type(value).__repr__(value)
+
+
+def _benchmark_view(result: Any) -> Shown:
+    from tvmagic.notebook.commands import bench_table
+
+    return bench_table(result)
+
+
+# Where each class is defined, and how an object of it is shown. Found by name, so that nothing is
+# imported before it is needed.
+VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
+    ("tvmagic.operators.operator", "Operator"): operator_view,
+    ("tvmagic.operators.operator", "Version"): _version_view,
+    ("tvmagic.operators.measure", "Benchmark"): _benchmark_view,
+    ("tvmagic.passes", "Record"): Passes,
+    ("tvmagic.te.schedule.schedule", "Schedule"): _schedule_view,
+    ("tvmagic.te.schedule.stage", "Stage"): _stage_view,
+    ("tvmagic.ir.expr", "IterVar"): _iter_var_view,
+    ("tvmagic.ir.function", "PrimFunc"): _program_view,
+    ("tvmagic.ir.function", "IRModule"): _program_view,
+    ("tvmagic.ir.stmt", "Stmt"): _program_view,
+    ("tvmagic.tir.schedule.schedule", "Schedule"): _tir_schedule_view,
+    ("tvmagic.tir.schedule.trace", "Trace"): _trace_view,
+    ("tvmagic.arith.int_set", "IntSet"): _int_set_view,
+    ("tvmagic.runtime.module", "Module"): _module_view,
+    ("tvmagic.runtime.kernel", "Kernel"): _kernel_view,
+}
+
+
+def shown(value: Any) -> Shown | None:
+    """How an object of ours is shown; None for anything else."""
+    for cls in type(value).__mro__:
+        view = VIEWS.get((cls.__module__, cls.__name__))
+        if view is not None:
+            return view(value)
+    return None
+
+
+def install(shell: Any) -> Callable[[], None]:
+    """Register the views with IPython's formatters; returns what takes them away again."""
+    formatters = shell.display_formatter.formatters
+    bundle = shell.display_formatter.mimebundle_formatter
+
+    def register(key: tuple[str, str], view: Callable[[Any], Shown]) -> None:
+        formatters["text/html"].for_type_by_name(*key, lambda value: _safely(view, value, "html"))
+        formatters["text/plain"].for_type_by_name(*key, lambda value, p, cycle: p.text(_safely(view, value, "text")))
+        if view in (_version_view, Passes):
+            bundle.for_type_by_name(*key, lambda value, **_: view(value)._repr_mimebundle_())
+
+    for key, view in VIEWS.items():
+        register(key, view)
+
+    def forget() -> None:
+        for formatter in (formatters["text/html"], formatters["text/plain"], bundle):
+            for key in VIEWS:
+                formatter.deferred_printers.pop(key, None)
+                for cls in [c for c in formatter.type_printers if (c.__module__, c.__name__) == key]:
+                    formatter.type_printers.pop(cls)
+
+    return forget
+
+
+def _safely(view: Callable[[Any], Shown], value: Any, form: str) -> str:
+    """The view as text; the plain `repr` where the object is in a state that cannot be drawn."""
+    try:
+        made = view(value)
+        return made.html() if form == "html" else made.text()
+    except TVMagicError as error:
+        words = f"{type(value).__name__}: {error.message}"
+        return frame(escape(words), type(value).__name__) if form == "html" else words

@@ -1,0 +1,88 @@
+"""How errors show: what is wrong, the line of the cell, the part of the program, what would work."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from typing import Any
+
+from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.ir import Span
+from tvmagic.operators.source import excerpt, find_source
+
+__all__ = ["error_lines", "install", "uninstall"]
+
+_RED, _BOLD, _CYAN, _RESET = "\033[1;31m", "\033[1m", "\033[36m", "\033[0m"
+_CONTEXT = 3
+
+
+def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True) -> list[str]:
+    """The lines that tell an error, without a stack frame of ours."""
+    red, cyan, reset = (_RED, _CYAN, _RESET) if colour else ("", "", "")
+    lines = [f"{red}{type(error).__name__}{reset}: {error.message}"]
+    span = error.span
+    if span is None or find_source(span.source) is None:
+        span = user_place(traceback_) or span
+    if span is not None:
+        lines += place_lines(span)
+    lines += program_lines(error)
+    if error.hint:
+        lines.append(f"{cyan}hint{reset}: {error.hint}")
+    if isinstance(error, InternalError):
+        lines.append("this is a defect of tvmagic, not of your program")
+    return lines
+
+
+def place_lines(span: Span) -> list[str]:
+    """The place in a cell: its name and line, and the line itself with carets."""
+    text = excerpt(span)
+    if text:
+        return [f"in %%{span.source}, line {span.line}:", text]
+    line = linecache.getline(span.source, span.line).rstrip("\n")
+    name = "the cell" if "ipykernel" in span.source or span.source.startswith("<ipython") else span.source
+    return [f"in {name}, line {span.line}:", f"{span.line:>4} | {line}"] if line else []
+
+
+def user_place(traceback_: Any) -> Span | None:
+    """The innermost line of a cell in a traceback."""
+    found = None
+    for frame, line in traceback.walk_tb(traceback_):
+        name = frame.f_code.co_filename
+        if find_source(name) is not None or name.startswith("<ipython-input") or "ipykernel_" in name:
+            found = Span(name, line)
+    return found
+
+
+def program_lines(error: TVMagicError) -> list[str]:
+    """The part of the program that the error is about, underlined, with a few lines around it."""
+    if error.node is None or error.root is None:
+        return []
+    from tvmagic.script import script
+
+    try:
+        text = script(error.root, obj_to_underline=[error.node], num_context_lines=_CONTEXT)
+    except TVMagicError:
+        return []
+    return ["in the program:", *("    " + line for line in text.rstrip("\n").split("\n"))]
+
+
+def install(shell: Any) -> None:
+    """Show our errors in `shell` without our own stack frames; the handler before stays for others."""
+    before = (shell.custom_exceptions, shell.CustomTB)
+
+    def handler(self: Any, kind: type, error: Exception, traceback_: Any, tb_offset: int | None = None) -> list[str]:
+        if not isinstance(error, TVMagicError):
+            return before[1](kind, error, traceback_, tb_offset=tb_offset)
+        lines = error_lines(error, traceback_, colour=getattr(self, "colors", "").lower() != "nocolor")
+        self._showtraceback(kind, error, lines)
+        return lines
+
+    shell.set_custom_exc((TVMagicError, *before[0]), handler)
+    shell._tvmagic_before = before
+
+
+def uninstall(shell: Any) -> None:
+    """Take the handler away again and put back the one before."""
+    before = shell.__dict__.pop("_tvmagic_before", None)
+    if before is not None:
+        shell.custom_exceptions, shell.CustomTB = before

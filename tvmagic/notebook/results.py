@@ -1,0 +1,154 @@
+"""What magics show: each result once as a widget or page for notebooks and as text for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tvmagic.notebook.colour import html_line
+from tvmagic.notebook.html import escape, frame, page, table, view_html
+from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
+from tvmagic.notebook.view import View, make_view
+from tvmagic.passes import Record
+
+__all__ = ["Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
+
+
+def in_kernel() -> bool:
+    """Whether the code runs in a notebook's kernel, which can show widgets."""
+    try:
+        from IPython.core.getipython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+class Shown:
+    """Something to show: subclasses give `html()` (with `styled`) and `text(colour)`."""
+
+    title = ""
+
+    def html(self, styled: bool = True) -> str:
+        raise NotImplementedError
+
+    def text(self, colour: bool | None = None) -> str:
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> Path:
+        """Write a page that stands by itself and needs neither a kernel nor scripts."""
+        path = Path(path)
+        path.write_text(page(self.html(), self.title or "tvmagic"), encoding="utf-8")
+        return path
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if in_kernel():
+            return {"text/html": self.html(), "text/plain": self.text(colour=False)}
+        return {"text/plain": self.text()}
+
+    def __repr__(self) -> str:
+        return self.text(colour=False)
+
+
+class Passes(Shown):
+    """A record of passes: a stepper in a notebook, a page where there are no widgets, else text."""
+
+    def __init__(self, record: Record, only: Iterable[str] | None = None, show_unchanged: bool = True) -> None:
+        self.record = record
+        self.view: View = make_view(record, only)
+        self.title = self.view.title
+        self.show_unchanged = show_unchanged
+        self._stepper: Any = None
+
+    def stepper(self) -> Any:
+        """The widget; one for this result, so that it may be shown several times."""
+        if self._stepper is None:
+            from tvmagic.notebook.stepper import Stepper
+
+            self._stepper = Stepper(self.view)
+        return self._stepper
+
+    def html(self, styled: bool = True) -> str:
+        return view_html(self.view, self.show_unchanged)
+
+    def text(self, colour: bool | None = None) -> str:
+        return view_text(self.view, colour, self.show_unchanged)
+
+    def search(self, text: str) -> list[str]:
+        """The names of the steps after which `text` occurs in the program."""
+        return [self.view.steps[i].name for i in self.view.search(text)]
+
+    def __len__(self) -> int:
+        return len(self.view.steps)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        if not in_kernel():
+            return {"text/plain": self.text()}
+        return self.stepper()._repr_mimebundle_()
+
+
+class Table(Shown):
+    """Rows under named columns; `notes` are sentences below."""
+
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", notes: Sequence[str] = ()
+    ) -> None:
+        self.columns, self.rows, self.title, self.notes = list(columns), [list(r) for r in rows], title, list(notes)
+
+    def html(self, styled: bool = True) -> str:
+        notes = "".join(f'<div class="tm-meta">{escape(n)}</div>' for n in self.notes)
+        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        return frame(head + table(self.columns, self.rows) + notes, self.title or "Table", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        return "\n".join([*([self.title] if self.title else []), text_table(self.columns, self.rows), *self.notes])
+
+
+class Listing(Shown):
+    """A text in a language: assembly, LLVM IR, a program."""
+
+    def __init__(self, lines: str | Sequence[str], language: str, title: str = "") -> None:
+        self.lines = lines.rstrip("\n").split("\n") if isinstance(lines, str) else list(lines)
+        self.language, self.title = language, title
+
+    def html(self, styled: bool = True) -> str:
+        rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}</span>' for line in self.lines)
+        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        label = escape(self.title or "Program")
+        body = f'<div class="tm-scroll" style="max-height:36em" tabindex="0" role="group" aria-label="{label}"><pre>{rows}</pre></div>'
+        return frame(head + body, self.title or "Program", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        wanted = colours_wanted() if colour is None else colour
+        return "\n".join(paint_lines(self.lines, self.language, wanted))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Picture(Shown):
+    """A drawing as SVG, with the same said in words for terminals and readers."""
+
+    def __init__(self, svg: str, words: str, title: str = "") -> None:
+        self.svg, self.words, self.title = svg, words, title
+
+    def html(self, styled: bool = True) -> str:
+        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        return frame(f'{head}<div style="overflow-x:auto">{self.svg}</div>', self.title or "Picture", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        return f"{self.title}\n{self.words}" if self.title else self.words
+
+
+class Parts(Shown):
+    """Several results one under the other."""
+
+    def __init__(self, *parts: Shown, title: str = "") -> None:
+        self.parts, self.title = parts, title
+
+    def html(self, styled: bool = True) -> str:
+        return frame("".join(p.html(styled=False) for p in self.parts), self.title or "Results", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        return "\n\n".join(p.text(colour) for p in self.parts)

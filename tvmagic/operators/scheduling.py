@@ -1,0 +1,230 @@
+"""A `%%schedule` cell: schedule calls on an operator, each recorded with the program around it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Span
+from tvmagic.operators.cell import cell_names, parse
+from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.source import Source
+from tvmagic.passes import Record, recording, run_step
+
+__all__ = ["CellError", "program_of_schedule", "recorded_calls", "run_python", "schedule", "schedule_from_cell"]
+
+_STAGE_CALLS = (
+    "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel", "pragma",
+    "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align", "tensorize",
+    "tile", "transform_layout", "unroll", "vectorize",
+)  # fmt: skip
+_SCHEDULE_CALLS = ("cache_read", "cache_write", "create_group", "rfactor")
+
+
+class CellError(TVMagicError):
+    """Python code in a cell failed by itself; the message is that of the Python error."""
+
+
+def schedule(op: Operator, text: str, name: str = "default", namespace: Mapping[str, Any] | None = None) -> Version:
+    """Schedule an operator by the text of a `%%schedule` cell; the version is the operator's from now on."""
+    source = Source(f"schedule {op.name}", f"%%schedule {op.name}\n{text}")
+    version = schedule_from_cell(op, source, name, namespace or {})
+    op.add_version(version)
+    return version
+
+
+def schedule_from_cell(
+    op: Operator,
+    source: Source,
+    name: str,
+    namespace: Mapping[str, Any],
+    record: Record | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Version:
+    """Run the cell on fresh schedules of `op` and make the version of what it arranged.
+
+    The cell has `s` (a TE schedule), `sch` (a TensorIR schedule; use one of them), the tensors of
+    the operator and the names in `given` and `namespace`. Every call on a schedule becomes a step
+    of `record`. Where a call fails its error is raised; the record then ends with that step, and
+    `op.attempt` is the version as it was before the call.
+    """
+    source.remember()
+    tree = parse(source)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    record = Record(title=op.name) if record is None else record
+    scope = _scope(op, used, tree, namespace, given or {})
+    chosen = _chosen(op, used, scope)
+    try:
+        with recording(record=record), recorded_calls(chosen, source):
+            for statement in tree.body:
+                run_python(statement, source, scope)
+    finally:
+        _name_steps(record, source)
+        op.add_sources(record)
+        record.sources[source.name] = source.text
+        op.attempt = Version(op, chosen, name, record)
+    return Version(op, chosen, name, record)
+
+
+def _scope(
+    op: Operator, used: set[str], tree: ast.AST, namespace: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    outer = {k: v for k, v in namespace.items() if not k.startswith("_")}
+    scope = {**outer, **cell_names(tree), **op.tensors, **given, op.name: op}
+    if "s" in used:
+        scope["s"] = op.te_schedule()
+    if "sch" in used:
+        scope["sch"] = op.schedule()
+        for name in _block_names(scope["sch"]) & used:
+            scope[name] = scope["sch"].get_block(name)
+    return scope
+
+
+def _block_names(sch: Any) -> set[str]:
+    from tvmagic.ir import Block, post_order_visit
+
+    found: set[str] = set()
+    for function in sch.mod.functions.values():
+        post_order_visit(function.body, lambda n: found.add(n.name_hint) if isinstance(n, Block) else None)
+    return found
+
+
+def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any]) -> Any:
+    """The schedule that the cell works on."""
+    if "s" in used and "sch" in used:
+        raise TVMagicError(
+            "the cell uses both `s` and `sch`",
+            hint="arrange loops by the TE schedule `s` or by the TensorIR schedule `sch`, not by both",
+        )
+    if "sch" in used:
+        return scope["sch"]
+    if "s" in used:
+        return scope["s"]
+    return op.te_schedule() if op.prim_func is None else op.schedule()
+
+
+def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> None:
+    """Run a statement of a cell; what fails in it becomes an error of ours with its place."""
+    try:
+        exec(compile(ast.Module([statement], []), source.name, "exec"), scope)
+    except TVMagicError as error:
+        if error.span is None or error.span.source != source.name or error.span.end_line == 0:
+            error.span = place_in_cell(error, source) or error.span or source.span(statement)
+        raise
+    except Exception as error:
+        span = place_in_cell(error, source) or source.span(statement)
+        raise CellError(f"{type(error).__name__}: {error}", span=span) from error
+
+
+def place_in_cell(error: BaseException, source: Source) -> Span | None:
+    """The place of the innermost expression of the cell in an error's traceback."""
+    found: Span | None = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == source.name:
+            found = instruction_span(traceback.tb_frame.f_code, traceback.tb_lasti, source) or found
+        traceback = traceback.tb_next
+    return found
+
+
+def instruction_span(code: Any, offset: int, source: Source) -> Span | None:
+    """The place in the cell of an instruction of code compiled from it."""
+    for index, (line, end_line, column, end_column) in enumerate(code.co_positions()):
+        if index * 2 == offset and line is not None:
+            node = ast.Pass(lineno=line, col_offset=column or 0, end_lineno=end_line, end_col_offset=end_column or 0)
+            return source.span(node)
+    return None
+
+
+# ---------------------------------------------------------------------------- recording the calls
+
+
+@contextlib.contextmanager
+def recorded_calls(schedule: Any, source: Source) -> Iterator[None]:
+    """While open, each call on the TE schedule (or on a stage of it) is a step of the open record.
+
+    The methods themselves are wrapped, so that the objects in the cell are the real ones; calls
+    that these make of each other are not steps. TensorIR schedules record their calls themselves.
+    """
+    if not isinstance(schedule, te.schedule.Schedule):
+        yield
+        return
+    recorder = _CallRecorder(schedule, source)
+    classes = ((te.schedule.Stage, _STAGE_CALLS), (te.schedule.Schedule, _SCHEDULE_CALLS))
+    saved = [(cls, name, cls.__dict__[name]) for cls, names in classes for name in names if name in cls.__dict__]
+    for cls, name, method in saved:
+        setattr(cls, name, recorder.wrapped(method))
+    try:
+        yield
+    finally:
+        for cls, name, method in saved:
+            setattr(cls, name, method)
+
+
+class _CallRecorder:
+    def __init__(self, schedule: Any, source: Source) -> None:
+        self.schedule, self.source = schedule, source
+        self.depth = 0
+        self.state = schedule.copy()
+
+    def wrapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            mine = owner is self.schedule or getattr(owner, "schedule", None) is self.schedule
+            if self.depth or not mine:
+                return method(owner, *args, **kwargs)
+            frame = sys._getframe(1)
+            span = None
+            if frame.f_code.co_filename == self.source.name:
+                span = instruction_span(frame.f_code, frame.f_lasti, self.source)
+            self.depth += 1
+            try:
+                return self.step(method.__name__, lambda: method(owner, *args, **kwargs), span)
+            finally:
+                self.depth -= 1
+
+        return call
+
+    def step(self, name: str, run: Callable[[], Any], span: Span | None) -> Any:
+        def after(_: Any) -> Any:
+            self.state = self.schedule.copy()
+            return self.state
+
+        return run_step(name, run, before=self.state, after=after, kind="schedule", span=span)
+
+
+def _name_steps(record: Record, source: Source) -> None:
+    """Name schedule steps by their calls as they stand in the cell."""
+    for step in record:
+        if step.kind != "schedule" or step.span is None or step.span.source != source.name:
+            continue
+        if step.span.end_line in (0, step.span.line) and step.span.end_column <= step.span.column:
+            step.name = source.lines[step.span.line - 1].split("#")[0].strip() or step.name
+        else:
+            step.name = source_text(source, step.span)
+
+
+def source_text(source: Source, span: Span) -> str:
+    """The text at a place of a cell, as one line."""
+    lines = source.lines[span.line - 1 : span.end_line or span.line]
+    if not lines:
+        return ""
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    return " ".join(line.strip() for line in lines)
+
+
+def program_of_schedule(sch: Any) -> Any:
+    """The loops that a TE schedule stands for, as a statement: bounds inferred, loops made.
+
+    Raises the error of InferBound or ScheduleOps where the schedule is not complete.
+    """
+    with recording(record=Record()):
+        normalized = sch.normalize()
+        return te.schedule.ScheduleOps(normalized, te.schedule.InferBound(normalized))
