@@ -224,7 +224,7 @@ def test_meta_values_and_comprehensions() -> None:
         k = T.meta_var(offsets["b"])
         if len(tiles) == 2:
             for i, j in T.grid(*shape):
-                A[i, j] = T.float32(k) + A[i, sum([t for t in tiles]) % 8]
+                A[i, j] = T.float32(k) + A[i, sum([t + 0 for t in tiles]) % 8]
         else:
             T.evaluate(undefined_name)  # noqa: F821
 

@@ -57,7 +57,7 @@ def attribute(base: Any, name: str, shown: str) -> Any:
             raise _missing(base, name, [*slots_of(type(base)), *_NODE_METHODS])
     elif isinstance(base, str) and name in _NO_TEXT_METHODS:
         raise TVMagicError(f"the method `{name}` of texts is not open to scripts", hint="write an f-string")
-    if isinstance(base, type) and name not in vars(base):
+    if isinstance(base, type) and not any(name in vars(c) for c in base.__mro__ if c is not object):
         raise TVMagicError(f"`{shown or base.__name__}` has no name `{name}`", hint=did_you_mean(name, vars(base)))
     value = getattr(base, name, MISSING)
     if value is MISSING:
