@@ -119,21 +119,15 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
     return passes
 
 
+# Of TVM's list those for GPUs alone are left out.
 _BLOCK_PASSES = (
-    "LowerCrossThreadReduction",
     "LowerInitBlock",
     "PlanAndUpdateBufferAllocationLocation",
     "ConvertBlocksToOpaque",
     "LiftThreadBinding",
-    "ManifestSharedMemoryLocalStage",
     "CompactBufferAllocation",
-    "LowerAutoCopy",
-    "UnifyThreadBinding",
     "LowerMatchBuffer",
     "Simplify",
-    "InjectPermutedLayout",
-    "InjectSoftwarePipeline",
-    "TransformMmaBufferLayout",
     "LowerOpaqueBlock",
     "FlattenBuffer",
 )

@@ -154,10 +154,10 @@ class _Eliminator(Mutator):
             return _EMPTY
         found = self.tables.get(node)
         if found is None:
-            found = self.tables[node] = self._table(node)
+            found = self.tables[node] = self._counted(node)
         return found
 
-    def _table(self, node: Any) -> Table:
+    def _counted(self, node: Any) -> Table:
         if isinstance(node, PrimExpr):
             key = self.keys.key(node)
             if self.keys.eligible(node, key):
@@ -184,7 +184,7 @@ class _Eliminator(Mutator):
         if not table:
             return {}
         size = self.keys.size
-        order = sorted(table, key=lambda k: -size[k])
+        order = self._by_size(table)
         sizes = [-size[k] for k in order]
         counts = dict(table)
         chosen: dict[int, Var] = {}
@@ -195,18 +195,32 @@ class _Eliminator(Mutator):
             held = self.held.get(key)
             if held:
                 chosen[key] = held[0]
-            elif counts[key] >= 2 and self._is_defined(key):
+                continue
+            introduced = counts[key] >= 2 and self._is_defined(key)
+            if introduced:
                 chosen[key] = self.new_var(self.keys.example[key].dtype)
-            else:
-                for part in self._direct_parts(self.keys.example[key]):
-                    if part in counts:
-                        counts[part] += counts[key]
-                        continue
-                    counts[part] = counts[key]
-                    place = bisect.bisect_right(sizes, -size[part])
-                    order.insert(place, part)
-                    sizes.insert(place, -size[part])
+            # its parts are computed once more in its one definition, or as often as itself
+            more = 1 if introduced else counts[key]
+            for part in self._direct_parts(self.keys.example[key]):
+                if part in counts:
+                    counts[part] += more
+                    continue
+                counts[part] = more
+                place = bisect.bisect_right(sizes, -size[part])
+                order.insert(place, part)
+                sizes.insert(place, -size[part])
         return chosen
+
+    def _by_size(self, table: Table) -> list[int]:
+        """The computations, largest first; those of one size by their text."""
+        size, example = self.keys.size, self.keys.example
+        alike: dict[int, list[int]] = {}
+        for key in table:
+            alike.setdefault(size[key], []).append(key)
+        order: list[int] = []
+        for _, keys in sorted(alike.items(), reverse=True):
+            order += keys if len(keys) == 1 else sorted(keys, key=lambda k: str(example[k]))
+        return order
 
     def _is_defined(self, key: int) -> bool:
         found: list[Var] = []

@@ -21,7 +21,6 @@ from tvmagic.ir import (
     PrimFunc,
     PrimType,
     Ramp,
-    Shuffle,
     Stmt,
     Var,
     Visitor,
@@ -33,12 +32,11 @@ from tvmagic.tir.transform.flatten_buffer import stored_dtype
 
 @dataclass
 class _Use:
-    """How one allocation is accessed: by which types, and by scalar reads at which steps."""
+    """How one allocation is accessed: by which types."""
 
     element: DataType
     extent: PrimExpr
     accessed: set[DataType] = field(default_factory=set)
-    scalar_reads: set[tuple[DataType, int]] = field(default_factory=set)
 
 
 def _is_dense_ramp(index: PrimExpr) -> bool:
@@ -57,25 +55,25 @@ class _UseCollector(Visitor):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        self._access(node.buffer.data, node.dtype, node.indices, True)
+        self._access(node.buffer.data, node.dtype, node.indices)
         self.visit_children(node)
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
-        self._access(node.buffer.data, node.value.dtype, node.indices, False)
+        self._access(node.buffer.data, node.value.dtype, node.indices)
         self.visit_children(node)
 
     @handles(Call)
     def call(self, node: Call) -> None:
         name = node.op.name if isinstance(node.op, Op) else ""
         if name == "tir.tvm_access_ptr" and isinstance(node.args[1], Var):
-            self._access(node.args[1], node.args[0].dtype, (node.args[2],), False)
+            self._access(node.args[1], node.args[0].dtype, (node.args[2],))
         elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
             load = node.args[0]
-            self._access(load.buffer.data, load.dtype, load.indices, False)
+            self._access(load.buffer.data, load.dtype, load.indices)
         self.visit_children(node)
 
-    def _access(self, data: Var, dtype: DataType, indices: tuple[PrimExpr, ...], read: bool) -> None:
+    def _access(self, data: Var, dtype: DataType, indices: tuple[PrimExpr, ...]) -> None:
         use = self.uses.get(data)
         if use is None:
             return
@@ -91,21 +89,16 @@ class _UseCollector(Visitor):
             step = self.analyzer.modular_set(ramp.base)
             if step.coeff % ramp.lanes == 0 and step.base % ramp.lanes == 0:
                 lanes = ramp.lanes
-        if read and indices and index_lanes == 1:
-            use.scalar_reads.add((dtype.element_of, self.analyzer.modular_set(indices[-1]).coeff))
-            return
         use.accessed.add(dtype.with_lanes(lanes))
 
 
 def _preferred(use: _Use, analyzer: Analyzer) -> DataType:
-    bases = {d.element_of for d in use.accessed} | {d for d, _ in use.scalar_reads}
+    bases = {d.element_of for d in use.accessed}
     if len(bases) != 1:
         return use.element
     lanes = use.element.lanes
     if lanes == 1 and len(use.accessed) == 1:
         wanted = next(iter(use.accessed)).lanes
-        if any(step % wanted for _, step in use.scalar_reads):
-            return use.element
         size = analyzer.modular_set(use.extent)
         if size.coeff % wanted == 0 and size.base % wanted == 0:
             lanes = wanted
@@ -113,60 +106,45 @@ def _preferred(use: _Use, analyzer: Analyzer) -> DataType:
 
 
 class _VectorTypes(Mutator):
-    def __init__(self, types: dict[Var, tuple[Var, DataType, int]], analyzer: Analyzer) -> None:
-        self.types, self.analyzer = types, analyzer
-        self.buffers: dict[Buffer, Buffer] = {}
+    def __init__(self, types: dict[Var, tuple[Var, DataType, int]]) -> None:
+        self.types = types
 
     @handles(Var)
     def var(self, var: Var) -> Var:
         found = self.types.get(var)
         return var if found is None else found[0]
 
-    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
-        new = self.buffers.get(buffer)
-        if new is None:
-            new = buffer
-            if buffer.data in self.types:
-                var, dtype, factor = self.types[buffer.data]
-                last = div(buffer.shape[-1], IntImm(buffer.shape[-1].dtype, factor))
-                new = buffer.replace(data=var, dtype=dtype, shape=(*buffer.shape[:-1], last))
-            self.buffers[buffer] = new
-        return new
+    def view(self, buffer: Buffer) -> Buffer:
+        """`buffer` with vector elements; one of its own for each access, as TVM makes them."""
+        var, dtype, factor = self.types[buffer.data]
+        last = div(buffer.shape[-1], IntImm(buffer.shape[-1].dtype, factor))
+        return buffer.replace(data=var, dtype=dtype, shape=(*buffer.shape[:-1], last))
 
-    visit_buffer_def = visit_buffer_use
+    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
+        return self.view(buffer) if buffer.data in self.types else buffer
 
-    def _index(self, index: PrimExpr, factor: int) -> tuple[PrimExpr, int]:
-        """The index in vectors, and which lane a scalar access picks (-1: all)."""
-        if isinstance(index, Ramp) and _is_dense_ramp(index):
-            new = div(index.base, IntImm(index.base.dtype, index.lanes))
-            if index.lanes != factor:
-                count = index.lanes // factor
-                return Ramp(multiply(new, count), index.stride, count, index.span), -1
-            return new, -1
-        if index.dtype.lanes == 1 and factor > 1:
-            return div(index, IntImm(index.dtype, factor)), self.analyzer.modular_set(index).base % factor
-        return index, -1
+    @staticmethod
+    def _index(index: PrimExpr, factor: int) -> PrimExpr:
+        """A dense index into scalars as one into vectors of `factor` of them."""
+        if not isinstance(index, Ramp):
+            return index
+        new = div(index.base, IntImm(index.base.dtype, index.lanes))
+        if index.lanes == factor:
+            return new
+        count = index.lanes // factor
+        return Ramp(multiply(new, count), index.stride, count, index.span)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
         found = self.types.get(node.buffer.data)
         if found is None:
-            return self.visit_children(node)
-        indices = tuple([self.visit(i) for i in node.indices])
-        last, lane = self._index(indices[-1], found[2])
-        new = BufferLoad(self.visit_buffer_use(node.buffer), (*indices[:-1], last), node.predicate, node.span)
-        return new if lane < 0 else Shuffle([new], [IntImm("int32", lane)], node.span)
-
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
-        found = self.types.get(node.buffer.data)
-        if found is None:
-            return self.visit_children(node)
-        indices = tuple([self.visit(i) for i in node.indices])
-        last, _ = self._index(indices[-1], found[2])
-        return node.replace(
-            buffer=self.visit_buffer_use(node.buffer), indices=(*indices[:-1], last), value=self.visit(node.value)
-        )
+            return new
+        buffer = self.view(node.buffer)
+        indices = (*new.indices[:-1], self._index(new.indices[-1], found[2]))
+        if isinstance(node, BufferLoad):
+            return BufferLoad(buffer, indices, node.predicate, node.span)
+        return new.replace(buffer=buffer, indices=indices)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
@@ -203,4 +181,4 @@ def rewrite_vector_types(func: PrimFunc) -> PrimFunc:
         scope = var.type_annotation.storage_scope if isinstance(var.type_annotation, PointerType) else ""
         new = Var(var.name, PointerType(PrimType(preferred), scope), var.span)
         types[var] = (new, preferred, preferred.lanes // use.element.lanes)
-    return func.with_body(_VectorTypes(types, analyzer).visit(func.body)) if types else func
+    return func.with_body(_VectorTypes(types).visit(func.body)) if types else func

@@ -1,0 +1,150 @@
+"""Where a buffer has to be allocated: the innermost loop or block around all its accesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+    post_order_visit,
+)
+
+# A place: the statements around it, outermost first.
+_Path = tuple[Stmt, ...]
+
+
+def _common(a: _Path | None, b: _Path) -> _Path:
+    if a is None:
+        return b
+    count = 0
+    for x, y in zip(a, b):
+        if x is not y:
+            break
+        count += 1
+    return a[:count]
+
+
+class _Finder(Visitor):
+    def __init__(self, func: PrimFunc) -> None:
+        self.path: _Path = ()
+        self.found: dict[Buffer, _Path] = {}
+        self.of_data: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
+        self.loop_paths: dict[Var, _Path] = {}
+        self.block_axes: list[_Path] = []
+        self.matched: set[Buffer] = set()
+
+    def touch(self, buffer: Buffer, path: _Path) -> None:
+        if buffer not in self.matched:
+            self.found[buffer] = _common(self.found.get(buffer), path)
+
+    def _inside(self, node: Stmt) -> None:
+        outer = self.path
+        self.path = (*outer, node)
+        self.visit_children(node)
+        self.path = outer
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.loop_paths[node.loop_var] = self.path
+        if node.kind is ForKind.THREAD_BINDING and node.thread_binding is not None:
+            if node.thread_binding.thread_tag.startswith("blockIdx"):
+                self.block_axes.append((*self.path, node)[:-1])
+        self._inside(node)
+
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> None:
+        block = node.block
+        for value in node.iter_values:
+            self.visit(value)
+        self.visit(node.predicate)
+        for buffer in block.alloc_buffers:
+            self.of_data.setdefault(buffer.data, buffer)
+        for match in block.match_buffers:
+            self.touch(match.source.buffer, (*self.path, block))
+            self.matched.add(match.buffer)
+        # what a reduction writes lives through all iterations of its loops
+        around: _Path | None = None
+        for iter_var, value in zip(block.iter_vars, node.iter_values):
+            if iter_var.iter_type == IterVar.CommReduce:
+                for path in self._loops_of(value):
+                    around = path if around is None or len(path) < len(around) else around
+        if around is not None:
+            for region in block.writes:
+                self.touch(region.buffer, around)
+        self._inside(block)
+
+    def _loops_of(self, value: PrimExpr) -> list[_Path]:
+        paths: list[_Path] = []
+
+        def collect(node: Any) -> None:
+            if isinstance(node, Var) and node in self.loop_paths:
+                paths.append(self.loop_paths[node])
+
+        post_order_visit(value, collect)
+        return paths
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> None:
+        self.touch(node.buffer, self.path)
+        self.visit_children(node)
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        buffer = self.of_data.get(var)
+        if buffer is not None:
+            self.touch(buffer, self.path)
+
+
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
+    """For each buffer that `func` accesses the innermost loop or block around all accesses.
+
+    None stands for the function itself. What a reduction block writes counts as accessed around
+    the loops of its reduction variables; global memory around the loops bound to blocks.
+    """
+    finder = _Finder(func)
+    finder.visit(func.body)
+    result: dict[Buffer, Stmt | None] = {}
+    for buffer, path in finder.found.items():
+        if buffer.scope() == "global":
+            for outside in finder.block_axes:
+                path = _common(path, outside)
+        result[buffer] = path[-1] if path else None
+    return result
+
+
+class _AllocationOrder(Visitor):
+    def __init__(self) -> None:
+        self.order: dict[Buffer, None] = {}
+        self.allocated: set[Buffer] = set()
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            self.order.setdefault(buffer)
+        self.allocated.update(node.alloc_buffers)
+        self.visit_children(node)
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        self.order.setdefault(buffer)
+
+
+def buffer_order(func: PrimFunc) -> tuple[list[Buffer], set[Buffer]]:
+    """The buffers of `func` in the order in which they are declared or first used; those that blocks allocate."""
+    visitor = _AllocationOrder()
+    for buffer in func.buffer_map.values():
+        visitor.order.setdefault(buffer)
+    visitor.visit(func.body)
+    return list(visitor.order), visitor.allocated

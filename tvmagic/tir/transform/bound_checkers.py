@@ -1,0 +1,78 @@
+"""InstrumentBoundCheckers: each store happens only if it and its loads lie inside their buffers."""
+
+from __future__ import annotations
+
+from tvmagic.arith import Analyzer
+from tvmagic.ir import (
+    AssertStmt,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    IfThenElse,
+    IntImm,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.ops import cast, greater_equal, less, logical_and
+from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.with_analyzer import is_true
+
+MESSAGE = "OUT OF THE BOUNDS"
+
+
+class _Accesses(Visitor):
+    """The accesses of a statement that happen whenever it runs."""
+
+    def __init__(self) -> None:
+        self.found: list[BufferLoad | BufferStore] = []
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> None:
+        self.found.append(node)
+        self.visit_children(node)
+
+
+class _Checker(Mutator):
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        return self.visit(node.body) if node.attr_key == "buffer_bound" else self.visit_children(node)
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        accesses = _Accesses()
+        accesses.visit(node)
+        condition: PrimExpr = IntImm("bool", 1)
+        for access in accesses.found:
+            for index, size in zip(access.indices, access.buffer.shape):
+                if index.dtype.lanes == 1:
+                    condition = logical_and(condition, self._inside(index, size))
+        if is_true(condition):
+            return node
+        failure = AssertStmt(condition, MESSAGE, Evaluate(1), node.span)
+        return IfThenElse(condition, node, failure, node.span)
+
+    def _inside(self, index: PrimExpr, size: PrimExpr) -> PrimExpr:
+        index = cast("int64", self.analyzer.simplify(index))
+        size = cast("int64", self.analyzer.simplify(size))
+        return logical_and(greater_equal(index, IntImm("int64", 0)), less(index, size))
+
+
+def InstrumentBoundCheckers() -> Pass:
+    """Guard every store by a check of its indices; a failed check is an assertion."""
+
+    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        return func.with_body(_Checker().visit(func.body))
+
+    return prim_func_pass(run, 0, "tir.InstrumentBoundCheckers")
