@@ -1,4 +1,4 @@
-"""What compiled code calls in Python: the question whether to stop, and registered functions."""
+"""What compiled code calls in Python: registered functions; and what was raised meanwhile."""
 
 from __future__ import annotations
 
@@ -10,33 +10,38 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["callbacks", "take_exception"]
+__all__ = ["packed_callback", "take_exception"]
 
 STOPPED = -1
 _raised = threading.local()
 
-_Ask = ctypes.CFUNCTYPE(ctypes.c_int)
 _Packed = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int32), ctypes.c_int
 )
 
 
 def take_exception() -> BaseException | None:
-    """What was raised while compiled code asked Python on this thread; forgotten hereby."""
+    """What was raised by a signal's handler or a registered function while compiled code ran on this
+    thread; forgotten hereby."""
     error = getattr(_raised, "error", None)
     _raised.error = None
-    return error
+    return error if error is not None else _from_signal()
 
 
-def _ask() -> int:
-    # Python runs the handlers of signals that came when it next runs Python code: here.
-    try:
-        for _ in range(2):
-            pass
-    except BaseException as error:
-        _raised.error = error
-        return STOPPED
-    return 0
+def _from_signal() -> BaseException | None:
+    from tvmagic.runtime.jit import support
+
+    slots = [ctypes.c_void_p.from_address(support().address(f"error_{part}")) for part in ("type", "value", "trace")]
+    if not slots[0].value:
+        return None
+    kind, value, _ = (ctypes.cast(s.value, ctypes.py_object).value if s.value else None for s in slots)
+    for slot in slots:
+        if slot.value:
+            ctypes.pythonapi.Py_DecRef(ctypes.cast(slot.value, ctypes.py_object))
+            slot.value = None
+    if isinstance(value, BaseException):
+        return value
+    return kind() if value is None else kind(value)
 
 
 def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
@@ -45,6 +50,7 @@ def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
 
         args = [_argument(values, codes[i], i) for i in range(count)]
         function = get_global_func(name.decode())
+        assert function is not None
         result = function(*args)
         if isinstance(result, float):
             values[0] = struct.unpack("<q", struct.pack("<d", result))[0]
@@ -70,6 +76,6 @@ def _argument(values: Any, code: int, i: int) -> Any:
 
 
 @lru_cache(maxsize=1)
-def callbacks() -> tuple[Any, Any]:
-    """The functions as C pointers, in the order in which `init_table` takes them."""
-    return _Ask(_ask), _Packed(_call_packed)
+def packed_callback() -> Any:
+    """`_call_packed` as a C function."""
+    return _Packed(_call_packed)

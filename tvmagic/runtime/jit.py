@@ -12,6 +12,10 @@ from tvmagic.errors import BuildError
 __all__ = ["LoadedObject", "runtime_table", "support"]
 
 _numbers = itertools.count()
+_SUPPORT_SYMBOLS = (
+    "table", "init_table", "pool_init", "pool_start", "pool_stop", "pool_join", "pool_limit",
+    "error_type", "error_value", "error_trace",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -75,16 +79,15 @@ def support() -> LoadedObject:
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
     module = llvm.parse_assembly(support_code(triple))
     module.verify()
-    names = "table init_table pool_init pool_start pool_stop pool_join pool_limit launch alloc release".split()
-    return LoadedObject(machine.emit_object(module), names).immortal()
+    return LoadedObject(machine.emit_object(module), list(_SUPPORT_SYMBOLS)).immortal()
 
 
 @lru_cache(maxsize=1)
 def runtime_table() -> int:
     """The address of the table that compiled code finds the runtime's functions in."""
-    from tvmagic.runtime.callbacks import callbacks
+    from tvmagic.runtime.callbacks import packed_callback
 
     loaded = support()
-    init = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.address("init_table"))
-    init(*(ctypes.cast(c, ctypes.c_void_p) for c in callbacks()))
+    init = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address("init_table"))
+    init(ctypes.cast(packed_callback(), ctypes.c_void_p))
     return loaded.address("table")

@@ -11,7 +11,8 @@ alone.
 **Memory.** Blocks given back are kept in a few slots, for the next call needs the same sizes and the system
 would have to clear fresh pages. A block's size stands in front of it.
 
-**Stop.** At most every 20 milliseconds or so, the calling thread asks Python whether a signal came.
+**Stop.** At most every 50 milliseconds or so, the calling thread asks Python whether a signal came
+(`PyErr_CheckSignals`, which runs the signal's handler; what that raises is kept for the caller).
 """
 
 from __future__ import annotations
@@ -324,7 +325,13 @@ done:
 
 _STOP = """
 @last = global i64 0
-@ask_python = global ptr null
+@error_type = global ptr null
+@error_value = global ptr null
+@error_trace = global ptr null
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
 @packed_call = global ptr null
 declare i64 @llvm.readcyclecounter()
 
@@ -345,8 +352,15 @@ go:
   ret i32 0
 ask:
   store atomic i64 %now, ptr @last monotonic, align 8
-  %f = load ptr, ptr @ask_python, align 8
-  %r = call i32 %f()
+  %gil = call i32 @PyGILState_Ensure()
+  %r = call i32 @PyErr_CheckSignals()
+  %raised = icmp slt i32 %r, 0
+  br i1 %raised, label %keep, label %release
+keep:
+  call void @PyErr_Fetch(ptr @error_type, ptr @error_value, ptr @error_trace)
+  br label %release
+release:
+  call void @PyGILState_Release(i32 %gil)
   ret i32 %r
 }
 
@@ -358,8 +372,7 @@ define i32 @packed(ptr %name, ptr %values, ptr %codes, i32 %count) {
 
 @table = constant [5 x ptr] [ptr @launch, ptr @alloc, ptr @release, ptr @poll, ptr @packed]
 
-define void @init_table(ptr %ask, ptr %packed_function) {
-  store ptr %ask, ptr @ask_python, align 8
+define void @init_table(ptr %packed_function) {
   store ptr %packed_function, ptr @packed_call, align 8
   ret void
 }
@@ -374,7 +387,7 @@ def support_code(triple: str) -> str:
         pause, declared = "call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"
     elif triple.startswith(("aarch64", "arm64")):
         pause, declared = "call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"
-    cycles = 1 << 26 if x86 else 1 << 20
+    cycles = 1 << 27 if x86 else 1 << 20
     text = "\n".join([f'target triple = "{triple}"', declared, _POOL, _MEMORY, _STOP])
     values = {"PAUSE": pause, "SPIN": _SPIN, "SLOTS": _SLOTS, "LARGEST": _LARGEST_KEPT, "CYCLES": cycles}
     for name, value in values.items():

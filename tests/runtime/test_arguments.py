@@ -1,0 +1,154 @@
+"""What a call refuses before compiled code runs, and what it takes."""
+
+import numpy as np
+import pytest
+
+from tvmagic import codegen, nd, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import ForKind, IRModule, PrimFunc, decl_buffer
+from tvmagic.ir.expr import Var
+
+
+def build(body, *params, noalias=True):
+    attrs = {"global_symbol": "main", "tir.noalias": noalias}
+    return codegen.compile_module(IRModule.from_expr(PrimFunc(list(params), body, attrs=attrs)))
+
+
+def loop(extent, make):
+    i = Var("i", "int32")
+    return tir.For(i, 0, extent, ForKind.SERIAL, make(i))
+
+
+@pytest.fixture(scope="module")
+def add_one():
+    x, y = decl_buffer((8, 4), "float32", "X"), decl_buffer((8, 4), "float32", "Y")
+    return build(loop(8, lambda i: loop(4, lambda j: tir.BufferStore(y, x[i, j] + 1.0, [i, j]))), x, y)
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    n, k = Var("n", "int32"), Var("k", "float32")
+    x, y = decl_buffer((n,), "float32", "X"), decl_buffer((n,), "float32", "Y")
+    return build(loop(n, lambda i: tir.BufferStore(y, x[i] * k, [i])), x, y, k)
+
+
+def ones(*shape, dtype="float32"):
+    return np.ones(shape, dtype)
+
+
+def test_outputs_may_be_left_out(add_one):
+    result = add_one(ones(8, 4))
+    assert result.shape == (8, 4) and result.dtype == np.float32 and (result == 2).all()
+
+
+READ_ONLY = ones(8, 4)
+READ_ONLY.flags.writeable = False
+MISALIGNED = np.zeros(8 * 4 * 4 + 1, np.uint8)[1:].view("float32").reshape(8, 4)
+REFUSED = [
+    ((ones(8, 4, dtype="float64"), ones(8, 4)), r"`X` takes `float32`, not `float64`"),
+    ((ones(32), ones(8, 4)), r"`X` takes 2 dimensions \(8, 4\), not 1 \(32,\)"),
+    ((ones(8, 5), ones(8, 4)), r"`X` has size 5 in dimension 1, but 4 is expected"),
+    ((ones(4, 8).T, ones(8, 4)), r"`X` takes a contiguous array in C order"),
+    ((ones(8, 8)[:, ::2], ones(8, 4)), r"`X` takes a contiguous array"),
+    ((ones(8, 4), READ_ONLY), r"`Y` is an output, but the array is read-only"),
+    ((MISALIGNED, ones(8, 4)), r"`X` is not aligned"),
+    (([1.0], ones(8, 4)), r"`X` takes a NumPy array, not a `list`"),
+    ((None, ones(8, 4)), r"`X` got None"),
+    ((), r"`main` takes 1 to 2 arguments \(`X`, `Y`\), not 0"),
+    ((ones(8, 4), ones(8, 4), 3), r"takes 1 to 2 arguments"),
+    ((ones(8, 4).astype(">f4"), ones(8, 4)), r"`X` takes `float32`, not `>f4`"),
+]
+
+
+@pytest.mark.parametrize("args, message", REFUSED, ids=lambda v: v[:40] if isinstance(v, str) else "")
+def test_refused(add_one, args, message):
+    before = [a.copy() for a in args if isinstance(a, np.ndarray)]
+    with pytest.raises(TVMagicError, match=message):
+        add_one(*args)
+    for array, copy in zip((a for a in args if isinstance(a, np.ndarray)), before):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_an_output_that_overlaps_is_refused(add_one):
+    x = ones(16, 4)
+    with pytest.raises(TVMagicError, match="the output `Y` overlaps with the argument `X`"):
+        add_one(x[:8], x[4:12])
+    with pytest.raises(TVMagicError, match="overlaps"):
+        add_one(x[:8], x[:8])
+    add_one(x[:8], x[8:])
+
+
+def test_overlap_is_allowed_where_the_function_does_not_exclude_it():
+    x, y = decl_buffer((8,), "float32", "X"), decl_buffer((8,), "float32", "Y")
+    built = build(loop(8, lambda i: tir.BufferStore(y, x[i] + 1.0, [i])), x, y, noalias=False)
+    a = np.zeros(9, "float32")
+    built(a[:8], a[1:])
+    np.testing.assert_array_equal(a, np.arange(9))
+
+
+def test_sizes_agree_and_numbers_are_checked(scaled):
+    result = np.zeros(5, "float32")
+    scaled(ones(5), result, 3)
+    assert (result == 3).all()
+    with pytest.raises(TVMagicError, match=r"`Y` has size 6 in dimension 0, but 5 \(`n` elsewhere\)"):
+        scaled(ones(5), ones(6), 1.0)
+    with pytest.raises(TVMagicError, match="`k` takes a number of type `float32`, not `'a'`"):
+        scaled(ones(5), result, "a")
+    scaled(np.zeros(0, "float32"), np.zeros(0, "float32"), 1.0)
+
+
+@pytest.mark.parametrize(
+    "dtype, good, bad", [("int8", -128, 128), ("uint8", 255, -1), ("bool", True, 2), ("int32", 5, 1.5)]
+)
+def test_integer_parameters_hold_their_range(dtype, good, bad):
+    k = Var("k", dtype)
+    y = decl_buffer((1,), dtype, "Y")
+    built = build(tir.BufferStore(y, k, [0]), k, y)
+    assert built(good)[0] == good
+    with pytest.raises(TVMagicError, match="`k`"):
+        built(bad)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int64", "uint64"])
+def test_scalar_parameters_of_every_width(dtype):
+    k = Var("k", dtype)
+    y = decl_buffer((1,), dtype, "Y")
+    assert float(build(tir.BufferStore(y, k, [0]), k, y)(3)[0]) == 3.0
+
+
+def test_strides_that_the_function_names():
+    n, s, t = (Var(v, "int32") for v in ("n", "s", "t"))
+    x = decl_buffer((n, n), "float32", "X", strides=[s, t])
+    y = decl_buffer((n, n), "float32", "Y")
+    built = build(loop(n, lambda i: loop(n, lambda j: tir.BufferStore(y, x[i, j], [i, j]))), x, y)
+    a = np.arange(9, dtype="float32").reshape(3, 3)
+    np.testing.assert_array_equal(built(a.T), a.T)
+    np.testing.assert_array_equal(built(a[::-1]), a[::-1])
+
+
+class ByDLPack:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_other_arrays_share_their_memory(add_one):
+    x, y = ByDLPack(ones(8, 4)), ones(8, 4)
+    add_one(x, y)
+    assert (y == 2).all()
+    z = nd.array(ones(8, 4))
+    add_one(nd.array(ones(8, 4)), z)
+    assert (z.numpy() == 2).all() and z.shape == (8, 4) and z.dtype == "float32"
+
+
+def test_an_ndarray_copies_like_tvms():
+    a = nd.array(np.arange(6, dtype="float32").reshape(2, 3))
+    b = nd.empty((2, 3)).copyfrom(a.asnumpy() * 2)
+    np.testing.assert_array_equal(np.asarray(b), np.arange(6).reshape(2, 3) * 2)
+    with pytest.raises(TVMagicError, match="cannot be copied"):
+        b.copyfrom(np.zeros(3))
