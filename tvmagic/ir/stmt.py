@@ -287,7 +287,7 @@ class SeqStmt(Stmt):
                 stack.extend(reversed(part))
             elif isinstance(part, SeqStmt):
                 stack.extend(reversed(part.seq))
-            elif isinstance(part, Evaluate) and isinstance(part.value, IntImm):
+            elif isinstance(part, Evaluate) and isinstance(part.value, IntImm) and part.value.value == 0:
                 continue
             else:
                 flat.append(part)
