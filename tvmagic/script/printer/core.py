@@ -359,7 +359,7 @@ def annotate(item: Any, comment: str) -> Any:
 
 
 def layout(items: list[Any], indent: int) -> list[str]:
-    """The lines of printed items."""
+    """The lines of printed items. None among them ends the last mark that is open."""
     lines: list[str] = []
     # what is still to do, last first: an item, and the columns it is indented by
     stack: list[tuple[Any, int]] = [(item, 0) for item in reversed(items)]

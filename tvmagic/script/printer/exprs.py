@@ -135,9 +135,19 @@ def _function(name: str, *fields: str) -> Handler:
     return handler
 
 
-prints(Mod)(_function("truncmod", "a", "b"))
-prints(Min)(_function("min", "a", "b"))
-prints(Max)(_function("max", "a", "b"))
+def _folding_function(name: str) -> Handler:
+    """A handler that writes `T.name(a, b)`, and the class where the function would fold the node away."""
+
+    def handler(printer: Printer, node: Any) -> Text:
+        word = type(node).__name__ if _folds(node) else name
+        return f"{printer.tir(word)}({printer.text(node.a)}, {printer.text(node.b)})", ATOM
+
+    return handler
+
+
+prints(Mod)(_folding_function("truncmod"))
+prints(Min)(_folding_function("min"))
+prints(Max)(_folding_function("max"))
 prints(Select)(_function("Select", "condition", "true_value", "false_value"))
 
 

@@ -29,6 +29,7 @@ class MarkingPrinter(Printer):
     def __init__(self, root: Any, config: Any) -> None:
         super().__init__(root, config)
         self.marked: list[Any] = []
+        self.wholes: set[int] = set()
         self.told_by: list[tuple[Any, Any]] = []
 
     def stands_in(self, part: Any, whole: Any) -> None:
@@ -51,7 +52,12 @@ class MarkingPrinter(Printer):
         if isinstance(item, str):
             return f"{self.mark(node)}{item}{_END}"
         if isinstance(item, list):
-            return [self._marked_item(item[0], node), *item[1:]] if item and isinstance(item[0], str) else item
+            if not item or not isinstance(item[0], str):
+                return item
+            # the line is the place of the node; the mark around all says how far what is inside it goes
+            self.wholes.add(len(self.marked))
+            whole = self.mark(node)
+            return [f"{whole}{self._marked_item(item[0], node)}", *item[1:], None]
         if item.start is None:
             item.start = self.mark(node)
         return item
@@ -61,12 +67,16 @@ class MarkingPrinter(Printer):
 
 
 class Place(NamedTuple):
-    """Where a node stands: the characters from `begin` to `end` (left out), and its span."""
+    """Where a node stands: the characters from `begin` to `end` (left out), and its span.
+
+    What is inside it goes to `reach`: past `end` where the node has a line before its body.
+    """
 
     node: Any
     begin: int
     end: int
     span: Span
+    reach: int
 
 
 class Spans:
@@ -127,7 +137,7 @@ class Spans:
 
 
 def _inside(place: Place, outer: list[Place]) -> bool:
-    return any(o.begin <= place.begin and place.end <= o.end for o in outer)
+    return any(o.begin <= place.begin and place.end <= o.reach for o in outer)
 
 
 def _the_one(places: list[Place], parent: Any, step: tuple[str, Any]) -> list[Place]:
@@ -166,11 +176,15 @@ def read_marks(marked: str, printer: MarkingPrinter, source: str = "<script>") -
     begins = [0, *(m.end() for m in re.finditer("\n", text))]
     places: list[Place] = []
     seen: set[tuple[int, int, int]] = set()
+    reaches = {(id(nodes[index]), begin): -end for begin, end, index in found if index in printer.wholes}
     for begin, end, index in sorted(found):
+        if index in printer.wholes:
+            continue
         key = (id(nodes[index]), begin, end)
         if key not in seen:
             seen.add(key)
-            places.append(Place(nodes[index], begin, -end, _span(begins, begin, -end, source)))
+            reach = reaches.get((id(nodes[index]), begin), -end)
+            places.append(Place(nodes[index], begin, -end, _span(begins, begin, -end, source), reach))
     first = {id(p.node): p for p in reversed(places)}
     for part, whole in printer.told_by:
         if id(whole) in first:
