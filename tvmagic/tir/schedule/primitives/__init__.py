@@ -12,6 +12,7 @@ from tvmagic.tir.schedule.primitives import (
     partition,
     reduction,
     reindex,
+    rfactor,
     storage,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "partition",
     "reduction",
     "reindex",
+    "rfactor",
     "storage",
 ]

@@ -1,0 +1,248 @@
+"""rfactor: a reduction in two steps, through a buffer of partial results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mutator,
+    PointerType,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.primitives.blockize import single_block_below
+from tvmagic.tir.schedule.primitives.reduction import uses
+from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
+from tvmagic.tir.schedule.requirements import check_reduction, scope_root
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
+
+
+@dataclass
+class _Iters:
+    """The variables of a new block, what they are bound to, and the old ones in terms of them."""
+
+    iters: list[IterVar] = field(default_factory=list)
+    values: list[PrimExpr] = field(default_factory=list)
+    old: dict[Var, PrimExpr] = field(default_factory=dict)
+    by_loop: dict[Var, PrimExpr] = field(default_factory=dict)
+
+    def add_loop(self, loop: For, iter_type: int) -> Var:
+        """A variable that runs over a loop."""
+        var = Var("v" + loop.loop_var.name, loop.loop_var.dtype)
+        self.iters.append(IterVar(Range.from_min_extent(loop.min, loop.extent), var, iter_type))
+        self.values.append(loop.loop_var)
+        self.by_loop[loop.loop_var] = var
+        return var
+
+
+def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: int) -> tuple[StmtSRef, list[StmtSRef]]:
+    """The scope and the loops of the reduction; raises where rfactor is not legal."""
+    root = scope_root(state, block)
+    check_reduction(state, block, root)
+    if loop.loop.kind != ForKind.SERIAL:
+        raise ScheduleError(f"{loop.label} must be a serial loop", loop)
+    realize = state.realize_of(block)
+    var = loop.loop.loop_var
+    touched = {v.iter_type for v, value in zip(block.block.iter_vars, realize.iter_values) if uses(value, {var})}
+    if IterVar.DataPar in touched or IterVar.CommReduce not in touched:
+        raise ScheduleError(
+            f"{loop.label} must be used by reduced variables alone", loop, hint="choose a loop of the reduction"
+        )
+    loops = state.loops_of(block)
+    for above in loops:
+        if len(children_of(above.loop)) != 1:
+            raise ScheduleError(f"{above.label} must hold the reduction alone", above)
+    ndim = len(block.block.writes[0].buffer.shape)
+    if not -(ndim + 1) <= factor_axis <= ndim:
+        raise ScheduleError(f"the factor axis lies in [{-(ndim + 1)}, {ndim}], not {factor_axis}", loop)
+    return root, loops
+
+
+def _partial_iters(realize: BlockRealize, loops: list[StmtSRef], loop: For) -> _Iters:
+    """The variables of the block of partial results: the factored loop is data parallel there."""
+    result = _Iters()
+    result.add_loop(loop, IterVar.DataPar)
+    by_var = {s.loop.loop_var: s.loop for s in loops}
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        if var.iter_type == IterVar.DataPar or not uses(value, {loop.loop_var}):
+            fresh = var.var.copy_with_suffix("")
+            result.iters.append(var.replace(var=fresh))
+            result.values.append(value)
+            result.old[var.var] = fresh
+            continue
+        inside: list[Var] = []
+        post_order_visit(value, lambda n: inside.append(n) if isinstance(n, Var) and n in by_var else None)
+        for loop_var in inside:
+            if loop_var not in result.by_loop:
+                result.add_loop(by_var[loop_var], IterVar.CommReduce)
+        result.old[var.var] = substitute(value, result.by_loop)
+    return result
+
+
+def _final_iters(realize: BlockRealize, loop: For) -> _Iters:
+    """The variables of the block that combines the partial results over the factored loop."""
+    result = _Iters()
+    result.add_loop(loop, IterVar.CommReduce)
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        if var.iter_type == IterVar.DataPar:
+            fresh = var.var.copy_with_suffix("")
+            result.iters.append(var.replace(var=fresh))
+            result.values.append(value)
+            result.old[var.var] = fresh
+    return result
+
+
+def _partial_buffer(buffer: Buffer, axis: int, extent: PrimExpr) -> Buffer:
+    name = buffer.name + "_rf"
+    annotation = buffer.data.type_annotation
+    assert isinstance(annotation, PointerType)
+    shape = list(buffer.shape)
+    shape.insert(axis, extent)
+    data = Var(name, PointerType(annotation.element_type, annotation.storage_scope))
+    return buffer.replace(data=data, name=name, shape=tuple(shape), strides=())
+
+
+class _IntoPartial(Mutator):
+    """The init and update of the reduction, into the buffers of partial results."""
+
+    def __init__(self, buffers: dict[Buffer, Buffer], axis: int, var: Var) -> None:
+        self.buffers, self.axis, self.var = buffers, axis, var
+
+    def _at(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        return (*indices[: self.axis], self.var, *indices[self.axis :])
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices = tuple([self.visit(i) for i in node.indices])
+        if node.buffer not in self.buffers:
+            return node.replace(indices=indices)
+        return BufferLoad(self.buffers[node.buffer], self._at(indices), None, node.span)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        indices = tuple([self.visit(i) for i in node.indices])
+        value = self.visit(node.value)
+        if node.buffer not in self.buffers:
+            return node.replace(indices=indices, value=value)
+        return BufferStore(self.buffers[node.buffer], value, self._at(indices), None, node.span)
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        if node.buffer not in self.buffers:
+            return node
+        point = Range.from_min_extent(self.var, IntImm(self.var.dtype, 1))
+        return BufferRegion(
+            self.buffers[node.buffer], (*node.region[: self.axis], point, *node.region[self.axis :]), node.span
+        )
+
+
+def _partial_block(
+    block: Block, pattern: ReductionPattern, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
+) -> Block:
+    into = _IntoPartial(buffers, axis, iters.iters[0].var)
+    renamed = substitute(block.replace(iter_vars=()), iters.old)
+    if all(v.iter_type != IterVar.CommReduce for v in iters.iters):
+        # nothing is left to reduce: each partial result is one value
+        stores = [into.visit(substitute(s.replace(value=v), iters.old)) for s, v in zip(pattern.updates, pattern.added)]
+        renamed = renamed.replace(init=None, body=SeqStmt.flatten(*stores))
+    return renamed.replace(
+        iter_vars=tuple(iters.iters),
+        reads=tuple([into.visit(r) for r in renamed.reads]),
+        writes=tuple([into.visit(w) for w in renamed.writes]),
+        name_hint=block.name_hint + "_rf",
+        init=None if renamed.init is None else into.visit(renamed.init),
+        body=into.visit(renamed.body),
+    )
+
+
+def _final_block(
+    block: Block, pattern: ReductionPattern, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
+) -> Block:
+    """Combines the partial results into the outputs of the reduction."""
+    var = iters.iters[0].var
+    renamed = substitute(block.replace(iter_vars=()), iters.old)
+    into = _IntoPartial(buffers, axis, var)
+    reads = tuple([into.visit(w) for w in renamed.writes])
+    loads = [
+        BufferLoad(buffers[store.buffer], (*indices[:axis], var, *indices[axis:]))
+        for store in pattern.updates
+        for indices in [tuple([substitute(i, iters.old) for i in store.indices])]
+    ]
+    body = pattern.combine(loads, iters.old)
+    return renamed.replace(iter_vars=tuple(iters.iters), reads=reads, init=renamed.init, body=body)
+
+
+def _nest(realize: BlockRealize, loops: list[For], fresh: bool) -> Stmt:
+    """The realize under the loops; with new variables where asked for."""
+    names: dict[Var, PrimExpr] = {}
+    body: Stmt = realize
+    for loop in reversed(loops):
+        var = loop.loop_var.copy_with_suffix("") if fresh else loop.loop_var
+        names[loop.loop_var] = var
+        body = loop.replace(loop_var=var, body=body)
+    return substitute(body, names) if fresh else body
+
+
+@primitive("RFactor")
+def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
+    """Reduce in two steps: over all loops but `loop` into a new buffer, then over `loop`.
+
+    The new buffer has `loop` as a dimension at `factor_axis`; the block that fills it, which is the
+    result, can run `loop` in parallel or vectorized.
+
+    Requires: the block below is a reduction block whose combination is known (sum, product, min, max, or
+    tuples as argmax); it is alone in its loops; `loop` is serial and used by reduced variables alone.
+    """
+    block = single_block_below(state, loop)
+    root, loops = _check(state, loop, block, factor_axis)
+    stmt = block.block
+    pattern = match_reduction(block)
+    axis = factor_axis if factor_axis >= 0 else factor_axis + len(stmt.writes[0].buffer.shape) + 1
+    buffers = {s.buffer: _partial_buffer(s.buffer, axis, loop.loop.extent) for s in pattern.updates}
+    realize = state.realize_of(block)
+    partial_iters = _partial_iters(realize, loops, loop.loop)
+    partial = _partial_block(stmt, pattern, partial_iters, buffers, axis)
+    final_iters = _final_iters(realize, loop.loop)
+    final = _final_block(stmt, pattern, final_iters, buffers, axis)
+    all_loops = [s.loop for s in loops]
+    needed = [s for s in all_loops if any(uses(v, {s.loop_var}) for v in final_iters.values)]
+    gone = {s.loop_var for s in all_loops if all(s is not n for n in needed)}
+    predicate = _predicate_without(realize.predicate, gone)
+    first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), all_loops, True)
+    second = _nest(BlockRealize(final_iters.values, predicate, final), needed, False)
+    top = loops[0]
+    parent = top.parent
+    assert parent is not None and parent.stmt is not None
+    both = SeqStmt([first, second])
+    changed = parent.stmt.replace(body=replace_child(parent.stmt.body, top.loop, both, top.seq_index))
+    if isinstance(changed, Block) and parent is root:
+        changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, *buffers.values()))
+    state.replace(
+        parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, Block) else {stmt: final}
+    )
+    return state.sref_of(partial)
+
+
+def _predicate_without(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
+    from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
+
+    return all_of([c for c in conjuncts(predicate) if not uses(c, variables)])

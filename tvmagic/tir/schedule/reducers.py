@@ -1,0 +1,174 @@
+"""What a reduction block combines, and how: the pattern of its init and update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tvmagic.ir import (
+    Add,
+    Block,
+    BufferLoad,
+    BufferStore,
+    Call,
+    FloatImm,
+    IntImm,
+    LetStmt,
+    Max,
+    Min,
+    Mul,
+    Mutator,
+    PrimExpr,
+    Select,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    structural_equal,
+    substitute,
+)
+from tvmagic.ir.ops import make_const, max_value, min_value
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = ["ReductionPattern", "match_reduction"]
+
+_IDENTITY: dict[type, Callable[[PrimExpr], PrimExpr]] = {
+    Add: lambda e: make_const(e.dtype, 0),
+    Mul: lambda e: make_const(e.dtype, 1),
+    Min: lambda e: max_value(e.dtype),
+    Max: lambda e: min_value(e.dtype),
+}
+
+
+@dataclass
+class ReductionPattern:
+    """A reduction's update: its stores, and the values that one iteration adds to the outputs."""
+
+    updates: list[BufferStore]
+    lets: list[LetStmt]
+    added: list[PrimExpr]
+    rebuild: Callable[[Sequence[PrimExpr], Mapping[Var, PrimExpr]], Stmt]
+
+    def combine(self, values: Sequence[PrimExpr], renamed: Mapping[Var, PrimExpr]) -> Stmt:
+        """The update with other values in the place of those that one iteration adds."""
+        return self.rebuild(values, renamed)
+
+
+def _stores(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
+    """The lets and then the stores that a statement consists of."""
+    lets: list[LetStmt] = []
+    while isinstance(stmt, LetStmt):
+        lets.append(stmt)
+        stmt = stmt.body
+    parts = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+    stores = [p for p in parts if isinstance(p, BufferStore)]
+    return (lets, stores) if len(stores) == len(parts) else None
+
+
+def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
+    if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
+        return a.value == b.value
+    return structural_equal(a, b)
+
+
+def _is_target(value: PrimExpr, store: BufferStore) -> bool:
+    return (
+        isinstance(value, BufferLoad)
+        and value.buffer is store.buffer
+        and all(structural_equal(a, b) for a, b in zip(value.indices, store.indices))
+    )
+
+
+def match_reduction(block: StmtSRef) -> ReductionPattern:
+    """The pattern of a reduction block, or an error where its combination is not known."""
+    stmt = block.block
+    assert stmt.init is not None
+    init, update = _stores(stmt.init), _stores(stmt.body)
+    if init is None or update is None or len(init[1]) != len(update[1]):
+        raise ScheduleError(f"the init and the update of {block.label} must be stores to the same buffers", block)
+    found = _match_single(stmt, init[1], update[1], update[0]) or _match_tuple(init[1], update[1], update[0])
+    if found is None:
+        raise ScheduleError(f"how {block.label} combines its values is not known", block)
+    return found
+
+
+def _match_single(
+    block: Block, init: list[BufferStore], update: list[BufferStore], lets: list[LetStmt]
+) -> ReductionPattern | None:
+    """`C[i] = C[i] op x` with the neutral element of `op` as init."""
+    if len(update) != 1 or lets:
+        return None
+    store, value = update[0], update[0].value
+    op = type(value)
+    if op not in _IDENTITY or not isinstance(value, (Add, Mul, Min, Max)):
+        return None
+    if not _same_constant(init[0].value, _IDENTITY[op](value)):
+        return None
+    if _is_target(value.a, store):
+        added = value.b
+    elif _is_target(value.b, store):
+        added = value.a
+    else:
+        return None
+
+    def rebuild(values: Sequence[PrimExpr], renamed: Mapping[Var, PrimExpr]) -> Stmt:
+        indices = tuple([substitute(i, renamed) for i in store.indices])
+        return store.replace(indices=indices, value=op(BufferLoad(store.buffer, indices), values[0]))
+
+    return ReductionPattern(update, lets, [added], rebuild)
+
+
+class _Exchange(Mutator):
+    """Puts values in the place of the expressions equal to others."""
+
+    def __init__(self, pairs: list[tuple[PrimExpr, PrimExpr]]) -> None:
+        self.pairs = pairs
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        for old, new in self.pairs:
+            if structural_equal(node, old):
+                return new
+        return self.visit_children(node)
+
+
+def _match_tuple(init: list[BufferStore], update: list[BufferStore], lets: list[LetStmt]) -> ReductionPattern | None:
+    """Two outputs, a value and its place, each chosen by one comparison: argmax and argmin."""
+    if len(update) != 2:
+        return None
+    by_var = {let.var: let.value for let in lets}
+    chosen = [by_var.get(s.value, s.value) if isinstance(s.value, Var) else s.value for s in update]
+    parts = [_choice(c) for c in chosen]
+    if any(p is None for p in parts):
+        return None
+    added: list[PrimExpr] = []
+    for store, part in zip(update, parts):
+        assert part is not None
+        old, new = (part[1], part[2]) if _is_target(part[1], store) else (part[2], part[1])
+        if not _is_target(old, store):
+            return None
+        added.append(new)
+
+    def rebuild(values: Sequence[PrimExpr], renamed: Mapping[Var, PrimExpr]) -> Stmt:
+        swapped = [_Exchange(list(zip(added, values))).visit(c) for c in chosen]
+        fresh = [Var(f"v_{s.buffer.name}", s.buffer.dtype) for s in update]
+        stores: list[Stmt] = [
+            s.replace(indices=tuple([substitute(i, renamed) for i in s.indices]), value=v)
+            for s, v in zip(update, fresh)
+        ]
+        body: Stmt = SeqStmt(stores)
+        for var, value in reversed(list(zip(fresh, swapped))):
+            body = LetStmt(var, substitute(value, renamed), body)
+        return body
+
+    return ReductionPattern(update, lets, added, rebuild)
+
+
+def _choice(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """The condition and the two values of a choice."""
+    if isinstance(value, Select):
+        return value.condition, value.true_value, value.false_value
+    if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.if_then_else":
+        return value.args[0], value.args[1], value.args[2]
+    return None
