@@ -219,7 +219,7 @@ class CanonicalSimplifier(RewriteSimplifier):
             lower = split.lower * (divisor // split.scale)
             if split.upper == UNBOUNDED or split.upper % lower == 0:
                 return Split(split.index, lower, split.upper, 1, mode)
-            if split.upper <= lower:
+            if 0 < split.upper <= lower or lower <= split.upper < 0:
                 return Split(IntImm(split.dtype, 0))
             return Split(remainder(split.index, split.upper, mode), lower, UNBOUNDED, 1, mode)
         return Split(split.normalize(), divisor, UNBOUNDED, 1, mode)
@@ -280,6 +280,8 @@ class CanonicalSimplifier(RewriteSimplifier):
             return split.with_scale(0)
         if divisor % split.scale == 0 and _keeps_rounding(split):
             upper = split.lower * (divisor // split.scale)
+            if mode == TRUNC:
+                upper = abs(upper)  # a truncated remainder has the sign of the dividend
             if split.upper == UNBOUNDED:
                 return Split(split.index, split.lower, upper, split.scale, mode)
             if split.upper % upper == 0:

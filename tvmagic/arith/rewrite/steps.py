@@ -129,6 +129,11 @@ def _ramp_over_constant(e: Any) -> tuple[PrimExpr, int, int] | None:
     return None
 
 
+def _one_sign(S: Any, base: PrimExpr, stride: int) -> bool:
+    """Whether no two lanes have different signs, so that truncation rounds all in one direction"""
+    return S.prove_greater_equal(base, 0) if stride >= 0 else S.prove_less(base, 1)
+
+
 def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
     """ramp / c, truncated"""
     found = _ramp_over_constant(e)
@@ -137,7 +142,7 @@ def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
     base, c1, c2 = found
     lanes = e.dtype.lanes
     divisor = IntImm(base.dtype, c2)
-    if c1 % c2 == 0:
+    if c1 % c2 == 0 and _one_sign(S, base, c1):
         return Ramp(_truncdiv(base, divisor), IntImm(base.dtype, truncate_divide(c1, c2)), lanes)
     if S.prove_greater_equal(base, 0):
         coeff, start = S.modular(base)
@@ -155,9 +160,9 @@ def ramp_remainder(S: Any, e: Mod) -> PrimExpr | None:
     base, c1, c2 = found
     lanes = e.dtype.lanes
     divisor = IntImm(base.dtype, c2)
-    if c1 % c2 == 0:
+    if c1 % c2 == 0 and _one_sign(S, base, c1):
         return Broadcast(_truncmod(base, divisor), lanes)
-    if S.prove_greater_equal(base, 0):
+    if c1 >= 0 and S.prove_greater_equal(base, 0):
         coeff, start = S.modular(base)
         if coeff % c2 == 0:
             ramp = Ramp(_truncmod(IntImm(base.dtype, start), divisor), IntImm(base.dtype, c1), lanes)

@@ -14,7 +14,7 @@ min(x, x) -> x
 @smaller_by_bounds
 min(x + c1, x + c2) -> x + min(c1, c2)
 min(x + c1, x) | min(x, x + c1) -> x + c1 if c1 < 0
-min(x + c1, x) | min(x, x + c1) -> x
+min(x + c1, x) | min(x, x + c1) -> x if c1 >= 0
 min(c1 - x, c2 - x) -> min(c1, c2) - x
 # rounding up to a multiple
 min(truncdiv(x + c1, c2) * c2, x) | min(x, truncdiv(x + c1, c2) * c2) | min((x + c1) // c2 * c2, x) \
@@ -40,11 +40,11 @@ min(y - x, z - x) -> min(y, z) - x
 min(x - y, x - z) -> x - max(y, z)
 min(min(x, c1), c2) -> min(x, min(c1, c2))
 min(truncdiv(x, c1), truncdiv(y, c1)) -> truncdiv(min(x, y), c1) if c1 > 0
-min(truncdiv(x, c1), truncdiv(y, c1)) -> truncdiv(max(x, y), c1)
+min(truncdiv(x, c1), truncdiv(y, c1)) -> truncdiv(max(x, y), c1) if c1 < 0
 min(x // c1, y // c1) -> min(x, y) // c1 if c1 > 0
-min(x // c1, y // c1) -> max(x, y) // c1
+min(x // c1, y // c1) -> max(x, y) // c1 if c1 < 0
 min(x * c1, y * c1) -> min(x, y) * c1 if c1 > 0
-min(x * c1, y * c1) -> max(x, y) * c1
+min(x * c1, y * c1) -> max(x, y) * c1 if c1 < 0
 min(x * c1, c2) -> min(x, c2 // c1) * c1 if c1 > 0 and c2 % c1 == 0
 min(x * c1, c2) -> max(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # order: constants last
@@ -65,7 +65,7 @@ max(x, x) -> x
 @larger_by_bounds
 max(x + c1, x + c2) -> x + max(c1, c2)
 max(x + c1, x) | max(x, x + c1) -> x + c1 if c1 > 0
-max(x + c1, x) | max(x, x + c1) -> x
+max(x + c1, x) | max(x, x + c1) -> x if c1 <= 0
 max(c1 - x, c2 - x) -> max(c1, c2) - x
 # rounding up to a multiple
 max(truncdiv(x + c1, c2) * c2, x) | max(x, truncdiv(x + c1, c2) * c2) -> truncdiv(x + c1, c2) * c2 \
@@ -89,11 +89,11 @@ max(y - x, z - x) -> max(y, z) - x
 max(x - y, x - z) -> x - min(y, z)
 max(max(x, c1), c2) -> max(x, max(c1, c2))
 max(truncdiv(x, c1), truncdiv(y, c1)) -> truncdiv(max(x, y), c1) if c1 > 0
-max(truncdiv(x, c1), truncdiv(y, c1)) -> truncdiv(min(x, y), c1)
+max(truncdiv(x, c1), truncdiv(y, c1)) -> truncdiv(min(x, y), c1) if c1 < 0
 max(x // c1, y // c1) -> max(x, y) // c1 if c1 > 0
-max(x // c1, y // c1) -> min(x, y) // c1
+max(x // c1, y // c1) -> min(x, y) // c1 if c1 < 0
 max(x * c1, y * c1) -> max(x, y) * c1 if c1 > 0
-max(x * c1, y * c1) -> min(x, y) * c1
+max(x * c1, y * c1) -> min(x, y) * c1 if c1 < 0
 max(x * c1, c2) -> max(x, c2 // c1) * c1 if c1 > 0 and c2 % c1 == 0
 max(x * c1, c2) -> min(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # order: constants last

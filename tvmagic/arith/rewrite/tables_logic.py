@@ -122,18 +122,24 @@ x <= c1 and c2 <= x | c2 <= x and x <= c1 -> False if c2 > c1
 x == c1 and x == c2 -> x == c1 and same(c1, c2)
 x == c1 and x != c2 | x != c2 and x == c1 -> x == c1 and differ(c1, c2)
 # quotient and remainder together
-x // c2 == c1 and x % c2 == c3 | x % c2 == c3 and x // c2 == c1 => x == c1 * c2 + c3
+x // c2 == c1 and x % c2 == c3 | x % c2 == c3 and x // c2 == c1 => x == c1 * c2 + c3 \
+    if 0 <= c3 < c2 or c2 < c3 <= 0
 0 <= x - y * c1 and x - y * c1 < c1 | x - y * c1 < c1 and 0 <= x - y * c1 => y == x // c1 if c1 > 0
 c1 < x - y * c1 and x - y * c1 <= 0 => y == x // c1 if c1 < 0
-0 <= x + y * c2 and x + y * c2 < c1 | x + y * c2 < c1 and 0 <= x + y * c2 => y == x // c1 if c2 == -c1
-x < c1 and x % c2 < c3 => x < c1 - c2 + c3 and x % c2 < c3 if c2 != 0 and c1 % c2 == 0
+0 <= x + y * c2 and x + y * c2 < c1 | x + y * c2 < c1 and 0 <= x + y * c2 => y == x // c1 \
+    if c1 > 0 and c2 == -c1
+x < c1 and x % c2 < c3 => x < c1 - c2 + c3 and x % c2 < c3 if c2 >= c3 and c2 > 0 and c1 % c2 == 0
 x < c1 and x % c2 < c3 => x < c1 - c1 % c2 + c3 and x % c2 < c3 if c2 > 0 and c1 % c2 > c3
-x <= c1 and x % c2 < c3 => x < c1 + 1 - c2 + c3 and x % c2 < c3 if c2 != 0 and (c1 + 1) % c2 == 0
+x <= c1 and x % c2 < c3 => x < c1 + 1 - c2 + c3 and x % c2 < c3 if c2 >= c3 and c2 > 0 and (c1 + 1) % c2 == 0
 x <= c1 and x % c2 < c3 => x < c1 + 1 - c1 % c2 + c3 and x % c2 < c3 if c2 > 0 and (c1 + 1) % c2 > c3
-x // c2 == c1 and x % c2 < c3 | x % c2 < c3 and x // c2 == c1 => c1 * c2 <= x and x < c1 * c2 + c3
-x // c2 == c1 and x % c2 <= c3 | x % c2 <= c3 and x // c2 == c1 => c1 * c2 <= x and x <= c1 * c2 + c3
-x // c2 == c1 and c3 <= x % c2 | c3 <= x % c2 and x // c2 == c1 => c1 * c2 + c3 <= x and x < (c1 + 1) * c2
-x // c2 == c1 and c3 < x % c2 | c3 < x % c2 and x // c2 == c1 => c1 * c2 + c3 < x and x < (c1 + 1) * c2
+x // c2 == c1 and x % c2 < c3 | x % c2 < c3 and x // c2 == c1 => c1 * c2 <= x and x < c1 * c2 + c3 \
+    if c2 >= c3 and c2 > 0
+x // c2 == c1 and x % c2 <= c3 | x % c2 <= c3 and x // c2 == c1 => c1 * c2 <= x and x <= c1 * c2 + c3 \
+    if c2 > c3 and c2 > 0
+x // c2 == c1 and c3 <= x % c2 | c3 <= x % c2 and x // c2 == c1 => c1 * c2 + c3 <= x and x < (c1 + 1) * c2 \
+    if c3 >= 0 and c2 > 0
+x // c2 == c1 and c3 < x % c2 | c3 < x % c2 and x // c2 == c1 => c1 * c2 + c3 < x and x < (c1 + 1) * c2 \
+    if c3 >= -1 and c2 > 0
 # order: to the left
 x and (y and z) => (x and y) and z
 """

@@ -1,0 +1,113 @@
+"""The laws: simplified is equal, bounds and sets hold every value, nothing false is proved."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from arith_evaluate import evaluate
+from arith_random import RandomExpressions
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tvmagic import ir
+from tvmagic.arith import Analyzer, Extension
+from tvmagic.errors import TVMagicError
+
+
+def value_at(e: Any, point: Any) -> Any:
+    """The value, or None where the original divides by zero."""
+    try:
+        return evaluate(e, point)
+    except ZeroDivisionError:
+        return None
+
+
+def check_laws(choice: random.Random, limit: int = 24) -> None:
+    source = RandomExpressions(choice)
+    is_condition = choice.randrange(3) == 0
+    e = source.condition(2) if is_condition else source.index(choice.choice([2, 3, 4]))
+    holds = source.condition(1) if choice.randrange(3) == 0 else None
+    analyzer = Analyzer()
+    for var, (low, extent) in source.ranges.items():
+        analyzer.bind(var, ir.Range.from_min_extent(low, extent))
+    if choice.randrange(4) == 0:
+        analyzer.enabled_extensions = Extension(choice.randrange(16))
+    points = source.points(limit)
+    if holds is None:
+        check_at(analyzer, e, is_condition, points)
+    else:
+        try:
+            points = [p for p in points if value_at(holds, p)]
+            with analyzer.constraint_scope(holds):
+                check_at(analyzer, e, is_condition, points)
+        except TVMagicError as error:
+            assert "division by" in error.message
+
+
+def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[Any, int]]) -> None:
+    try:
+        results = [analyzer.rewrite_simplify(e), analyzer.canonical_simplify(e), analyzer.simplify(e)]
+        proved = is_condition and analyzer.can_prove(e)
+        refuted = is_condition and analyzer.can_prove(ir.Not(e))
+        bound, modular = analyzer.const_int_bound(e), analyzer.modular_set(e)
+    except TVMagicError as error:
+        assert "division by" in error.message
+        return
+    for point in points:
+        value = value_at(e, point)
+        if value is None:
+            continue
+        for name, result in zip(("rewrite", "canonical", "simplify"), results):
+            assert evaluate(result, point) == value, f"{name}: {e} became {result}, which differs at {point}"
+        assert bound.min_value <= value <= bound.max_value, f"{e} is {value} at {point}, outside {bound}"
+        if modular.coeff:
+            assert (value - modular.base) % modular.coeff == 0, f"{e} is {value} at {point}, not in {modular}"
+        else:
+            assert value == modular.base, f"{e} is {value} at {point}, not in {modular}"
+        assert not (proved and not value), f"{e} was proved, but does not hold at {point}"
+        assert not (refuted and value), f"{e} was refuted, but holds at {point}"
+
+
+def check_vectors(choice: random.Random) -> None:
+    """Simplified vectors are equal in every lane."""
+    source = RandomExpressions(choice)
+    e = source.vector(choice.choice([1, 2, 3]), choice.choice([2, 4, 8]))
+    analyzer = Analyzer()
+    for var, (low, extent) in source.ranges.items():
+        analyzer.bind(var, ir.Range.from_min_extent(low, extent))
+    try:
+        results = [analyzer.rewrite_simplify(e), analyzer.canonical_simplify(e), analyzer.simplify(e)]
+        bound = analyzer.const_int_bound(e)
+    except TVMagicError as error:
+        assert "division by" in error.message
+        return
+    for point in source.points(16):
+        value = value_at(e, point)
+        if value is None:
+            continue
+        for result in results:
+            assert evaluate(result, point) == value, f"{e} became {result}, which differs at {point}"
+        assert bound.min_value <= min(value) and max(value) <= bound.max_value, f"{e} is {value}, outside {bound}"
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_laws_hold(choice: random.Random) -> None:
+    check_laws(choice)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_laws_hold_for_vectors(choice: random.Random) -> None:
+    check_vectors(choice)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_laws_hold_for_many(part: int) -> None:
+    for seed in range(part * 1000, (part + 1) * 1000):
+        check_laws(random.Random(seed), 60)
+        if seed % 4 == 0:
+            check_vectors(random.Random(seed))
