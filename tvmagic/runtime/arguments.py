@@ -169,6 +169,19 @@ def _kind(value: Any) -> str:
     return f"`{value!r}`" if isinstance(value, (int, float, str)) else f"a `{type(value).__name__}`"
 
 
+def _span(array: np.ndarray) -> tuple[int, int]:
+    """The first address of an array and the one behind its last."""
+    low = high = array.__array_interface__["data"][0]
+    if array.size == 0:
+        return 0, 0
+    for size, stride in zip(array.shape, array.strides):
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + array.itemsize
+
+
 class Checker:
     """Checks all arguments of a function and gives what the machine takes."""
 
@@ -214,7 +227,7 @@ class Checker:
         return result + [sizes.get(v, 0) for v in self.sizes]
 
     def _check_overlap(self, params: list[ArrayParam], arrays: list[np.ndarray]) -> None:
-        spans = [np.lib.array_utils.byte_bounds(a) if a.size else (0, 0) for a in arrays]
+        spans = [_span(a) for a in arrays]
         for i, param in enumerate(params):
             if not param.written:
                 continue

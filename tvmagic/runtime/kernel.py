@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
 from tvmagic.runtime.callbacks import take_exception
+from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 
 __all__ = ["Kernel"]
 
@@ -50,6 +51,11 @@ class Kernel:
         self.checker = Checker(abi.name, params, abi.sizes, abi.noalias)
         self.address = address
         self.machine = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
+        self.count = len(params)
+        self._fast: Any = None
+        self._description = 0
+        self._keep: Any = None
+        self._fast_wanted = abi.result is None and not abi.sizes
 
     @property
     def params(self) -> list[Any]:
@@ -57,6 +63,23 @@ class Kernel:
         return self.checker.params
 
     def __call__(self, *args: Any) -> Any:
+        if self._fast is not None and len(args) == self.count:
+            status = self._fast(self._description, *args)
+            if status == 0:
+                return None
+            if status != NOT_CHECKED:
+                self.fail(status)
+        return self._checked(args)
+
+    def _prepare_fast(self) -> None:
+        """Make the quick way, after the first call."""
+        self._fast_wanted = False
+        made = fast_call(self.address, self.checker.params, self.checker.noalias)
+        if made is not None:
+            self._fast, self._keep = made
+            self._description = ctypes.addressof(self._keep)
+
+    def _checked(self, args: tuple[Any, ...]) -> Any:
         values, arrays, made = self.checker.check(args)
         if self.result is None:
             status = self.machine(*values)
@@ -66,6 +89,8 @@ class Kernel:
         if status:
             self.fail(status)
         del arrays
+        if self._fast_wanted:
+            self._prepare_fast()
         if self.result is not None:
             return slot.value
         if not made:
