@@ -1,0 +1,427 @@
+"""The calls that arrange a schedule: what they do, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tvmagic import te, tir
+from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.te.schedule import AttachType
+
+
+def names(stage: Any) -> list[str]:
+    return [iv.var.name for iv in stage.leaf_iter_vars]
+
+
+def ops_text(s: Any, keep_trivial: bool = False) -> str:
+    n = s.normalize()
+    return str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), keep_trivial))
+
+
+class Chain:
+    """A (32, 64) -> B -> C, a matrix product M with a reduction k, and their schedule."""
+
+    def __init__(self) -> None:
+        self.A = te.placeholder((32, 64), name="A")
+        self.B = te.compute((32, 64), lambda i, j: self.A[i, j] + 1.0, name="B")
+        self.C = te.compute((32, 64), lambda i, j: self.B[i, j] * 2.0, name="C")
+        self.k = te.reduce_axis((0, 64), name="k")
+        self.M = te.compute((32,), lambda i: te.sum(self.C[i, self.k], axis=self.k), name="M")
+        self.s = te.create_schedule(self.M.op)
+
+
+@pytest.fixture
+def p() -> Chain:
+    return Chain()
+
+
+# ---------------------------------------------------------------------------- what calls do
+
+
+def test_split_by_factor_and_nparts(p: Chain) -> None:
+    stage = p.s[p.C]
+    outer, inner = stage.split(p.C.op.axis[1], factor=16)
+    assert names(stage) == ["i", "j.outer", "j.inner"]
+    stage.split(outer, nparts=2)
+    assert names(stage) == ["i", "j.outer.outer", "j.outer.inner", "j.inner"]
+    assert inner in stage.leaf_iter_vars
+    assert [type(r).__name__ for r in stage.relations] == ["Split", "Split"]
+
+
+def test_fuse_reorder_tile(p: Chain) -> None:
+    stage = p.s[p.C]
+    i, j = p.C.op.axis
+    io, jo, ii, ji = stage.tile(i, j, 8, 16)
+    assert names(stage) == ["i.outer", "j.outer", "i.inner", "j.inner"]
+    fused = stage.fuse(io, jo)
+    assert fused.var.name == "i.outer.j.outer.fused"
+    stage.reorder(ji, ii)
+    assert names(stage) == ["i.outer.j.outer.fused", "j.inner", "i.inner"]
+
+
+def test_fuse_of_several_and_of_none(p: Chain) -> None:
+    stage = p.s[p.C]
+    assert stage.fuse(*p.C.op.axis).var.name == "i.j.fused"
+    assert stage.fuse().var.name == "singleton"
+    assert names(stage) == ["singleton", "i.j.fused"]
+    assert "T.grid(2048)" in ops_text(p.s) or "range(2048)" in ops_text(p.s)
+
+
+def test_compute_at_root_and_inline(p: Chain) -> None:
+    p.s[p.B].compute_inline()
+    p.s[p.C].compute_at(p.s[p.M], p.M.op.axis[0])
+    assert p.s[p.B].attach_type == AttachType.INLINE
+    assert (p.s[p.C].attach_stage, p.s[p.C].attach_ivar) == (p.s[p.M], p.M.op.axis[0])
+    text = ops_text(p.s)
+    assert "B[" not in text and "C[i, j] = (A[i, j] + T.float32(1.0)) * T.float32(2.0)" in text
+    p.s[p.C].compute_root()
+    assert p.s[p.C].attach_type == AttachType.GROUP_ROOT
+
+
+def test_loop_kinds_and_pragmas(p: Chain) -> None:
+    stage = p.s[p.C]
+    i, j = p.C.op.axis
+    stage.parallel(i)
+    outer, inner = stage.split(j, 8)
+    stage.vectorize(inner)
+    stage.unroll(outer)
+    stage.pragma(i, "auto_unroll_max_step", 16)
+    text = ops_text(p.s)
+    assert "T.parallel(32)" in text and "T.unroll(8)" in text and "T.vectorized(8)" in text
+    assert "pragma_auto_unroll_max_step" in text
+
+
+def test_an_inlined_chain_is_one_expression() -> None:
+    x = A = te.placeholder((8,), name="A")
+    stages = []
+    for n in range(50):
+        x = _plus(x, n)
+        stages.append(x)
+    s = te.create_schedule(x.op)
+    for stage in stages[:-1]:
+        s[stage].compute_inline()
+    text = ops_text(s)
+    assert text.count("A[i]") == 1 and "S3[" not in text
+    assert A.op in s.stage_map
+
+
+def _plus(x: Any, n: int) -> Any:
+    return te.compute((8,), lambda i: x[i] + float(n), name=f"S{n}")
+
+
+def test_attach_point_follows_later_splits(p: Chain) -> None:
+    p.s[p.B].compute_at(p.s[p.C], p.C.op.axis[1])
+    outer, inner = p.s[p.C].split(p.C.op.axis[1], 16)
+    n = p.s.normalize()
+    assert n[p.B].attach_ivar is inner
+
+
+def test_copy_is_independent(p: Chain) -> None:
+    twin = p.s.copy()
+    p.s[p.C].split(p.C.op.axis[1], 4)
+    assert names(twin[p.C]) == ["i", "j"]
+    assert twin[p.C].schedule is twin
+
+
+def test_cache_read_and_write() -> None:
+    A = te.placeholder((16, 16), name="A")
+    B = te.placeholder((16, 16), name="B")
+    k = te.reduce_axis((0, 16), name="k")
+    C = te.compute((16, 16), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    CL = s.cache_write(C, "local")
+    AS = s.cache_read(A, "shared", [CL])
+    assert (CL.op.name, AS.op.name) == ("C.local", "A.shared")
+    assert [st.name for st in s.stages] == ["A", "A.shared", "B", "C.local", "C"]
+    assert [s[t].scope for t in (CL, AS)] == ["local", "shared"]
+    xo, yo, xi, yi = s[C].tile(*s[C].op.axis, 4, 4)
+    s[CL].compute_at(s[C], yo)
+    text = ops_text(s)
+    assert "C[i_inner + i_outer * 4, j_inner + j_outer * 4] = C.local[" in text
+    assert "A.shared" in text
+
+
+def test_cache_write_follows_the_loops() -> None:
+    A = te.placeholder((20,), name="A")
+    C = te.compute((20,), lambda i: A[i] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(C.op.axis[0], 6)
+    s[C].reorder(inner, outer)
+    CL = s.cache_write(C, "local")
+    assert [int(x) for x in CL.shape] == [6, 4]
+    text = ops_text(s)
+    assert (
+        "T.Select(i_inner_c + i_outer_c * 6 < 20, A[i_inner_c + i_outer_c * 6] + T.float32(1.0), T.float32(0.0))"
+        in text
+    )
+    assert "C[i] = C.local[i % 6, i // 6]" in text
+
+
+def test_rfactor() -> None:
+    A = te.placeholder((64,), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    ko, ki = s[B].split(k, 16)
+    BF = s.rfactor(B, ki)
+    assert BF.op.name == "B.rf" and [int(x) for x in BF.shape] == [16, 1]
+    assert [iv.var.name for iv in s[B].op.reduce_axis] == ["k.inner.v"]
+    text = ops_text(s)
+    assert "B.rf[k_inner, 0] = B.rf[k_inner, 0] + A[k_inner + k_outer * 16]" in text
+    assert "B[0] = B[0] + B.rf[k_inner_v, 0]" in text
+
+
+def test_tuple_reduction() -> None:
+    argmax = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        name="argmax",
+    )
+    I = te.placeholder((4, 10), "int32", name="I")
+    V = te.placeholder((4, 10), name="V")
+    k = te.reduce_axis((0, 10), name="k")
+    T0, T1 = te.compute((4,), lambda i: argmax((I[i, k], V[i, k]), axis=k), name="T")
+    assert (T0.op, T1.value_index, T0.name) == (T1.op, 1, "T.v0")
+    text = ops_text(te.create_schedule(T0.op))
+    assert "T.v0[i] = -1" in text and "T.Select(T.v1[i] >= V[i, k], T.v0[i], I[i, k])" in text
+
+
+def test_scan_runs_its_updates_inside() -> None:
+    X = te.placeholder((9, 12), name="X")
+    state = te.placeholder((9, 12))
+    first = te.compute((1, 12), lambda _, i: X[0, i])
+    update = te.compute((9, 12), lambda t, i: state[t - 1, i] + X[t, i])
+    C = te.scan(first, update, state, inputs=[X], name="C")
+    s = te.create_schedule(C.op)
+    assert s[update].group is not None and s[update].group.num_child_stages == 1
+    assert "C[C_idx + 1, i] = C[C_idx + 1 - 1, i] + X[C_idx + 1, i]" in ops_text(s)
+    analysis = te.schedule.ScanFixPointAnalysis(C.op)
+    assert list(analysis.values()) == [True]
+
+
+def test_extern_binds_buffers() -> None:
+    A = te.placeholder((8,), name="A")
+    E = te.extern((8,), [A], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
+    s = te.create_schedule(E.op)
+    n = s.normalize()
+    stmt = te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False)
+    assert te.schedule.VerifyCompactBuffer(stmt)
+    assert "buffer_bind_scope" in str(stmt) and "extern_scope" in str(stmt)
+
+
+def test_spans_lead_to_the_users_line(p: Chain) -> None:
+    n = p.s.normalize()
+    stmt = te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False)
+    assert p.B.op.span is not None and p.B.op.span.source == __file__
+    assert stmt.span is not None and stmt.span.source == __file__
+
+
+def test_symbolic_shapes() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 8)
+    assert "T.likely(i_inner + i_outer * 8 < n)" in ops_text(s)
+
+
+def test_disable_predication() -> None:
+    A = te.placeholder((20,), name="A")
+    B = te.compute((20,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 8, disable_predication=True)
+    assert "likely" not in ops_text(s)
+
+
+def test_storage_align_and_double_buffer(p: Chain) -> None:
+    p.s[p.C].storage_align(p.C.op.axis[0], 32, 1)
+    p.s[p.B].double_buffer()
+    text = ops_text(p.s)
+    assert "buffer_dim_align" in text and "double_buffer_scope" in text
+
+
+# ---------------------------------------------------------------------------- what is refused
+
+
+def _thread(tag: str = "threadIdx.x") -> Any:
+    return te.thread_axis(tag)
+
+
+REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
+    "a loop that was split": (
+        lambda p: (p.s[p.C].split(p.C.op.axis[1], 4), p.s[p.C].split(p.C.op.axis[1], 4)),
+        r"stage `C`: split on `j`, which was split or fused already",
+    ),
+    "a loop that was fused": (
+        lambda p: (p.s[p.C].fuse(*p.C.op.axis), p.s[p.C].unroll(p.C.op.axis[0])),
+        r"stage `C`: unroll on `i`, which was split or fused already",
+    ),
+    "a loop of another stage": (
+        lambda p: p.s[p.C].split(p.B.op.axis[0], 4),
+        r"stage `C`: split on `i`, which is not a loop",
+    ),
+    "a tensor in place of a loop": (lambda p: p.s[p.C].split(p.A, 4), r"stage `C`: split takes a loop"),
+    "factor zero": (lambda p: p.s[p.C].split(p.C.op.axis[0], 0), r"stage `C`: split of `i` by 0"),
+    "a negative number of parts": (lambda p: p.s[p.C].split(p.C.op.axis[0], nparts=-2), r"split of `i` by -2"),
+    "a factor that is a float": (lambda p: p.s[p.C].split(p.C.op.axis[0], 2.5), r"split of `i` by `2.5`"),
+    "factor and nparts": (lambda p: p.s[p.C].split(p.C.op.axis[0], 4, 4), r"either factor or nparts"),
+    "fuse of loops apart": (
+        lambda p: (p.s[p.C].split(p.C.op.axis[1], 4), p.s[p.C].fuse(p.C.op.axis[0], p.s[p.C].leaf_iter_vars[2])),
+        r"stage `C`: fuse of `i` and `j.inner`",
+    ),
+    "fuse with itself": (lambda p: p.s[p.C].fuse(p.C.op.axis[0], p.C.op.axis[0]), r"stage `C`: fuse of `i` and `i`"),
+    "a loop twice in reorder": (lambda p: p.s[p.C].reorder(*p.C.op.axis, p.C.op.axis[0]), r"reorder names `i` twice"),
+    "reorder across stages": (
+        lambda p: p.s[p.C].reorder(p.C.op.axis[1], p.B.op.axis[0]),
+        r"stage `C`: reorder on `i`, which is not a loop of the stage",
+    ),
+    "tile of one loop": (lambda p: p.s[p.C].tile(p.C.op.axis[0], p.C.op.axis[0], 2, 2), r"tile names `i` twice"),
+    "vectorize of a reduction": (
+        lambda p: p.s[p.M].vectorize(p.k),
+        r"stage `M`: vectorize on `k`, which is a reduction axis",
+    ),
+    "compute_at a loop of another stage": (
+        lambda p: p.s[p.B].compute_at(p.s[p.C], p.M.op.axis[0]),
+        r"stage `C`: compute_at of `B` on `i`, which is not a loop",
+    ),
+    "compute_at itself": (
+        lambda p: p.s[p.B].compute_at(p.s[p.B], p.B.op.axis[0]),
+        r"stage `B`: compute_at a loop of the stage itself",
+    ),
+    "a cycle": (
+        lambda p: (p.s[p.B].compute_at(p.s[p.C], p.C.op.axis[0]), p.s[p.C].compute_at(p.s[p.B], p.B.op.axis[0])),
+        r"stage `C`: compute_at `B`, which is computed at `C` itself",
+    ),
+    "bind to a loop": (
+        lambda p: p.s[p.C].bind(p.C.op.axis[0], p.C.op.axis[1]),
+        r"stage `C`: bind to `j`, which is a data axis",
+    ),
+    "bind of a loop of another stage": (lambda p: p.s[p.C].bind(p.k, _thread()), r"stage `C`: bind on `k`"),
+    "env_threads of a compute": (lambda p: p.s[p.C].env_threads([_thread()]), r"stage `C`: env_threads is for a scan"),
+    "double buffer of an output": (lambda p: p.s[p.M].double_buffer(), r"stage `M`: double_buffer on an output"),
+    "rolling buffer of an output": (lambda p: p.s[p.M].rolling_buffer(), r"stage `M`: rolling_buffer on an output"),
+    "rfactor of a data loop": (
+        lambda p: p.s.rfactor(p.M, p.M.op.axis[0]),
+        r"stage `M`: rfactor of `i`, which is not a loop of the reduction",
+    ),
+    "rfactor of no reduction": (
+        lambda p: p.s.rfactor(p.C, p.C.op.axis[0]),
+        r"stage `C`: rfactor of a stage that is not a reduction",
+    ),
+    "rfactor to no dimension": (lambda p: p.s.rfactor(p.M, p.k, 5), r"stage `M`: rfactor of `k` to dimension 5"),
+    "rfactor of a loop fused with data": (
+        lambda p: p.s.rfactor(p.M, p.s[p.M].fuse(p.M.op.axis[0], p.k)),
+        r"stage `M`: rfactor of `i.k.fused`, which is fused with the data loop `i`",
+    ),
+    "a stage of another schedule": (
+        lambda p: p.s[te.compute((4,), lambda i: te.const(1.0), name="Z")],
+        r"the schedule has no stage `Z`",
+    ),
+    "cache_read for who does not read": (lambda p: p.s.cache_read(p.A, "local", [p.C]), r"stage `C` does not read `A`"),
+    "cache_write of a placeholder": (
+        lambda p: p.s.cache_write(p.A, "local"),
+        r"cache_write of `A`, which is a placeholder",
+    ),
+    "cache_write of two stages": (lambda p: p.s.cache_write([p.B, p.C], "local"), r"the outputs of one operation"),
+    "a loop that runs once prefetches": (
+        lambda p: (p.s[p.C].prefetch(p.B, p.s[p.C].fuse(), 1), ops_text(p.s)),
+        r"stage `C`: prefetch at `singleton`, which runs once",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_calls(what: str, p: Chain) -> None:
+    call, message = REFUSED[what]
+    with pytest.raises(ScheduleError, match=message) as caught:
+        call(p)
+    assert caught.value.span is None or caught.value.span.source == __file__
+
+
+LATE: dict[str, tuple[Callable[[Chain], Any], str]] = {
+    "a consumer outside the loop": (
+        lambda p: p.s[p.B].compute_at(p.s[p.M], p.M.op.axis[0]),
+        r"stage `B` is computed at `i` of stage `M`, but stage `C`, which reads it, does not run inside that loop",
+    ),
+    "an output inside a loop": (
+        lambda p: p.s[p.M].compute_at(p.s[p.C], p.C.op.axis[0]),
+        r"stage `M` is an output and must be computed at the root",
+    ),
+    "inlining a reduction": (lambda p: p.s[p.M].compute_inline(), r"stage `M` is a reduction and cannot be inlined"),
+    "a reduction over threads": (lambda p: p.s[p.M].bind(p.k, _thread()), r"stage `M`: reduction `k` over threads"),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_refused_when_lowered(what: str, p: Chain) -> None:
+    call, message = LATE[what]
+    call(p)
+    with pytest.raises(ScheduleError, match=message):
+        ops_text(p.s)
+
+
+def test_inlining_an_output_or_into_an_extern() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].compute_inline()
+    with pytest.raises(ScheduleError, match="`B` is an output of the schedule"):
+        s.normalize()
+    E = te.extern((8,), [B], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
+    s = te.create_schedule(E.op)
+    s[B].compute_inline()
+    with pytest.raises(ScheduleError, match="`B` cannot be inlined into stage `E`, which is a extern"):
+        s.normalize()
+
+
+EXPRESSIONS: dict[str, tuple[Callable[[], Any], str]] = {
+    "a schedule of a tensor": (lambda: te.create_schedule(te.placeholder((4,), name="A")), r"give `A.op`"),
+    "too few indices": (
+        lambda: te.compute((4,), lambda i: te.placeholder((4, 4), name="A")[i] + 1.0),
+        r"2 dimensions, 1 ind",
+    ),
+    "too many arguments": (lambda: te.compute((4,), lambda i, j: te.const(1.0)), r"takes 2 indices, the shape has 1"),
+    "a float index": (
+        lambda: te.compute((4,), lambda i: te.placeholder((4,), name="A")[1.5] + 1.0),
+        r"index 0 of tensor `A`",
+    ),
+    "no value": (lambda: te.compute((4,), lambda i: None, name="B"), r"the function of `B` gives no value"),
+    "a negative size": (lambda: te.placeholder((4, -1), name="A"), r"dimension 1 of `A` is negative"),
+    "a sum over a data axis": (
+        lambda: te.compute((4,), lambda i: te.sum(te.const(1.0), axis=tir.IterVar((0, 4), "q")), name="B"),
+        r"`q` is not a reduction axis",
+    ),
+    "a nested reduction": (lambda: _nested(), r"a reduction inside another expression in `B`"),
+    "two different reductions": (lambda: _two_reductions(), r"outputs of `B` are different reductions"),
+    "a thread axis without a tag": (lambda: te.thread_axis((0, 4)), r"needs a tag"),
+    "a tag inside a tag": (lambda: _tag_in_tag(), r"a tag is given inside tag_scope"),
+    "an extern without a dtype": (
+        lambda: te.extern((4,), [], lambda i, o: tir.call_packed("f", o[0]), name="E"),
+        r"the dtype of extern `E`",
+    ),
+}
+
+
+def _nested() -> Any:
+    k = te.reduce_axis((0, 4), name="k")
+    return te.compute((4,), lambda i: te.sum(te.const(1.0), axis=k) + 1.0, name="B")
+
+
+def _two_reductions() -> Any:
+    k = te.reduce_axis((0, 4), name="k")
+    return te.compute((4,), lambda i: (te.sum(te.const(1.0), axis=k), te.sum(te.const(2.0), axis=k)), name="B")
+
+
+def _tag_in_tag() -> None:
+    with te.tag_scope("a"):
+        te.compute((4,), lambda i: te.const(1.0), tag="b")
+
+
+@pytest.mark.parametrize("what", EXPRESSIONS)
+def test_refused_expressions(what: str) -> None:
+    call, message = EXPRESSIONS[what]
+    with pytest.raises(TVMagicError, match=message):
+        call()
