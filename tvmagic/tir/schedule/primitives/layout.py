@@ -359,7 +359,7 @@ def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -
     return found.pop()
 
 
-def _single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
+def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
     """The outermost loop of the block, where each loop holds nothing else; the block where it has none."""
     loops = state.loops_of(block)
     for loop in loops:
@@ -376,7 +376,7 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     from reduced ones alone; the block's variables are bound to its loops, which hold nothing else.
     """
     stmt = block.block
-    outermost = _single_nest(state, block)
+    outermost = single_nest(state, block)
     realize = state.realize_of(block)
     loop_vars = {loop.loop.loop_var for loop in state.loops_of(block)}
     if not all(isinstance(v, Var) and v in loop_vars for v in realize.iter_values):

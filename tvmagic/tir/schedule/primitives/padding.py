@@ -1,0 +1,216 @@
+"""The primitive that pads a computation to rounder sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmagic.arith import Analyzer
+from tvmagic.ir import (
+    Add,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Cast,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    post_order_visit,
+)
+from tvmagic.ir.ops import ceildiv, if_then_else, make_zero
+from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.primitives.layout import single_nest
+from tvmagic.tir.schedule.primitives.reduction import all_of
+from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
+from tvmagic.tir.schedule.requirements import complete_failure, is_one, reduction_failure, scope_root
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+TRUE = IntImm("bool", 1)
+
+
+def _check_padding(block: StmtSRef, padding: Sequence[int]) -> None:
+    count = len(block.block.iter_vars)
+    if len(padding) != count or any(p <= 0 for p in padding):
+        raise ScheduleError(
+            f"the padding of {block.label} is a list of {count} positive integers, not {list(padding)}", block
+        )
+
+
+def _accesses(block: Block) -> tuple[list[BufferLoad], list[BufferStore]]:
+    loads: list[BufferLoad] = []
+    stores: list[BufferStore] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, BufferLoad):
+            loads.append(node)
+        elif isinstance(node, BufferStore):
+            stores.append(node)
+
+    post_order_visit(block.body, look)
+    if block.init is not None:
+        post_order_visit(block.init, look)
+    return loads, stores
+
+
+def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[Var]) -> None:
+    """Every access is at plain variables, and padding with zeros does not change what is reduced."""
+
+    def refuse(why: str) -> None:
+        raise ScheduleError(f"{block.label} is not a computation that can be padded: {why}", block)
+
+    if complete_failure(state, block, root) and reduction_failure(state, block, root):
+        refuse("it is neither complete nor a reduction")
+    loads, stores = _accesses(block.block)
+    for access in (*loads, *stores):
+        for index in access.indices:
+            if not isinstance(index, (Var, IntImm)):
+                refuse(f"it accesses buffer `{access.buffer.name}` at `{index}`, which is no plain variable")
+    if not isinstance(block.block.body, BufferStore):
+        refuse("its body is not one store")
+    reduced = {v.var for v in block.block.iter_vars if v.iter_type == IterVar.CommReduce} & padded
+    if reduced:
+        store = block.block.body
+        assert isinstance(store, BufferStore)
+        for var in reduced:
+            if not (isinstance(store.value, Add) and _vanishes(store.value.b, var)):
+                refuse(f"zeros along `{var.name}` would change its result")
+
+
+def _vanishes(value: PrimExpr, var: Var) -> bool:
+    """Whether an expression is 0 where every buffer indexed by `var` is 0."""
+    if isinstance(value, Cast):
+        return _vanishes(value.value, var)
+    if isinstance(value, Mul):
+        return _vanishes(value.a, var) or _vanishes(value.b, var)
+    if isinstance(value, Add):
+        return _vanishes(value.a, var) and _vanishes(value.b, var)
+    return isinstance(value, BufferLoad) and any(i is var for i in value.indices)
+
+
+def _padded_shape(buffer: Buffer, indices: Sequence[PrimExpr], extents: dict[Var, PrimExpr]) -> list[PrimExpr]:
+    return [extents[i] if isinstance(i, Var) and i in extents else size for i, size in zip(indices, buffer.shape)]
+
+
+def _copy_nest(
+    source: Buffer, target: Buffer, shape: Sequence[PrimExpr], value_guard: Sequence[PrimExpr] | None
+) -> BlockRealize:
+    """The block that copies between a buffer and its padded twin; zeros where the guard does not hold."""
+    variables = [Var(f"v{i}", s.dtype) for i, s in enumerate(shape)]
+    iters = [
+        IterVar(Range.from_min_extent(IntImm(s.dtype, 0), s), v, IterVar.DataPar) for v, s in zip(variables, shape)
+    ]
+    value: PrimExpr = BufferLoad(source, variables)
+    name = target.name
+    if value_guard is None:
+        name = source.name
+    else:
+        conditions = [v < limit for v, limit, size in zip(variables, value_guard, shape) if not _equal(limit, size)]
+        value = if_then_else(all_of(conditions), value, make_zero(source.dtype))
+    block = Block(
+        iters,
+        [BufferRegion(source, point(variables))],
+        [BufferRegion(target, point(variables))],
+        name,
+        BufferStore(target, value, variables),
+    )
+    loops = [Var(f"i{i}", s.dtype) for i, s in enumerate(shape)]
+    return BlockRealize(loops, TRUE, block)
+
+
+def _equal(a: PrimExpr, b: PrimExpr) -> bool:
+    return a is b or Analyzer().can_prove_equal(a, b)
+
+
+def _under_loops(realize: BlockRealize) -> Stmt:
+    body: Stmt = realize
+    for var, value in reversed(list(zip(realize.block.iter_vars, realize.iter_values))):
+        assert var.dom is not None and isinstance(value, Var)
+        body = For(value, 0, var.dom.extent, ForKind.SERIAL, body)
+    return body
+
+
+@primitive("PadEinsum")
+def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> None:
+    """Round the extents of a block's variables up to multiples of `padding`, one number a variable.
+
+    Inputs are copied into buffers padded with zeros, the output is computed padded and copied back.
+
+    Requires: the block is alone in its loops, complete or a reduction, its body one store, all accesses at
+    plain variables; padding with zeros does not change what it reduces.
+    """
+    numbers = [int(p) for p in padding]
+    _check_padding(block, numbers)
+    root = scope_root(state, block)
+    stmt = block.block
+    analyzer = Analyzer()
+    extents: dict[Var, PrimExpr] = {}
+    padded: set[Var] = set()
+    for var, number in zip(stmt.iter_vars, numbers):
+        assert var.dom is not None
+        extents[var.var] = analyzer.simplify(ceildiv(var.dom.extent, number) * number)
+        if not _equal(extents[var.var], var.dom.extent):
+            padded.add(var.var)
+    if not padded:
+        return
+    _check_einsum(state, block, root, padded)
+    outermost = single_nest(state, block)
+    realize = state.realize_of(block)
+    loop_of: dict[Var, Var] = {}
+    for var, value in zip(stmt.iter_vars, realize.iter_values):
+        if not isinstance(value, Var) or not is_one(realize.predicate):
+            raise ScheduleError(
+                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
+            )
+        loop_of[value] = var.var
+    before, after, twins = _pad_buffers(stmt, extents)
+    replacer = BufferReplacer(twins)
+    new = replacer.visit(stmt)
+    iters = [
+        v.replace(dom=Range.from_min_extent(v.dom.min, extents[v.var])) for v in stmt.iter_vars if v.dom is not None
+    ]
+    new = new.replace(iter_vars=tuple(iters))
+    nest: Stmt = realize.replace(block=new)
+    for sref in reversed(state.loops_of(block)):
+        loop = sref.loop
+        extent = extents[loop_of[loop.loop_var]] if loop.loop_var in loop_of else loop.extent
+        nest = loop.replace(extent=extent, body=nest)
+    parent = outermost.parent
+    assert parent is root and parent.stmt is not None
+    body = parent.stmt.body
+    assert outermost.stmt is not None
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    place = max(outermost.seq_index, 0)
+    parts[place : place + 1] = [*before, nest, *after]
+    scope = root.block.replace(body=SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, *twins.values()))
+    state.replace(root, scope, {root.block: scope, stmt: new})
+
+
+def _pad_buffers(stmt: Block, extents: dict[Var, PrimExpr]) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:
+    """The copies before and after the block, and the padded twin of each buffer that grows."""
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    twins: dict[Buffer, Buffer] = {}
+    for side, regions in (("read", stmt.reads), ("write", stmt.writes)):
+        for region in regions:
+            buffer = region.buffer
+            shape = _padded_shape(buffer, [r.min for r in region.region], extents)
+            if buffer in twins or all(_equal(a, b) for a, b in zip(shape, buffer.shape)):
+                continue
+            twin = twins[buffer] = reordered_buffer(buffer, "pad", shape)
+            if side == "read":
+                before.append(_under_loops(_copy_nest(buffer, twin, shape, buffer.shape)))
+            else:
+                after.append(_under_loops(_copy_nest(twin, buffer, buffer.shape, None)))
+    return before, after, twins
