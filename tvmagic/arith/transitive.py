@@ -17,6 +17,8 @@ from tvmagic.ir import ops as op
 
 __all__ = ["EQ", "GE", "GT", "LE", "LT", "NE", "UNKNOWN", "CompareResult", "TransitiveComparisons"]
 
+MAX_STEPS = 64  # expressions that a chain of comparisons is followed through
+
 # a set of outcomes, one bit each: equal, less, greater
 INCONSISTENT, EQ, LT, LE, GT, GE, NE, UNKNOWN = range(8)
 
@@ -100,6 +102,8 @@ class TransitiveComparisons:
         self._numbers: dict[type, list[tuple[PrimExpr, int]]] = {}
         self._vars: dict[Var, int] = {}
         self._count = 1  # 0 is the expression 0
+        self._known_of: dict[int, list[Known]] | None = None
+        self._reached: dict[int, dict[int, list[Known]]] = {}
 
     def _find(self, e: PrimExpr | None, create: bool) -> int | None:
         """The number of an expression; with `create` it gets one where it has none."""
@@ -129,6 +133,7 @@ class TransitiveComparisons:
                 return
             number = self._vars.get(var)
             self.lasting = [k for k in self.lasting if k.left != number]
+            self._forget()
         self.bindings[var] = range_
         if isinstance(range_.extent, IntImm) and range_.extent.value == 1:
             self._add([op.equal(var, range_.min)], self.lasting)
@@ -145,8 +150,12 @@ class TransitiveComparisons:
 
         def recover() -> None:
             del self.scoped[size:]
+            self._forget()
 
         return recover
+
+    def _forget(self) -> None:
+        self._known_of, self._reached = None, {}
 
     def _add(self, conditions: Iterable[PrimExpr], where: list[Known]) -> None:
         for e in conditions:
@@ -159,6 +168,7 @@ class TransitiveComparisons:
             a, b = self._find(left, True), self._find(right, True)
             assert a is not None and b is not None
             where.append(_known(a, b, c2 - c1, result))
+            self._forget()
 
     def compare(self, lhs: PrimExpr, rhs: PrimExpr, propagate: bool = False) -> int:
         """What is known of `lhs` against `rhs`; with `propagate` through other expressions too."""
@@ -180,39 +190,46 @@ class TransitiveComparisons:
         return [k for known in self.scoped + self.lasting if (k := known.seen_from(a)) is not None and k.right == b]
 
     def _reach(self, start: int, goal: int) -> list[Known]:
-        """Everything that follows of `start` against `goal`, by a search over what is known."""
+        """Everything that follows of `start` against `goal`."""
+        reached = self._reached.get(start)
+        if reached is None:
+            reached = self._reached[start] = self._search(start)
+        return reached.get(goal, [])
+
+    def _search(self, start: int) -> dict[int, list[Known]]:
+        """Everything that follows of `start` against each expression, along chains of comparisons."""
+        if self._known_of is None:
+            self._known_of = {}
+            for known in self.lasting + self.scoped:
+                for side in {known.left, known.right}:
+                    seen = known.seen_from(side)
+                    assert seen is not None
+                    self._known_of.setdefault(side, []).append(seen)
         reached: dict[int, list[Known]] = {}
         todo: list[int] = []
-        known_of: dict[int, list[Known]] = {}
-        for known in self.lasting + self.scoped:
-            for side in {known.left, known.right}:
-                seen = known.seen_from(side)
-                assert seen is not None
-                known_of.setdefault(side, []).append(seen)
 
         def declare(new: Known) -> None:
             others = reached.setdefault(new.right, [])
-            if any(k.implies(new) for k in others):
-                return
-            if len(others) < 4:  # enough for the strongest of each kind; keeps cycles finite
+            # a few comparisons hold the strongest of each kind, and keep cycles finite
+            if len(others) < 4 and not any(k.implies(new) for k in others):
                 others[:] = [k for k in others if not new.implies(k)] + [new]
-                if new.right not in (goal, start):
+                if new.right not in (start, 0):  # what follows by way of a constant, the bounds know
                     todo.append(new.right)
 
-        for known in known_of.get(start, []):
+        for known in self._known_of.get(start, []):
             declare(known)
-        steps = 0
-        while todo and steps < 64:
-            steps += 1
+        for _ in range(MAX_STEPS):
+            if not todo:
+                break
             middle = todo.pop()
-            for step in known_of.get(middle, []):
+            for step in self._known_of.get(middle, []):
                 if step.right == start:
                     continue
                 for first in list(reached[middle]):
                     result = _chained(first.result, step.result)
                     if result is not None:
                         declare(_known(start, step.right, first.offset + step.offset, result))
-        return reached.get(goal, [])
+        return reached
 
 
 def _chained(first: int, second: int) -> int | None:
