@@ -196,16 +196,14 @@ class _Eliminator(Mutator):
             if held:
                 chosen[key] = held[0]
                 continue
-            introduced = counts[key] >= 2 and self._is_defined(key)
-            if introduced:
+            if counts[key] >= 2 and self._is_defined(key):
                 chosen[key] = self.new_var(self.keys.example[key].dtype)
-            # its parts are computed once more in its one definition, or as often as itself
-            more = 1 if introduced else counts[key]
+                continue
             for part in self._direct_parts(self.keys.example[key]):
                 if part in counts:
-                    counts[part] += more
+                    counts[part] += 1
                     continue
-                counts[part] = more
+                counts[part] = 1
                 place = bisect.bisect_right(sizes, -size[part])
                 order.insert(place, part)
                 sizes.insert(place, -size[part])
@@ -219,7 +217,7 @@ class _Eliminator(Mutator):
             alike.setdefault(size[key], []).append(key)
         order: list[int] = []
         for _, keys in sorted(alike.items(), reverse=True):
-            order += keys if len(keys) == 1 else sorted(keys, key=lambda k: str(example[k]))
+            order += keys if len(keys) == 1 else sorted(keys, key=lambda k: example[k].script())
         return order
 
     def _is_defined(self, key: int) -> bool:
@@ -259,7 +257,8 @@ class _Eliminator(Mutator):
             result = make(var, value, result, getattr(node, "span", None))
             if is_recording():
                 note("cse", f"`{var.name}` is computed once in place of twice or more", node=value, variable=var.name)
-        return super().visit(result)
+        # the definitions of new variables may have parts in common with the rest
+        return self.visit(result) if introduced else super().visit(result)
 
     @handles(Let, LetStmt)
     def let(self, node: Any) -> Any:

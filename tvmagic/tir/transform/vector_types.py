@@ -108,6 +108,7 @@ def _preferred(use: _Use, analyzer: Analyzer) -> DataType:
 class _VectorTypes(Mutator):
     def __init__(self, types: dict[Var, tuple[Var, DataType, int]]) -> None:
         self.types = types
+        self.views: dict[Buffer, Buffer] = {}
 
     @handles(Var)
     def var(self, var: Var) -> Var:
@@ -115,10 +116,14 @@ class _VectorTypes(Mutator):
         return var if found is None else found[0]
 
     def view(self, buffer: Buffer) -> Buffer:
-        """`buffer` with vector elements; one of its own for each access, as TVM makes them."""
-        var, dtype, factor = self.types[buffer.data]
-        last = div(buffer.shape[-1], IntImm(buffer.shape[-1].dtype, factor))
-        return buffer.replace(data=var, dtype=dtype, shape=(*buffer.shape[:-1], last))
+        """`buffer` with vector elements."""
+        new = self.views.get(buffer)
+        if new is None:
+            var, dtype, factor = self.types[buffer.data]
+            last = div(buffer.shape[-1], IntImm(buffer.shape[-1].dtype, factor))
+            new = buffer.replace(data=var, dtype=dtype, shape=(*buffer.shape[:-1], last))
+            self.views[buffer] = new
+        return new
 
     def visit_buffer_def(self, buffer: Buffer) -> Buffer:
         return self.view(buffer) if buffer.data in self.types else buffer

@@ -88,21 +88,16 @@ class _LaneStorage(Mutator):
 
     def __init__(self, pointer: Var, lane: Var, lanes: int, analyzer: Analyzer) -> None:
         self.pointer, self.lane, self.lanes, self.analyzer = pointer, lane, lanes, analyzer
-        self.buffers: dict[Buffer, Buffer] = {}
 
-    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
         return self.widened(buffer) if buffer.data is self.pointer else buffer
 
-    visit_buffer_def = visit_buffer_use
-
     def widened(self, buffer: Buffer) -> Buffer:
-        new = self.buffers.get(buffer)
-        if new is None:
-            simplify = self.analyzer.simplify
-            shape = (*buffer.shape[:-1], simplify(multiply(buffer.shape[-1], self.lanes)))
-            strides = tuple([simplify(multiply(s, self.lanes)) for s in buffer.strides[:-1]]) + buffer.strides[-1:]
-            new = self.buffers[buffer] = buffer.replace(shape=shape, strides=strides)
-        return new
+        """`buffer` with room for all lanes; one of its own for each access, as TVM makes them."""
+        simplify = self.analyzer.simplify
+        shape = (*buffer.shape[:-1], simplify(multiply(buffer.shape[-1], self.lanes)))
+        strides = tuple([simplify(multiply(s, self.lanes)) for s in buffer.strides[:-1]]) + buffer.strides[-1:]
+        return buffer.replace(shape=shape, strides=strides)
 
     @handles(BufferLoad, BufferStore)
     def access(self, node: Any) -> Any:
@@ -110,7 +105,7 @@ class _LaneStorage(Mutator):
         if node.buffer.data is not self.pointer:
             return new
         last = self.analyzer.simplify(add(multiply(new.indices[-1], self.lanes), self.lane))
-        return new.replace(indices=(*new.indices[:-1], last))
+        return new.replace(buffer=self.widened(node.buffer), indices=(*new.indices[:-1], last))
 
 
 class _Vectorizer(Mutator):
