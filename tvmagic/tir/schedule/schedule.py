@@ -179,7 +179,7 @@ class Schedule:
             values["random"], values["decision"] = self._random, decision
         result = self._perform(kind, values)
         if kind.samples:
-            result, decision = result
+            result, decision = result  # what was drawn, to be kept in the trace
         outputs, shaped = self._name_outputs(kind, result)
         inputs, attrs = kind.flatten(prepared)
         self.trace.append(Instruction(kind, inputs, attrs, outputs), decision if kind.samples else None)

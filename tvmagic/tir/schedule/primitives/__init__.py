@@ -1,6 +1,7 @@
 """The primitives of a TensorIR schedule, one file a family."""
 
 from tvmagic.tir.schedule.primitives import (
+    access,
     annotate,
     blockize,
     cache,
@@ -14,10 +15,12 @@ from tvmagic.tir.schedule.primitives import (
     reduction,
     reindex,
     rfactor,
+    sampling,
     storage,
 )
 
 __all__ = [
+    "access",
     "annotate",
     "blockize",
     "cache",
@@ -31,5 +34,6 @@ __all__ = [
     "reduction",
     "reindex",
     "rfactor",
+    "sampling",
     "storage",
 ]
