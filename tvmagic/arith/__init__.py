@@ -35,6 +35,7 @@ _SETS_AND_MAPS: dict[str, str] = {
     "int_constraints": "IntConstraints IntConstraintsTransform IntGroupBounds",
     "solve_equations": "solve_linear_equations",
     "solve_inequalities": "solve_linear_inequalities",
+    "regions": "BoxUnion StrideSet eval_stride_set exact_union",
     "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvmagic.arith.int_set import NEG_INF, POS_INF, IntervalSet, IntSet, as_int_set, is_infinite, new_analyzer
+from tvmagic.arith.int_set import NEG_INF, POS_INF, IntervalSet, IntSet, as_int_set, is_infinite, negate, new_analyzer
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator, eval_set
-from tvmagic.arith.linear import negate
 from tvmagic.ir import (
     EQ,
     GE,

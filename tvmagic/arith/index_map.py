@@ -284,11 +284,12 @@ class IndexMap(Node):
         """The map with `name_of` naming its variables (None: as they are), and names made unique."""
         renamed: dict[Var, Var] = {}
         used: set[str] = set()
-        for var in self._variables() if name_of is not None else ():
-            name = name_of(var)
-            if name is not None:
-                used.add(name)
-                renamed[var] = var.copy_with_name(name)
+        if name_of is not None:
+            for var in self._variables():
+                name = name_of(var)
+                if name is not None:
+                    used.add(name)
+                    renamed[var] = var.copy_with_name(name)
         for var in self.initial_indices:
             if var in renamed:
                 continue

@@ -82,6 +82,13 @@ def is_const(value: PrimExpr, number: int) -> bool:
     return isinstance(value, IntImm) and value.value == number
 
 
+def negate(value: PrimExpr) -> PrimExpr:
+    """`-value`, as a difference from zero."""
+    if isinstance(value, IntImm):
+        return IntImm(value.dtype, -value.value)
+    return ops.subtract(make_const(value.dtype, 0), value)
+
+
 def min_of(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The smaller of two ends."""
     if a is POS_INF or b is NEG_INF:

@@ -19,6 +19,7 @@ from tvmagic.arith.int_set import (
     is_const,
     max_of,
     min_of,
+    negate,
     new_analyzer,
     to_interval,
     union_of,
@@ -111,7 +112,7 @@ def _scaled(analyzer: Analyzer, a: IntervalSet, factor: PrimExpr, build: Build) 
         return IntervalSet(
             build(a.min_value, factor) if low else NEG_INF, build(a.max_value, factor) if high else POS_INF
         )
-    if analyzer.can_prove_greater_equal(-factor, 1):
+    if analyzer.can_prove_greater_equal(negate(factor), 1):
         return IntervalSet(
             build(a.max_value, factor) if high else NEG_INF, build(a.min_value, factor) if low else POS_INF
         )
@@ -150,18 +151,27 @@ def _divide(analyzer: Analyzer, a: IntervalSet, b: IntervalSet, op: type) -> Int
 
 
 def _remainders(analyzer: Analyzer, divisor: PrimExpr) -> IntervalSet:
-    """All remainders that a division by `divisor` may leave (of a dividend that is not negative)."""
+    """All remainders that rounding down with `divisor` may leave."""
     if analyzer.can_prove_greater_equal(divisor, 0):
         return IntervalSet(make_const(divisor.dtype, 0), divisor - 1)
     bound = ops.abs(divisor) - 1
-    return IntervalSet(-bound, bound)
+    return IntervalSet(negate(bound), bound)
 
 
 def _truncmod(analyzer: Analyzer, a: IntervalSet, b: IntervalSet, op: type) -> IntervalSet:
     if not b.is_single_point():
         return IntSet.everything()
-    _check_divisor(b.min_value)
-    return _remainders(analyzer, b.min_value)
+    divisor = b.min_value
+    _check_divisor(divisor)
+    bounds = _remainders(analyzer, divisor)
+    # towards zero: the sign is that of the dividend
+    if is_const(bounds.min_value, 0) and not (a.has_lower_bound() and _not_negative(analyzer, a.min_value)):
+        return IntervalSet(negate(bounds.max_value), bounds.max_value)
+    return bounds
+
+
+def _not_negative(analyzer: Analyzer, value: PrimExpr) -> bool:
+    return analyzer.can_prove_greater_equal(value, 0)
 
 
 def _floormod(analyzer: Analyzer, a: IntervalSet, b: IntervalSet, op: type) -> IntervalSet:

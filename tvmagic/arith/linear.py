@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.arith.int_set import max_of, min_of, new_analyzer
+from tvmagic.arith.int_set import max_of, min_of, negate, new_analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     EQ,
@@ -26,21 +26,13 @@ from tvmagic.ir import (
     Visitor,
     expr,
     handles,
-    ops,
 )
 from tvmagic.ir.ops import make_const
 
-__all__ = ["detect_clip_bound", "detect_linear_equation", "negate"]
+__all__ = ["detect_clip_bound", "detect_linear_equation"]
 
 # (base, coefficient); None stands for a zero that was never built
 _Parts = tuple[PrimExpr | None, PrimExpr | None]
-
-
-def negate(value: PrimExpr) -> PrimExpr:
-    """`-value`, as a difference from zero."""
-    if isinstance(value, IntImm):
-        return IntImm(value.dtype, -value.value)
-    return ops.subtract(make_const(value.dtype, 0), value)
 
 
 def _sum(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:

@@ -50,14 +50,21 @@ def estimate_region_strict_bound(
 
     Returns None where the union is no box, or cannot be shown to be one.
     """
-    analyzer = analyzer or new_analyzer()
+    return _map_bound(region, var_dom, predicate, analyzer or new_analyzer(), exact=True)
+
+
+def _map_bound(
+    region: Sequence[Range], var_dom: Mapping[Any, Range], predicate: Any, analyzer: Analyzer, exact: bool
+) -> list[IntSet] | None:
+    """The bound that the iterator map of `region` gives; with `exact`, only one without padding."""
     if not all(isinstance(r.extent, IntImm) for r in region):
         return None
-    sums = detect_iter_map([r.min for r in region], var_dom, predicate, IterMapLevel.Surjective, True, analyzer).indices
-    if not sums:
+    firsts = [r.min for r in region]
+    found = detect_iter_map(firsts, var_dom, predicate, IterMapLevel.Surjective, True, analyzer)
+    if not found.indices or (exact and not found.takes_all_values):
         return None
     result: list[IntSet] = []
-    for total, range_ in zip(sums, region):
+    for total, range_ in zip(found.indices, region):
         touched = _touched(total, range_.extent, analyzer)
         if touched is None:
             return None
@@ -83,13 +90,13 @@ def estimate_region_upper_bound(
 ) -> list[IntSet]:
     """Intervals whose box holds the union of `region` over `var_dom`."""
     analyzer = analyzer or new_analyzer()
-    strict = estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+    strict = _map_bound(region, var_dom, predicate, analyzer, exact=False)
     if strict is not None:
         return strict
     result: list[IntSet] = []
     sets = as_int_set(var_dom)
     for range_ in region:
         # the axes may depend on each other; each alone may still be exact
-        single = estimate_region_strict_bound([range_], var_dom, predicate, analyzer)
+        single = _map_bound([range_], var_dom, predicate, analyzer, exact=False)
         result.append(single[0] if single is not None else eval_set(range_, sets))
     return result

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.int_constraints import IntConstraints, IntConstraintsTransform, contradiction
-from tvmagic.arith.int_set import as_int_set, is_const, new_analyzer
+from tvmagic.arith.int_set import as_int_set, is_const, negate, new_analyzer
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.arith.linear import detect_linear_equation, negate
+from tvmagic.arith.linear import detect_linear_equation
 from tvmagic.ir import EQ, IntImm, PrimExpr, Range, Var, ops, substitute
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.ops import make_const

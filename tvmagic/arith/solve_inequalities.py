@@ -14,9 +14,9 @@ from tvmagic.arith.int_constraints import (
     as_conditions,
     contradiction,
 )
-from tvmagic.arith.int_set import is_const, new_analyzer
+from tvmagic.arith.int_set import is_const, negate, new_analyzer
 from tvmagic.arith.iter_map.constraints import expr_size
-from tvmagic.arith.linear import detect_linear_equation, negate
+from tvmagic.arith.linear import detect_linear_equation
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import EQ, GE, GT, LE, LT, NE, CmpOp, IntImm, PrimExpr, Range, Var, ops, substitute

@@ -33,6 +33,9 @@ class MarkSplits:
 def check_mapping(rewriter: IterMapRewriter, sums: Sequence[IterSumExpr], level: IterMapLevel) -> bool:
     """Whether the map fulfils what `level` asks of it; notes why it does not."""
     used = MarkSplits(sums).splits
+    # a bound on what the indices do not hold as a whole may take values from them
+    if not all(mark in used for mark in rewriter.fuser.constrained_marks()):
+        rewriter.takes_all_values = False
     for mark, splits in used.items():
         if not _splits_fit(rewriter, mark, splits, level):
             return False
@@ -90,7 +93,9 @@ def _splits_fit(rewriter: IterMapRewriter, mark: IterMark, splits: list[IterSpli
         if not divides:
             problem = "The lower factor is not divisible by the full iter space extent"
     elif level is IterMapLevel.Surjective:
-        problem = _padded_problem(prover, origin, splits, covered, full, divides)
+        problem = _padded_problem(prover, origin[0], splits, covered, full, divides)
+        if full and problem is None:
+            rewriter.takes_all_values &= _takes_all_values(prover, *origin, splits[0])
     if problem is not None:
         report.add(problem)
     return problem is None
@@ -99,7 +104,7 @@ def _splits_fit(rewriter: IterMapRewriter, mark: IterMark, splits: list[IterSpli
 def _padded_problem(
     prover: Prover, origin: IterMark, splits: list[IterSplitExpr], covered: PrimExpr, full: bool, divides: bool
 ) -> str | None:
-    """What keeps splits of a padded iterator from being surjective."""
+    """What keeps splits of a padded iterator from being surjective on the padded one."""
     reaches = ops.greater_equal(origin.extent, covered)
     if full:
         if len(splits) != 1:
@@ -112,3 +117,10 @@ def _padded_problem(
     if not divides:
         return "The lower factor is not divisible by the full iter space extent"
     return None if prover.analyzer.can_prove(reaches) else "The extent before padding is less than lower factor"
+
+
+def _takes_all_values(prover: Prover, origin: IterMark, left: PrimExpr, split: IterSplitExpr) -> bool:
+    """Whether the first and the last value of a split come from what is no padding."""
+    last = (split.extent - 1) * split.lower_factor
+    prove = prover.analyzer.can_prove
+    return prove(ops.less(left, split.lower_factor)) and prove(ops.greater(left + origin.extent, last))

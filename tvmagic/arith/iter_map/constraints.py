@@ -44,7 +44,7 @@ def _next_comparison(predicate: PrimExpr) -> tuple[CmpOp, PrimExpr | None] | Non
                 return predicate.b, predicate.a
             if type(predicate.a) is kind:
                 return predicate.a, predicate.b
-        if type(predicate) is kind:
+        if type(predicate) is kind and isinstance(predicate, CmpOp):
             return predicate, None
     return None
 

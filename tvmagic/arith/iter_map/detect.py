@@ -80,6 +80,9 @@ def detect_iter_map(
             report.add("Could not parse predicate as constraints on the input iterators.")
             return failed
         domains, constraints = matched
+        if any(isinstance(domain.extent, IntImm) and domain.extent.value < 0 for domain in domains.values()):
+            report.add("The predicate leaves no values to an iterator.")
+            return failed
     rewriter = IterMapRewriter(analyzer, domains, level, simplify_trivial_iterators, report)
     # shorter sums first: longer ones hold them
     for constraint in sorted(constraints, key=lambda c: expr_size(c.value)):
@@ -94,7 +97,7 @@ def detect_iter_map(
         return failed
     padding = rewriter.padder.predicate
     if check_mapping(rewriter, sums, level):
-        return IterMapResult(sums, report, padding)
+        return IterMapResult(sums, report, padding, rewriter.takes_all_values)
     if level is IterMapLevel.Bijective:
         report.add("Index mapping does not form a bijective transform.")
     else:

@@ -178,14 +178,23 @@ class IterMapResult:
     ----------
     indices: a sum for each index; empty where the indices are no iterator map.
     padding_predicate: holds where the map leaves the domain of the iterators; may hold sums.
+    takes_all_values: whether, of a map that was checked to be surjective, every index takes every
+        value of its extent without padding too.
     """
 
-    __slots__ = ("_report", "indices", "padding_predicate")
+    __slots__ = ("_report", "indices", "padding_predicate", "takes_all_values")
 
-    def __init__(self, indices: Sequence[IterSumExpr], report: Report, padding_predicate: PrimExpr | None) -> None:
+    def __init__(
+        self,
+        indices: Sequence[IterSumExpr],
+        report: Report,
+        padding_predicate: PrimExpr | None,
+        takes_all_values: bool = False,
+    ) -> None:
         self.indices = tuple(indices)
         self._report = report
         self.padding_predicate = padding_predicate
+        self.takes_all_values = takes_all_values
 
     @property
     def errors(self) -> tuple[str, ...]:

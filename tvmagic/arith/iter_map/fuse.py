@@ -323,6 +323,10 @@ class Fuser:
         self._marks[_sum_key(flat)] = (IterMark(structured, last - first), first)
         self.constrained.append(flat)
 
+    def constrained_marks(self) -> list[IterMark]:
+        """The marks that stand for the constrained sums."""
+        return [self._marks[_sum_key(flat)][0] for flat in self.constrained]
+
     def constraints_consistent(self) -> bool:
         """Whether every two constrained sums are disjoint, or the shorter is part of the longer."""
         for i, inner in enumerate(self.constrained):

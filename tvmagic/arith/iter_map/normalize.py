@@ -69,6 +69,8 @@ class ToExpr(Mutator):
                 return int_const(node.extent.dtype, 0)
             return ops.floordiv(source, node.lower_factor) * node.scale
         full_extent = self.analyzer.canonical_simplify(node.extent * node.lower_factor)
+        if is_const(full_extent, 0):  # of an iterator that never runs
+            return int_const(node.extent.dtype, 0)
         return ops.floordiv(ops.floormod(source, full_extent), node.lower_factor) * node.scale
 
 

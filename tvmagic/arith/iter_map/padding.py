@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from tvmagic.arith.int_set import negate
 from tvmagic.arith.iter_map.expr import (
     IterMark,
     IterSplitExpr,
@@ -19,7 +20,7 @@ from tvmagic.arith.iter_map.expr import (
     is_const,
     structure_key,
 )
-from tvmagic.arith.iter_map.normalize import Prover, normalize_iter_map_to_expr
+from tvmagic.arith.iter_map.normalize import Prover
 from tvmagic.errors import InternalError
 from tvmagic.ir import IntImm, Mul, PrimExpr, ops
 
@@ -54,10 +55,9 @@ class Padder:
         # padded mark -> (the mark it comes from, its padding on the left)
         self._origins: dict[object, tuple[IterMark, PrimExpr]] = {}
 
-    def origin(self, mark: IterMark) -> IterMark | None:
-        """The iterator that `mark` is the padded form of."""
-        found = self._origins.get(structure_key(mark)) if self._origins else None
-        return None if found is None else found[0]
+    def origin(self, mark: IterMark) -> tuple[IterMark, PrimExpr] | None:
+        """The iterator that `mark` is the padded form of, and its padding on the left."""
+        return self._origins.get(structure_key(mark)) if self._origins else None
 
     def pad(self, split: IterSplitExpr, base: PrimExpr, divisor: PrimExpr) -> tuple[IterSplitExpr, PrimExpr] | None:
         """`split` padded for `(split + base) // divisor`, and the padding on its left side.
@@ -70,7 +70,7 @@ class Padder:
         if self.prover.divisible(right_edge, divisor):
             right: PrimExpr = int_const("int32", 0)
         else:
-            right = simplify(ops.floormod(-right_edge, divisor))
+            right = simplify(ops.floormod(negate(right_edge), divisor))
         if self.collecting:
             return self._collect(split, divisor, left, right)
         padded = self._apply(split, divisor, left)
@@ -108,7 +108,7 @@ class Padder:
     def covers_top(self, split: IterSplitExpr) -> bool:
         """Whether `split` is the outermost part of its iterator, so that its remainder changes nothing."""
         reach, extent = split.lower_factor * split.extent, split.source.extent
-        padded = self._origins.get(structure_key(split.source)) if self._origins else None
+        padded = self.origin(split.source)
         if padded is not None:
             extent = padded[0].extent + padded[1]
         return self.prover.equal(reach, extent) or self.analyzer.can_prove(ops.greater_equal(reach, extent))
@@ -116,7 +116,7 @@ class Padder:
     def _incompatible(self, split: IterSplitExpr, left: PrimExpr) -> None:
         self.report.add(
             "Detect incompatible left padding on {}, the iter mark is left padded with {}",
-            normalize_iter_map_to_expr(split),
+            split,
             left,
         )
 
@@ -126,7 +126,7 @@ class Padder:
         if self.prover.divisible(right_edge, info.factor):
             right: PrimExpr = int_const("int32", 0)
         else:
-            right = ops.floormod(-right_edge, info.factor)
+            right = ops.floormod(negate(right_edge), info.factor)
         total = IterSumExpr((IterSplitExpr(mark),), info.left)
         padded = IterMark(total, self.analyzer.simplify(right_edge + right))
         self._origins[structure_key(padded)] = (mark, info.left)

@@ -80,6 +80,8 @@ class IterMapRewriter(Mutator):
         self.fuser = Fuser(analyzer, level, report)
         self.padder = Padder(analyzer, report)
         self.input_marks: list[IterMark] = []
+        # False where some values of an index may come from padding alone
+        self.takes_all_values = True
         self._values: dict[Var, IterMapExpr] = {}
         for var, domain in input_iters.items():
             if simplify_trivial_iterators and is_const(domain.extent, 1):

@@ -1,0 +1,214 @@
+"""Integer sets: queries, union and intersection, and evaluation of expressions over them."""
+
+import random
+
+import pytest
+from arith_evaluate import evaluate
+
+from tvmagic import arith, tir
+from tvmagic.arith import IntervalSet, IntSet
+from tvmagic.arith.int_set import neg_inf, pos_inf
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Broadcast, IntImm, Ramp, Range, Select, Var, decl_buffer
+
+
+def ends(interval):
+    return str(interval.min_value), str(interval.max_value)
+
+
+@pytest.fixture
+def x():
+    return Var("x")
+
+
+@pytest.fixture
+def y():
+    return Var("y")
+
+
+def test_points_ranges_and_limits(x):
+    assert IntSet.single_point(x).is_single_point() and IntSet.single_point(x).point_value() is x
+    assert not IntervalSet(0, 0).is_single_point()  # two constants are two ends
+    assert IntSet.everything().is_everything() and IntSet.nothing().is_nothing()
+    assert not IntSet.nothing().has_lower_bound() and not IntSet.nothing().has_upper_bound()
+    assert ends(IntSet.from_range(Range.from_min_extent(2, 5))) == ("2", "6")
+    assert IntSet.from_min_extent(x, 1).point_value() is x
+    half = IntervalSet(x, pos_inf())
+    assert half.has_lower_bound() and not half.has_upper_bound()
+    assert repr(IntervalSet(neg_inf(), 3)) == "IntervalSet[neg_inf, 3]"
+
+
+def test_point_value_needs_a_point():
+    with pytest.raises(TVMagicError, match="not a single point"):
+        IntervalSet(0, 1).point_value()
+
+
+def test_signs():
+    assert IntervalSet(1, 5).can_prove_positive() and IntervalSet(-3, -1).can_prove_negative()
+    assert IntervalSet(-3, 0).can_prove_non_positive() and IntervalSet(0, 3).can_prove_non_negative()
+    assert not IntervalSet(-1, 1).can_prove_positive() and not IntSet.everything().can_prove_negative()
+
+
+def test_cover_and_match_range(x):
+    cover = IntervalSet(x, x + 3).cover_range(Range(0, 1))
+    assert cover.min is x and int(cover.extent) == 4
+    default = Range(0, 9)
+    assert IntSet.everything().cover_range(default) is default
+    assert IntervalSet(x, x + 3).match_range(Range.from_min_extent(x, 4))
+    assert not IntervalSet(x, x + 3).match_range(Range.from_min_extent(x, 5))
+    assert not IntSet.everything().match_range(default)
+
+
+def test_can_prove_single_point(x):
+    assert IntervalSet(x + 1, 1 + x).can_prove_single_point(arith.Analyzer())
+    assert not IntervalSet(x, x + 1).can_prove_single_point(arith.Analyzer())
+
+
+def test_union_and_intersection():
+    a, b = IntervalSet(1, 3), IntervalSet(6, 8)
+    assert ends(arith.union([a, b])) == ("1", "8")
+    assert arith.intersect([a, b]).is_nothing()
+    assert ends(arith.intersect([IntervalSet(1, 6), b])) == ("6", "6")
+    assert arith.union([]).is_nothing() and arith.intersect([]).is_nothing()
+    assert arith.union([a]) is a
+    assert ends(arith.union([IntSet.nothing(), a])) == ("1", "3")
+    assert ends(arith.intersect([IntervalSet(neg_inf(), 4), IntervalSet(2, pos_inf())])) == ("2", "4")
+    assert [ends(s) for s in arith.union_region([[a, b], [b, a]])] == [("1", "8"), ("1", "8")]
+
+
+def test_union_lower_bound_joins_only_what_touches():
+    assert ends(arith.union_lower_bound([IntervalSet(0, 3), IntervalSet(4, 8)])) == ("0", "8")
+    assert ends(arith.union_lower_bound([IntervalSet(0, 3), IntervalSet(6, 8)])) == ("0", "3")
+    assert ends(arith.union_lower_bound([IntervalSet(neg_inf(), 3), IntervalSet(2, pos_inf())])) == (
+        "neg_inf",
+        "pos_inf",
+    )
+    assert arith.union_lower_bound([]).is_nothing()
+    regions = [[IntervalSet(0, 1), IntervalSet(0, 0)], [IntervalSet(2, 4), IntervalSet(5, 5)]]
+    assert [ends(s) for s in arith.union_region_lower_bound(regions)] == [("0", "4"), ("0", "0")]
+
+
+CASES = [
+    (lambda x, y: x + y, ("y", "y + 10")),
+    (lambda x, y: x - y, ("0 - y", "10 - y")),
+    (lambda x, y: y - x, ("y - 10", "y")),
+    (lambda x, y: x * y, ("T.Select(0 <= y, 0, y * 10)", "T.Select(0 <= y, y * 10, 0)")),
+    (lambda x, y: x * -2, ("-20", "0")),
+    (lambda x, y: tir.floordiv(x, 3), ("0", "3")),
+    (lambda x, y: tir.floordiv(x, -3), ("-4", "0")),
+    (lambda x, y: tir.floormod(x, 4), ("0", "3")),
+    (lambda x, y: tir.floormod(x, 16), ("0", "10")),
+    (lambda x, y: tir.truncmod(x, -4), ("-3", "3")),
+    (lambda x, y: tir.truncmod(x, 4), ("0", "3")),
+    (lambda x, y: tir.truncmod(x - 5, 4), ("-3", "3")),
+    (lambda x, y: tir.max(x, 3), ("3", "10")),
+    (lambda x, y: tir.min(x, y), ("T.min(0, y)", "T.min(10, y)")),
+    (lambda x, y: Select(y > 0, x, x + 5), ("0", "15")),
+    (lambda x, y: x.astype("int64"), ("T.int64(0)", "T.int64(10)")),
+    (lambda x, y: x < 3, ("T.bool(False)", "T.bool(True)")),
+    (lambda x, y: tir.floordiv(y, x), ("neg_inf", "pos_inf")),
+]
+
+
+@pytest.mark.parametrize("build, expected", CASES, ids=[str(i) for i in range(len(CASES))])
+def test_evaluation(build, expected, x, y):
+    values = arith.eval_set(build(x, y), {x: IntervalSet(0, 10)})
+    simplify = arith.Analyzer().simplify
+    got = [str(e if e.dtype.is_handle else simplify(e)) for e in (values.min_value, values.max_value)]
+    assert tuple(got) == expected
+
+
+def test_unrelaxed_expressions_stay_points(x, y):
+    value = x * 4 + tir.floormod(y, 3)
+    assert arith.eval_set(value, {}).point_value() is value
+
+
+def test_domains_may_depend_on_each_other(x, y):
+    # y runs up to x, and x is relaxed as well
+    values = arith.eval_set(y, {y: IntervalSet(0, x), x: IntervalSet(0, 7)})
+    assert ends(values) == ("0", "7")
+
+
+def test_ranges_and_intervals_are_relaxed(x, y):
+    assert ends(arith.eval_set(Range.from_min_extent(x * 2, 3), {x: Range(0, 4)})) == ("0", "8")
+    assert ends(arith.eval_set(IntervalSet(x, pos_inf()), {x: Range(2, 4)})) == ("2", "pos_inf")
+    assert [ends(s) for s in arith.eval_sets([Range(x, x + 2), y], {x: Range(0, 4)})] == [("0", "4"), ("y", "y")]
+
+
+def test_sub_expressions_have_sets(x):
+    inner = x + 1
+    sets = arith.eval_set_for_each_sub_expr(inner * 2, {x: Range(0, 4)})
+    assert ends(sets[inner]) == ("1", "4") and ends(sets[x]) == ("0", "3")
+
+
+def test_loads_are_points_unless_their_index_is_relaxed(x, y):
+    buffer = decl_buffer((8,), "int32", "A")
+    assert arith.eval_set(buffer[y], {x: Range(0, 4)}).is_single_point()
+    assert arith.eval_set(buffer[x], {x: Range(0, 4)}).is_everything()
+    assert arith.eval_set(decl_buffer((8,), "float32")[y], {}).is_everything()
+
+
+def test_vectors(x):
+    assert ends(IntSet.vector(Ramp(x, 2, 4))) == ("x", "x + 6")
+    assert ends(IntSet.vector(Ramp(IntImm("int32", 5), -1, 4))) == ("2", "5")
+    assert IntSet.vector(Broadcast(x, 4)).point_value() is x
+    assert IntSet.vector(x).point_value() is x
+
+
+def test_division_by_zero_is_an_error(x):
+    with pytest.raises(TVMagicError, match="zero"):
+        arith.eval_set(tir.FloorDiv(x, tir.const(0)), {x: Range(0, 4)})
+
+
+def test_analyzer_uses_bindings_and_constraints(x, y):
+    analyzer = arith.Analyzer()
+    analyzer.bind(x, Range(0, 10))
+    assert ends(analyzer.int_set(x + y)) == ("y", "9 + y")
+    with analyzer.constraint_scope(tir.all(x < 4, y >= x)):
+        assert ends(analyzer.int_set(x)) == ("0", "3")
+    assert ends(analyzer.int_set(x)) == ("0", "9")
+    assert ends(analyzer.int_set(x, {x: IntervalSet(2, 3)})) == ("2", "3")
+
+
+def random_index(choice, variables, depth):
+    """Any index expression, without folding."""
+    if depth == 0 or choice.random() < 0.1:
+        return choice.choice([*variables, IntImm("int32", choice.randint(-9, 9))])
+    a, b = (random_index(choice, variables, depth - 1) for _ in range(2))
+    constant = IntImm("int32", choice.choice([-3, -2, 2, 3, 4, 5, 8]))
+    divisor = IntImm("int32", choice.choice([2, 3, 4, 5, 8, -3]))
+    kind = choice.randrange(10)
+    if kind == 0:
+        return Select(a < b, a, b)
+    if kind == 1:
+        return tir.Mul(a, constant)
+    if kind < 6:
+        return (tir.FloorDiv, tir.FloorMod, tir.Div, tir.Mod)[kind - 2](a, divisor)
+    return (tir.Add, tir.Sub, tir.Min, tir.Max)[kind - 6](a, b)
+
+
+def check_sound(seed):
+    """The set of a random expression holds its value at every point that its variables may take."""
+    choice = random.Random(seed)
+    variables = [Var(name) for name in "xyz"]
+    value = random_index(choice, variables, choice.randint(1, 4))
+    lows = [choice.randint(-6, 6) for _ in variables]
+    domains = {v: IntervalSet(low, low + choice.randint(0, 7)) for v, low in zip(variables, lows)}
+    relaxed = {v: s for v, s in domains.items() if choice.random() < 0.8}
+    values = arith.eval_set(value, relaxed)
+    for _ in range(10):
+        point = {v: choice.randint(int(s.min_value), int(s.max_value)) for v, s in domains.items()}
+        result = evaluate(value, point)
+        assert not values.has_lower_bound() or evaluate(values.min_value, point) <= result, (seed, value)
+        assert not values.has_upper_bound() or evaluate(values.max_value, point) >= result, (seed, value)
+
+
+def test_sets_hold_every_value():
+    for seed in range(400):
+        check_sound(seed)
+
+
+@pytest.mark.soak
+def test_sets_hold_every_value_long():
+    for seed in range(1_000, 21_000):
+        check_sound(seed)

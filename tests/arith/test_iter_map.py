@@ -1,0 +1,265 @@
+"""Iterator maps: forms, levels, predicates, padding, division, inverses; and that they keep the value."""
+
+import itertools
+import random
+
+import pytest
+from arith_evaluate import evaluate
+
+from tvmagic import arith, tir
+from tvmagic.arith import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Range, Var, structural_equal
+
+FLD, FLM = tir.floordiv, tir.floormod
+X, Y, Z, N = Var("x"), Var("y"), Var("z"), Var("n")
+
+
+def domains(**extents):
+    by_name = {"x": X, "y": Y, "z": Z}
+    return {
+        by_name[name]: Range.from_min_extent(*extent) if isinstance(extent, tuple) else Range(0, extent)
+        for name, extent in extents.items()
+    }
+
+
+def detect(*indices, predicate=True, level="surjective", **extents):
+    return arith.detect_iter_map(list(indices), domains(**extents), predicate, level)
+
+
+def is_map(*indices, **options):
+    return len(detect(*indices, **options).indices) == len(indices)
+
+
+def test_text():
+    result = detect(X - 6, x=8)
+    assert str(result.indices[0]) == (
+        "IterSum([IterSplit(IterMark(IterSum([IterSplit(IterMark(x, extent=8), lower_factor=1, extent=8, scale=1)], "
+        "0), extent=8), lower_factor=1, extent=8, scale=1)], -6)"
+    )
+    assert str(detect(tir.const(3), x=8).indices[0]) == "IterSum([], 3)"
+    mark = IterMark(X, 8)
+    assert repr(IterSumExpr([IterSplitExpr(mark, 2, 4, 1)], 0)) == (
+        "IterSum([IterSplit(IterMark(x, extent=8), lower_factor=2, extent=4, scale=1)], 0)"
+    )
+
+
+def test_fuse_and_split():
+    fused = X * 4 + Y
+    assert is_map(FLD(fused, 2), FLM(fused, 2), x=4, y=4, level="bijective")
+    assert is_map(FLD(fused, 8), FLM(FLD(fused, 2), 4), FLM(fused, 2), x=4, y=4, level="bijective")
+    assert is_map(Y, X, x=4, y=4, level="bijective")
+    assert is_map(X * N + Y, x=4, y=N)
+
+
+def test_levels():
+    assert not is_map(FLD(X, 4), x=16, level="bijective") and is_map(FLD(X, 4), x=16)
+    assert not is_map(X, x=8, y=3, level="bijective")  # y is not used
+    assert not is_map(X, X + 1, x=8)
+    assert is_map(FLD(X, 4), FLM(X, 4), x=18, level="nocheck")
+    assert not is_map(FLD(X, 4), FLM(X, 4), x=18)
+    assert not is_map(FLM(X, 3), x=8, level="bijective")
+    assert is_map(X + Y, x=8, y=8) and not is_map(X + Y, x=8, y=8, level="bijective")
+    assert not is_map(X * Y, x=8, y=8, level="nocheck")
+    assert not is_map(X - Y, x=8, y=8)
+
+
+def test_names_of_levels():
+    assert IterMapLevel.from_str("Bijective") is IterMapLevel.Bijective
+    assert IterMapLevel.of(True) is IterMapLevel.Bijective and IterMapLevel.of(3) is IterMapLevel.NoCheck
+    with pytest.raises(ValueError, match="check level"):
+        IterMapLevel.from_str("exact")
+
+
+def test_reasons():
+    assert "Product of two iterators" in detect(X * Y, x=8, y=8).errors[0]
+    assert detect(X, X, x=8).errors[-1] == "Mapped indices are not independent."
+    assert detect(X, x=8, y=2, level=0).errors[-1] == "Index mapping does not form a bijective transform."
+    assert "Iterators may not be expressions" in detect(X, x=8, y=X).errors[0]
+    assert "parse predicate" in detect(X, x=8, predicate=tir.any(X < 2, X > 4)).errors[0]
+
+
+def test_trivial_iterators():
+    assert str(detect(X + Y, x=8, y=1).indices[0]).endswith("0)")
+    kept = arith.detect_iter_map([Y], domains(x=8, y=1), True, "surjective", False).indices[0]
+    assert "y, extent=1" in str(kept)
+    assert "y" not in str(detect(Y, x=8, y=1).indices[0])
+
+
+def test_predicates_bound_iterators():
+    sum_of = detect(X * 8 + Y, x=4, y=8, predicate=X * 8 + Y < 30).indices[0]
+    assert int(sum_of.args[0].extent) == 30
+    assert int(detect(X, x=8, predicate=tir.all(X > 1, X <= 4)).indices[0].args[0].extent) == 3
+    # one constraint inside another
+    nested = (X * 4 + Y) * 5 + Z
+    both = tir.all(X * 4 + Y < 13, nested < 60)
+    assert int(detect(nested, x=4, y=4, z=5, predicate=both).indices[0].args[0].extent) == 60
+    assert is_map(X * 10 + Y, x=4, y=16, predicate=Y < 10, level="bijective")
+    assert "leaves no values" in detect(X, x=8, predicate=X < -2).errors[0]
+    unused = detect(X, x=8, y=4, predicate=X * 4 + Y < 10)
+    assert unused.indices and not unused.takes_all_values
+
+
+def test_overlapping_predicates_are_refused():
+    both = tir.all(X * 4 + Y < 14, X * 4 + Z < 9)
+    result = detect(X * 4 + Y, x=4, y=4, z=4, predicate=both)
+    assert not result.indices and "Invalid constraints." in result.errors
+
+
+def test_padding():
+    result = detect(FLD(X, 4), x=18)
+    assert int(result.indices[0].args[0].extent) == 5
+    where = arith.normalize_iter_map_to_expr(result.padding_predicate)
+    assert [x for x in range(20) if evaluate(where, {X: x})] == [18, 19]
+    assert not is_map(FLD(X, 4), x=18, level="bijective")
+    shifted = arith.detect_iter_map([FLD(X + 10, 8), FLM(X + 10, 8)], domains(x=20), True, "nocheck")
+    assert [int(i.args[0].extent) for i in shifted.indices] == [3, 8]
+
+
+def test_remainders_that_padding_would_change_are_refused():
+    # x % 4 % 3 is no part of x, and (x + 3) // 2 % 2 needs another padding than (x + 3) // 4
+    for index in (FLM(FLM(X, 4), 3), FLM(FLM(X, 3), 4), FLM(2 - X, 4), FLD(3 - X, 2)):
+        assert not is_map(index, x=12)
+
+
+def test_normalize_to_iter_sum():
+    total = arith.normalize_to_iter_sum(X + Y * 4 + 3 + Z, domains(x=4, y=8))
+    assert [str(arg.source.source) for arg in total.args] == ["y", "x"]
+    assert str(total.base) in ("3 + z", "z + 3")
+    assert len(arith.normalize_to_iter_sum(FLD(X, 4) * 4 + FLM(X, 4), domains(x=16)).args) == 1
+    with pytest.raises(TVMagicError, match="depend"):
+        arith.normalize_to_iter_sum(X, domains(x=8, y=X))
+
+
+def test_simplify():
+    assert str(arith.iter_map_simplify([FLD(X, 8) * 8 + FLM(X, 8), FLD(X, 64)], domains(x=64))) == "[x, 0]"
+    unchanged = [X * Y]
+    assert arith.iter_map_simplify(unchanged, domains(x=8, y=8))[0] is unchanged[0]
+    fused = X * 16 + Y
+    (simple,) = arith.iter_map_simplify([FLD(fused, 4) * 4 + FLM(fused, 4)], domains(x=4, y=16))
+    assert structural_equal(simple, fused)
+    kept = arith.iter_map_simplify_with_context([Y, X + Y], domains(x=8, y=1), [], arith.Analyzer(), True)
+    assert kept[0] is Y
+
+
+def test_subspace_divide():
+    pairs = arith.subspace_divide([X * 8 + Y, Z], domains(x=8, y=8, z=3), [Y, Z])
+    shapes = [[str(m.extent) for m in pair] for pair in pairs]
+    assert shapes == [["8", "8"], ["1", "3"], ["T.bool(True)", "T.bool(True)"]]
+    bounded = arith.subspace_divide([X * 8 + Y], domains(x=8, y=8), [X, Y], X * 8 + Y < 60)
+    assert str(bounded[-1][1].extent) == "x * 8 + y < 60"
+    fused = X * 8 + Y
+    split = arith.subspace_divide([FLD(fused, 8), FLM(FLD(fused, 2), 4), FLM(fused, 2)], domains(x=8, y=8), [Y])
+    assert [[str(m.extent) for m in pair] for pair in split[:3]] == [["8", "1"], ["1", "4"], ["1", "2"]]
+    for indivisible in ([X + Y], [Y * 8 + X], [FLD(fused, 4), FLM(fused, 4)]):
+        assert arith.subspace_divide(indivisible, domains(x=8, y=8), [Y]) == []
+    assert arith.subspace_divide([X], domains(x=8, y=X), [Y]) == []
+
+
+def test_inverse():
+    fused = X * 6 + Y
+    result = detect(FLD(fused, 4), FLM(fused, 4), x=4, y=6, level="bijective")
+    outputs = [Var("o0"), Var("o1")]
+    back = arith.inverse_affine_iter_map(result.indices, outputs)
+    for x, y in itertools.product(range(4), range(6)):
+        point = dict(zip(outputs, divmod(x * 6 + y, 4)))
+        assert (evaluate(back[X], point), evaluate(back[Y], point)) == (x, y)
+    with pytest.raises(TVMagicError, match="outputs"):
+        arith.inverse_affine_iter_map(result.indices, outputs[:1])
+    with pytest.raises(TVMagicError, match="inverse"):
+        arith.inverse_affine_iter_map(detect(X * 2, x=4).indices, outputs[:1])
+
+
+def test_region_bounds():
+    region = [Range.from_min_extent(X * 4, 4), Range.from_min_extent(Y + 1, 2)]
+    for estimate in (arith.estimate_region_strict_bound, arith.estimate_region_lower_bound):
+        assert [str(s) for s in estimate(region, domains(x=8, y=4), True)] == [
+            "IntervalSet[0, 31]",
+            "IntervalSet[1, 5]",
+        ]
+    gaps = [Range.from_min_extent(X * 4, 3)]
+    assert arith.estimate_region_strict_bound(gaps, domains(x=8), True) is None
+    assert str(arith.estimate_region_upper_bound(gaps, domains(x=8), True)) == "[IntervalSet[0, 30]]"
+    diagonal = [Range.from_min_extent(X, 1), Range.from_min_extent(X, 1)]
+    assert arith.estimate_region_strict_bound(diagonal, domains(x=8), True) is None
+    assert len(arith.estimate_region_upper_bound(diagonal, domains(x=8), True)) == 2
+    assert arith.estimate_region_strict_bound([Range.from_min_extent(X, N)], domains(x=8), True) is None
+    falling = [Range.from_min_extent(0 - X * 2, 3)]
+    assert str(arith.estimate_region_upper_bound(falling, domains(x=4), True)) == "[IntervalSet[-6, 2]]"
+
+
+# ---------------------------------------------------------------------------- random maps
+
+
+def random_map(choice):
+    """Indices over x, y, z: quotients and remainders of a fused sum, or any others; and a predicate."""
+    variables = [X, Y, Z][: choice.randint(1, 3)]
+    ranges = {v: (choice.choice([0, 0, 0, 1, -3]), choice.choice([1, 2, 3, 4, 5, 6, 8])) for v in variables}
+    fused, size = None, 1
+    for var in choice.sample(variables, len(variables)):
+        fused = var if fused is None else fused * ranges[var][1] + var
+        size *= ranges[var][1]
+    if choice.random() < 0.3:
+        fused = fused + choice.randint(-4, 12)
+    divisors = [d for d in range(1, size + 1) if size % d == 0]
+    indices = []
+    for _ in range(choice.randint(1, 3)):
+        d, m = (choice.choice([*divisors, 2, 3, 4, 5, 8]) for _ in range(2))
+        base = (
+            fused
+            if choice.random() < 0.7
+            else choice.choice(variables) * choice.choice([1, 2, 4]) + choice.randint(0, 5)
+        )
+        indices.append(
+            choice.choice([lambda: FLD(base, d), lambda: FLM(base, d), lambda: FLM(FLD(base, d), m), lambda: base])()
+        )
+    predicate = fused < choice.randint(1, size) if choice.random() < 0.3 else tir.const(True, "bool")
+    return indices, ranges, predicate
+
+
+def check_keeps_value(seed):
+    choice = random.Random(seed)
+    indices, ranges, predicate = random_map(choice)
+    iters = {v: Range.from_min_extent(*r) for v, r in ranges.items()}
+    level = choice.choice(list(IterMapLevel))
+    trivial = choice.random() < 0.7
+    result = arith.detect_iter_map(indices, iters, predicate, level, trivial)
+    found = result.indices
+    forms = [list(map(arith.normalize_iter_map_to_expr, found))] if found else []
+    forms.append(arith.iter_map_simplify(indices, iters, predicate, level, trivial))
+    points = list(itertools.product(*[range(low, low + extent) for low, extent in ranges.values()]))
+    seen = set()
+    for values in points:
+        point = dict(zip(ranges, values))
+        if not evaluate(predicate, point):
+            continue
+        expected = [evaluate(i, point) for i in indices]
+        seen.add(tuple(expected))
+        for form in forms:
+            assert [evaluate(i, point) for i in form] == expected, (seed, indices, ranges, form)
+    if found and seen and level is not IterMapLevel.NoCheck and result.takes_all_values:
+        check_level(level, found, seen, seed)
+
+
+def check_level(level, found, seen, seed):
+    """A bijection takes every value of its extents just once; a surjection takes every one of an index."""
+    extents = [[int(a.extent) for a in total.args] for total in found]
+    assert all(len(e) <= 1 for e in extents)
+    if level is IterMapLevel.Bijective:
+        size = 1
+        for extent in extents:
+            size *= extent[0] if extent else 1
+        assert len(seen) == size, (seed, found)
+    for axis, extent in enumerate(extents):
+        assert len({values[axis] for values in seen}) == (extent[0] if extent else 1), (seed, found)
+
+
+def test_random_maps_keep_the_value():
+    for seed in range(500):
+        check_keeps_value(seed)
+
+
+@pytest.mark.soak
+def test_random_maps_keep_the_value_long():
+    for seed in range(1_000, 21_000):
+        check_keeps_value(seed)
