@@ -3,6 +3,7 @@
 Names and behaviour are those of `tvm.te`.
 """
 
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir.ops import (
     abs,
     acos,
@@ -85,3 +86,5 @@ from tvmagic.te.tensor import (
     TensorComputeOp,
     TensorSlice,
 )
+
+AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR

@@ -11,7 +11,9 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferRealize,
+    BufferRemapper,
     BufferStore,
+    IntImm,
     IterVar,
     Mutator,
     PrimFunc,
@@ -56,8 +58,16 @@ def schedule_postproc_to_primfunc(
         pointer = Var(arg.name, PrimType("handle"))
         params.append(pointer)
         buffer_map[pointer] = arg
-    body = _TensorsToBuffers(buffers).visit(stmt)
-    return PrimFunc(params, body, buffer_map=buffer_map, attrs={"from_legacy_te_schedule": True})
+    mapper = _TensorsToBuffers(buffers)
+    body = mapper.visit(stmt)
+    func = PrimFunc(params, body, buffer_map=buffer_map, attrs={"from_legacy_te_schedule": True})
+    if mapper.separators:
+        separate = _SeparateAxes(mapper.separators)
+        func = separate.function(func)
+        mapper.layouts = {separate.visit_buffer_use(b): maps for b, maps in mapper.layouts.items()}
+    if mapper.layouts:  # the keys are buffers, which only this attribute has
+        func = func.replace(attrs={**func.attrs, "layout_transform_map": mapper.layouts})
+    return func
 
 
 def _buffer_of(tensor: Tensor, scope: str = "") -> Buffer:
@@ -65,8 +75,15 @@ def _buffer_of(tensor: Tensor, scope: str = "") -> Buffer:
 
 
 class _TensorsToBuffers(Mutator):
+    """Tensors become buffers; what is said of a buffer's layout is collected.
+
+    `layouts`: the index maps of a buffer; `separators`: the groups of its axes.
+    """
+
     def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
         self.buffers = buffers
+        self.layouts: dict[Buffer, tuple[Any, ...]] = {}
+        self.separators: dict[Buffer, tuple[IntImm, ...]] = {}
 
     def buffer(self, tensor: Tensor, scope: str = "") -> Buffer:
         """The buffer of a tensor; a new one where it has none."""
@@ -93,6 +110,11 @@ class _TensorsToBuffers(Mutator):
 
     @handles(AttrStmt)
     def attr(self, node: AttrStmt) -> Any:
+        found = {"layout_transforms": self.layouts, "axis_separators": self.separators}.get(node.attr_key)
+        if found is not None:
+            tensor, facts = node.node
+            found[self.buffer(tensor)] = facts
+            return self.visit(node.body)
         node = self.visit_children(node)
         rename = _ATTRS.get(node.attr_key)
         return node if rename is None else node.replace(node=rename(self, node.node))
@@ -104,10 +126,6 @@ class _TensorsToBuffers(Mutator):
         """A buffer and the tensor that it stands for."""
         return pair[0], self.buffer(pair[1])
 
-    def _first(self, pair: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A tensor and what is said of it."""
-        return (self.buffer(pair[0]), *pair[1:])
-
 
 _ATTRS: dict[str, Callable[[_TensorsToBuffers, Any], Any]] = {
     "double_buffer_scope": _TensorsToBuffers._one,
@@ -115,9 +133,23 @@ _ATTRS: dict[str, Callable[[_TensorsToBuffers, Any], Any]] = {
     "buffer_dim_align": _TensorsToBuffers._one,
     "prefetch_scope": _TensorsToBuffers._one,
     "buffer_bind_scope": _TensorsToBuffers._pair,
-    "layout_transforms": _TensorsToBuffers._first,
-    "axis_separators": _TensorsToBuffers._first,
 }
+
+
+class _SeparateAxes(BufferRemapper):
+    """Buffers with their axes divided into groups."""
+
+    def __init__(self, separators: dict[Buffer, tuple[IntImm, ...]]) -> None:
+        super().__init__()
+        self.separators = separators
+
+    def remap(self, buffer: Buffer) -> Buffer:
+        groups = self.separators.get(buffer)
+        return buffer if groups is None else buffer.replace(axis_separators=groups)
+
+    def function(self, func: PrimFunc) -> PrimFunc:
+        body = self.visit(func.body)
+        return func.replace(body=body, buffer_map={v: self.visit_buffer_use(b) for v, b in func.buffer_map.items()})
 
 
 class _FindBinds(Visitor):

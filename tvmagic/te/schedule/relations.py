@@ -361,10 +361,7 @@ class Transform(IterVarRelation):
     def index_up(self, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
         found = self.inverse.map_indices([values[iv] for iv in self.transformed])
         for iv, value in zip(self.original, found):
-            values[iv] = plus(value, ranges[iv].min) if self._rebased(ranges) else value
-
-    def _rebased(self, ranges: Ranges) -> bool:
-        return False
+            values[iv] = value
 
     def index_down(self, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
         found = self.forward.map_indices([values[iv] for iv in self.original])

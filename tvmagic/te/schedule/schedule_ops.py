@@ -52,6 +52,9 @@ def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_tri
     body: Stmt | None = None
     for stage in plan.roots:
         body = plan.pipeline(stage, body)
+    for stage in sch.stages:
+        if body is not None and isinstance(stage.op, PlaceholderOp):
+            body = _with_layout(stage, body)
     result = _Assembler(sch, plan).visit(body) if body is not None else Evaluate(0)
     plan.check_all_placed()
     return result
@@ -100,7 +103,7 @@ class _Plan:
             body = SeqStmt([producer, consumer])
         if stage.is_rolling:
             body = AttrStmt(stage.op.output(0), "rolling_buffer_scope", IntImm("bool", 1), body, stage.span)
-        return build_realize(stage, self.context, body)
+        return _with_layout(stage, build_realize(stage, self.context, body))
 
     def check_all_placed(self) -> None:
         """An error where the loop at which a stage is computed is nowhere in the program."""
@@ -115,6 +118,16 @@ class _Plan:
                     span=stage.span,
                     hint="a loop inside a tensorized one is replaced by the intrinsic",
                 )
+
+
+def _with_layout(stage: Stage, body: Stmt) -> Stmt:
+    """`body` with what is said of the layout of the stage's result."""
+    tensor = stage.op.output(0)
+    if stage.layout_transforms:
+        body = AttrStmt((tensor, tuple(stage.layout_transforms)), "layout_transforms", 1, body, stage.span)
+    if stage.axis_separators:
+        body = AttrStmt((tensor, tuple(stage.axis_separators)), "axis_separators", 1, body, stage.span)
+    return body
 
 
 def _scan_inits(sch: Schedule) -> dict[Operation, Operation]:
@@ -208,6 +221,10 @@ class _Assembler(Mutator):
         result = self.visit_children(node)
         return result.replace(node=self.tensors.get(node.node, node.node))
 
+    def _layout(self, node: AttrStmt) -> Stmt:
+        tensor, facts = node.node
+        return node.replace(node=(self.tensors.get(tensor, tensor), facts), body=self.visit(node.body))
+
     def _bind_buffer(self, node: AttrStmt) -> Stmt:
         buffer, tensor = node.node
         result = self.visit_children(node)
@@ -239,4 +256,6 @@ _ATTRS: dict[str, Callable[[_Assembler, AttrStmt], Stmt]] = {
     "buffer_dim_align": _Assembler._about_tensor,
     "prefetch_scope": _Assembler._about_tensor,
     "buffer_bind_scope": _Assembler._bind_buffer,
+    "layout_transforms": _Assembler._layout,
+    "axis_separators": _Assembler._layout,
 }

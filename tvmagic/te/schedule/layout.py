@@ -1,0 +1,50 @@
+"""transform_layout: the result of a stage stored, and computed, in another order of its indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.index_map import IndexMap
+from tvmagic.ir import IntImm, IterVar
+from tvmagic.te.schedule.relations import Transform
+from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.tensor import ComputeOp
+
+__all__ = ["transform_layout"]
+
+
+def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
+    """Store element `(i, j, ...)` of a stage at the indices that `mapping_function` gives.
+
+    The loops of a compute stage become loops over the new indices, which are returned. They must
+    not be split, fused or reordered yet.
+    """
+    op = stage.op
+    index_map, separators = IndexMap.from_func_with_separators(mapping_function, ndim=len(op.output(0).shape))
+    loops: list[IterVar] | None = None
+    if isinstance(op, ComputeOp):
+        loops = _new_loops(stage, op, index_map)
+    stage.layout_transforms.append(index_map)
+    stage.axis_separators = [IntImm("int32", s) for s in separators]
+    return loops
+
+
+def _new_loops(stage: Stage, op: ComputeOp, index_map: IndexMap) -> list[IterVar]:
+    if len(index_map.initial_indices) != len(op.axis):
+        raise stage.error(f"transform_layout takes {len(index_map.initial_indices)} indices, it has {len(op.axis)}")
+    positions = sorted(stage._leaf_position(iv, "transform_layout") for iv in op.axis)
+    first, last = positions[0], positions[-1]
+    if last - first + 1 != len(positions):
+        raise stage.error("transform_layout after the loops were reordered", "call it first")
+    ranges = [iv.dom for iv in op.axis]
+    assert all(r is not None for r in ranges)
+    analyzer = Analyzer()
+    inverse, _ = index_map.non_surjective_inverse([r.extent for r in ranges])  # type: ignore[union-attr]
+    new_ranges = index_map.map_ranges(ranges, analyzer)  # type: ignore[arg-type]
+    loops = [IterVar(r, v, IterVar.DataPar) for r, v in zip(new_ranges, inverse.initial_indices)]
+    stage.all_iter_vars += loops
+    stage.leaf_iter_vars[first : last + 1] = loops
+    stage.relations.append(Transform(op.axis, loops, index_map, inverse))
+    return loops
