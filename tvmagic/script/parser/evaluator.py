@@ -92,6 +92,9 @@ class Evaluator:
     def name(self, node: ast.Name) -> Any:
         value = self.scope.values.get(node.id, MISSING)
         if value is MISSING:
+            piece = self.source.pieces.get(node.id)
+            if piece is not None:
+                return self.eval(piece)
             value = self.scope.find(node.id)
             if value is MISSING:
                 raise self.error(
@@ -123,6 +126,10 @@ class Evaluator:
         value = self.eval(left)
         for node in reversed(spine):
             right = self.eval(node.right)
+            if isinstance(value, PrimExpr):
+                right = self.placed(right, node.right)
+            elif isinstance(right, PrimExpr):
+                value = self.placed(value, node.left)
             try:
                 value = operators.binary(type(node.op), value, right, self.span(node))
             except DiagnosticError:
@@ -130,6 +137,14 @@ class Evaluator:
             except (TVMagicError, *_PYTHON_ERRORS) as error:
                 raise self.wrong(node, error) from None
         return value
+
+    def placed(self, value: Any, node: ast.expr) -> Any:
+        """A number as the constant that it becomes beside an expression, with its place."""
+        if type(value) is not int and type(value) is not float:
+            return value
+        constant = expr(value)
+        constant.span = self.span(node)
+        return constant
 
     def unary(self, node: ast.UnaryOp) -> Any:
         value = self.eval(node.operand)
@@ -201,13 +216,21 @@ class Evaluator:
         """A load, or a region where an index is a slice and no slice has a step."""
         slices = [i for i in indices if type(i) is slice]
         self.check_indices(buffer, indices, node)
-        if not slices:
-            return BufferLoad(buffer, [as_value(i) for i in indices], None, self.span(node))
-        if any(s.step is not None for s in slices):
-            return BufferLoad(buffer, vector_indices(buffer, indices), None, self.span(node))
+        if not slices or any(s.step is not None for s in slices):
+            return BufferLoad(buffer, self.positions(buffer, indices, node), None, self.span(node))
         region = region_of(buffer, indices)
         region.span = self.span(node)
         return region
+
+    def positions(self, buffer: Buffer, indices: list[Any], node: ast.Subscript) -> tuple[PrimExpr, ...]:
+        """The indices as expressions, slices as ramps, each with its place."""
+        places = node.slice.elts if isinstance(node.slice, ast.Tuple) else (node.slice,)
+        result = vector_indices(buffer, indices)
+        if len(places) == len(result):
+            for index, place in zip(result, places):
+                if index.span is None and not isinstance(index, Var):
+                    index.span = self.span(place)
+        return result
 
     def check_indices(self, buffer: Buffer, indices: list[Any], node: ast.Subscript) -> None:
         """Refuse what is not an integer between the brackets."""
@@ -234,7 +257,11 @@ class Evaluator:
         if isinstance(base, Node) or not hasattr(base, "__getitem__"):
             kind = f"an expression of type `{base.dtype}`" if isinstance(base, PrimExpr) else operators.describe(base)
             raise self.error(node, f"{kind} cannot be indexed", "only buffers and Python's sequences can")
-        return base[int(key) if isinstance(key, IntImm) else key]
+        try:
+            return base[int(key) if isinstance(key, IntImm) else key]
+        except (TypeError, LookupError) as error:
+            reason = "it has no such element" if isinstance(error, LookupError) else "this is no place in it"
+            raise self.error(node.slice, f"{operators.describe(base)} cannot be indexed so: {reason}") from None
 
     # ------------------------------------------------------------------------ calls
 

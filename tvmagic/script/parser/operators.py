@@ -17,6 +17,7 @@ from tvmagic.ir import (
     NE,
     And,
     Broadcast,
+    Buffer,
     BufferRegion,
     DataType,
     ExprOp,
@@ -30,7 +31,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
-from tvmagic.script.ir_builder.tir.values import as_value
+from tvmagic.script.ir_builder.tir.values import DTypeFunction, HandleFunction, as_value
 
 __all__ = ["binary", "boolean", "compare", "is_expr", "unary"]
 
@@ -72,7 +73,7 @@ def binary(op: type, a: Any, b: Any, span: Span) -> Any:
             raise TVMagicError(f"`{symbol}` has no meaning on expressions", hint=hint)
         return build(_operand(a, symbol), _operand(b, symbol), span)
     _guard(symbol, a, b)
-    return compute(a, b)
+    return _computed(symbol, compute, a, b)
 
 
 def _operand(value: Any, symbol: str) -> PrimExpr:
@@ -85,9 +86,37 @@ def _operand(value: Any, symbol: str) -> PrimExpr:
 
 def describe(value: Any) -> str:
     """A value by its kind, for a message."""
-    kinds = {str: "a text", tuple: "a tuple", list: "a list", dict: "a mapping", type(None): "None"}
-    kind = kinds.get(type(value))
-    return kind if kind is not None else f"a `{type(value).__name__}`"
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
+    if isinstance(value, Buffer):
+        return f"the buffer `{value.name}`"
+    if isinstance(value, PrimExpr):
+        return f"an expression of type `{value.dtype}`"
+    if isinstance(value, (DTypeFunction, HandleFunction)):
+        return f"the type `{value!r}`"
+    return "a function" if callable(value) else f"a `{type(value).__name__}`"
+
+
+_KINDS = {
+    str: "a text",
+    tuple: "a tuple",
+    list: "a list",
+    dict: "a mapping",
+    type(None): "None",
+    int: "a number",
+    float: "a number",
+    bool: "a truth value",
+}
+
+
+def _computed(symbol: str, compute: Callable[..., Any], *values: Any) -> Any:
+    """What Python computes of values that are no expressions."""
+    try:
+        return compute(*values)
+    except TypeError:
+        shown = " and ".join([describe(v) for v in values])
+        raise TVMagicError(f"`{symbol}` has no meaning on {shown}") from None
 
 
 def _guard(symbol: str, a: Any, b: Any) -> None:
@@ -107,45 +136,42 @@ def _guard(symbol: str, a: Any, b: Any) -> None:
 def unary(op: type, value: Any, span: Span) -> Any:
     """`-value`, `+value`, `~value`, `not value`"""
     value = as_value(value)
-    if not is_expr(value):
-        return _UNARY[op][1](value)
-    node = expr(value)
-    build = _UNARY[op][0]
-    return build(node, span)
+    symbol, build, compute = _UNARY[op]
+    return build(expr(value), span) if is_expr(value) else _computed(symbol, compute, value)
 
 
 def _not(value: PrimExpr, span: Span) -> PrimExpr:
     return Not(value, span)
 
 
-_UNARY: dict[type, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
-    ast.USub: (ops.negative, operator.neg),
-    ast.UAdd: (lambda value, span: value, operator.pos),
-    ast.Invert: (ops.bitwise_not, operator.invert),
-    ast.Not: (_not, operator.not_),
+_UNARY: dict[type, tuple[str, Callable[..., Any], Callable[[Any], Any]]] = {
+    ast.USub: ("-", ops.negative, operator.neg),
+    ast.UAdd: ("+", lambda value, span: value, operator.pos),
+    ast.Invert: ("~", ops.bitwise_not, operator.invert),
+    ast.Not: ("not", _not, operator.not_),
 }
 
 # ---------------------------------------------------------------------------- comparison
 
-_COMPARE: dict[type, tuple[type | None, Callable[[Any, Any], Any]]] = {
-    ast.Eq: (EQ, operator.eq),
-    ast.NotEq: (NE, operator.ne),
-    ast.Lt: (LT, operator.lt),
-    ast.LtE: (LE, operator.le),
-    ast.Gt: (GT, operator.gt),
-    ast.GtE: (GE, operator.ge),
-    ast.Is: (None, operator.is_),
-    ast.IsNot: (None, operator.is_not),
-    ast.In: (None, lambda a, b: a in b),
-    ast.NotIn: (None, lambda a, b: a not in b),
+_COMPARE: dict[type, tuple[str, type | None, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("==", EQ, operator.eq),
+    ast.NotEq: ("!=", NE, operator.ne),
+    ast.Lt: ("<", LT, operator.lt),
+    ast.LtE: ("<=", LE, operator.le),
+    ast.Gt: (">", GT, operator.gt),
+    ast.GtE: (">=", GE, operator.ge),
+    ast.Is: ("is", None, operator.is_),
+    ast.IsNot: ("is not", None, operator.is_not),
+    ast.In: ("in", None, lambda a, b: a in b),
+    ast.NotIn: ("not in", None, lambda a, b: a not in b),
 }
 
 
 def compare(op: type, a: Any, b: Any, span: Span) -> Any:
     """`a op b`; on expressions nothing folds, and a Python number takes the type of the other side."""
-    node, compute = _COMPARE[op]
+    symbol, node, compute = _COMPARE[op]
     if node is None or not (isinstance(a, PrimExpr) or isinstance(b, PrimExpr) or is_expr(a) or is_expr(b)):
-        return compute(a, b)
+        return _computed(symbol, compute, a, b)
     a, b = _number_like(as_value(a), b), as_value(b)
     b = _number_like(b, a)
     if a.dtype.lanes != b.dtype.lanes:

@@ -242,7 +242,8 @@ class Parser(Evaluator):
         if not isinstance(value, (PrimExpr, bool, int, float, BufferRegion)) and not operators.is_expr(value):
             if not hasattr(value, "item"):
                 raise self.error(node, f"{operators.describe(value)} cannot be stored in buffer `{buffer.name}`")
-        self.builder.add(stmts.make_store(buffer, value, indices, None, self.builder.span))
+        positions = self.positions(buffer, indices, target)
+        self.builder.add(stmts.make_store(buffer, value, positions, None, self.builder.span))
 
     def bind(self, target: ast.expr, value: Any, name: Callable[[ast.expr, str, Any], Any]) -> None:
         """Bind the names of `target` to `value`; `name` says what a name stands for."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.ir import Span
+from tvmagic.script.parser.nesting import parse_nested
 
 __all__ = ["Source"]
 
@@ -26,13 +27,20 @@ class Source:
         self.column_base = column_base
         self.ascii = text.isascii()
         self.lines = text.splitlines()
+        self.pieces: dict[str, ast.expr] = {}
 
     def parse(self) -> ast.Module:
         """The tree of the text."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
-                return ast.parse(self.text)
+                try:
+                    return ast.parse(self.text)
+                except SyntaxError as error:
+                    if "too many nested parentheses" not in str(error.msg):
+                        raise
+                    tree, self.pieces = parse_nested(self.text)
+                    return tree
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (RecursionError, MemoryError):

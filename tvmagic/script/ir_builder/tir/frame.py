@@ -28,6 +28,7 @@ from tvmagic.ir import (
     PrimFunc,
     Range,
     SeqStmt,
+    Span,
     Stmt,
     Type,
     Var,
@@ -42,7 +43,13 @@ def as_stmt(stmts: Sequence[Stmt]) -> Stmt:
     """The statements in order as one; nothing becomes `T.evaluate(0)`."""
     if len(stmts) == 1:
         return stmts[0]
-    return SeqStmt.flatten(*stmts) if stmts else Evaluate(0)
+    if not stmts:
+        return Evaluate(0)
+    body = SeqStmt.flatten(*stmts)
+    first, last = stmts[0].span, stmts[-1].span
+    if isinstance(body, SeqStmt) and first is not None and last is not None:
+        body.span = Span(first.source, first.line, first.column, last.end_line, last.end_column)
+    return body
 
 
 def true() -> IntImm:
@@ -110,7 +117,9 @@ class PrimFuncFrame(TIRFrame):
             return body
         if self.undeclared:
             body = as_stmt([self._declared(stmt) for stmt in self.stmts])
-        return BlockRealize([], true(), Block([], [], [], "root", body, None, self.root_alloc_buffers), self.span)
+        return BlockRealize(
+            [], true(), Block([], [], [], "root", body, None, self.root_alloc_buffers, span=self.span), self.span
+        )
 
     def _declared(self, stmt: Stmt) -> Stmt:
         """A block that turned out not to be the root, with the regions found that it does not declare."""

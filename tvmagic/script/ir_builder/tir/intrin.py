@@ -264,8 +264,8 @@ def _node(name: str) -> Callable[..., PrimExpr]:
     cls = getattr(_nodes, name)
 
     def call(*args: Any, **kwargs: Any) -> PrimExpr:
-        if any(isinstance(a, BufferRegion) for a in args):
-            args = tuple([as_value(a) for a in args])
+        if any(isinstance(a, (BufferRegion, list, tuple)) for a in args):
+            args = tuple([[as_value(v) for v in a] if isinstance(a, (list, tuple)) else as_value(a) for a in args])
         return cls(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
