@@ -8,6 +8,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AttrStmt,
     Block,
     Buffer,
     BufferLoad,
@@ -20,6 +21,8 @@ from tvmagic.ir import (
     For,
     IfThenElse,
     IntImm,
+    IterVar,
+    Not,
     Op,
     PrimExpr,
     PrimFunc,
@@ -30,7 +33,8 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import logical_and
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
-from tvmagic.tir.transform.with_analyzer import AnalyzerMutator, strip_likely
+from tvmagic.tir.transform.flat_index import FlatIndex
+from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator, strip_likely
 
 BOOL, INT8 = DataType("bool"), DataType("int8")
 
@@ -38,16 +42,6 @@ BOOL, INT8 = DataType("bool"), DataType("int8")
 def stored_dtype(dtype: DataType) -> DataType:
     """The type that memory holds for values of `dtype`: bools are bytes."""
     return INT8.with_lanes(dtype.lanes) if dtype.is_bool else dtype
-
-
-class ElemOffsets:
-    """Flat indices of accesses, simplified with nothing known."""
-
-    def __init__(self) -> None:
-        self.analyzer = Analyzer()
-
-    def __call__(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        return tuple([self.analyzer.simplify(offset) for offset in buffer.offset_of(indices)])
 
 
 def from_legacy_te_schedule(func: PrimFunc) -> bool:
@@ -59,7 +53,7 @@ class _BufferFlattener(AnalyzerMutator):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__(analyzer)
         self.flattened: dict[Buffer, Buffer] = {}
-        self.offsets = ElemOffsets()
+        self.offsets = FlatIndex()
         self.domains: dict[Any, Range] = {}
         self.predicates: list[PrimExpr] = []
         self.address = False
@@ -93,6 +87,12 @@ class _BufferFlattener(AnalyzerMutator):
         if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
             return node
         return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in THREAD_KEYS and isinstance(node.node, IterVar):
+            self.domains[node.node.var] = Range.from_min_extent(IntImm(node.value.dtype, 0), node.value)
+        return super().attribute(node)
 
     def flat_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The flat index of an access, simplified as a map from the loops around it."""
@@ -139,7 +139,16 @@ class _BufferFlattener(AnalyzerMutator):
             new = self.visit_children(node)
             self.address = outer
             return new
-        return super().call(node)
+        if not (isinstance(node.op, Op) and node.op.name == "tir.if_then_else"):
+            return self.visit_children(node)
+        condition = self.visit(node.args[0])
+        parts = [condition]
+        for fact, part in ((condition, node.args[1]), (Not(condition), node.args[2])):
+            self.predicates.append(fact)
+            with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(fact)):
+                parts.append(self.visit(part))
+            self.predicates.pop()
+        return node if all(a is b for a, b in zip(parts, node.args)) else node.replace(args=tuple(parts))
 
     # ------------------------------------------------------------------ definitions
 

@@ -40,7 +40,8 @@ from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv, floormod, make_const
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.transform.bind_buffer import bind_view
-from tvmagic.tir.transform.flatten_buffer import ElemOffsets, from_legacy_te_schedule, stored_dtype
+from tvmagic.tir.transform.flat_index import FlatIndex
+from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule, stored_dtype
 from tvmagic.tir.transform.layout_transforms import apply_layout_transforms
 from tvmagic.tir.transform.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator, is_true
@@ -97,7 +98,7 @@ class _StorageFlattener(AnalyzerMutator):
     def __init__(self, func: PrimFunc, analyzer: Analyzer, cache_line: int, bounds: bool) -> None:
         super().__init__(analyzer)
         self.state, self.cache_line, self.bounds = _State(), cache_line, bounds
-        self.offsets = ElemOffsets()
+        self.offsets = FlatIndex()
         self.accessed: list[Buffer] = []
         self.allocated: set[Var] = set()
         for buffer in func.buffer_map.values():
