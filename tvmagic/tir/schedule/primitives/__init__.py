@@ -17,6 +17,7 @@ from tvmagic.tir.schedule.primitives import (
     rfactor,
     sampling,
     storage,
+    tensorize,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "rfactor",
     "sampling",
     "storage",
+    "tensorize",
 ]
