@@ -46,7 +46,7 @@ def test_a_new_order_in_groups() -> None:
     func = tvmagic.lower(s, [A, C])["main"]
     buffer = next(b for b in func.buffer_map.values() if b.name == "A")
     assert [int(x) for x in buffer.shape] == [4, 8, 4]
-    assert "A_1[j // 4, i * 4 + j % 4]" in str(func)
+    assert "A_2[j // 4, i * 4 + j % 4]" in str(func)
 
 
 def test_after_a_split_it_is_refused() -> None:
