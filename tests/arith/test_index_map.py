@@ -1,0 +1,151 @@
+"""Index maps: making, applying and inverting them, and their text."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from arith_evaluate import evaluate
+
+from tvmagic import tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Range, Var
+from tvmagic.tir import IndexMap
+
+
+def texts(values):
+    return [str(v) for v in values]
+
+
+def test_from_func_names_variables_as_the_parameters():
+    tiled = IndexMap.from_func(lambda i, j: [i // 4, j, i % 4])
+    assert [v.name for v in tiled.initial_indices] == ["i", "j"]
+    assert texts(tiled.final_indices) == ["i // 4", "j", "i % 4"]
+    rest = IndexMap.from_func(lambda i, *rest: (*rest, i), ndim=3, index_dtype="int64")
+    assert [v.name for v in rest.initial_indices] == ["i", "rest_0", "rest_1"]
+    assert rest.initial_indices[0].dtype == "int64"
+    named = IndexMap.from_func(lambda i, *, j: (j, i))
+    assert texts(named.final_indices) == ["j", "i"]
+    assert texts(IndexMap.from_func(lambda i: i + 1).final_indices) == ["i + 1"]
+    assert texts(IndexMap.from_func(lambda i: (i, 0)).final_indices) == ["i", "0"]
+
+
+def test_separators():
+    index_map, separators = IndexMap.from_func_with_separators(lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j])
+    assert separators == [1] and len(index_map.final_indices) == 2
+    with pytest.raises(TVMagicError, match="axis separators"):
+        IndexMap.from_func(lambda i: [i, IndexMap.AXIS_SEPARATOR, 0])
+
+
+@pytest.mark.parametrize(
+    "function, error",
+    [(lambda *i: i, TVMagicError), (lambda i: ["i"], TypeError), (lambda **i: i, ValueError)],
+)
+def test_functions_that_are_no_maps(function, error):
+    with pytest.raises(error):
+        IndexMap.from_func(function)
+
+
+def test_map_indices_and_shapes():
+    tiled = IndexMap.from_func(lambda i, j: (i // 4, j, i % 4))
+    assert texts(tiled.map_indices([9, 5])) == ["2", "5", "1"]
+    assert texts(tiled.map_shape([16, 8])) == ["4", "8", "4"]
+    assert texts(tiled.map_shape([14, 8])) == ["4", "8", "4"]
+    n = Var("n", "int64")
+    (index,) = IndexMap.from_func(lambda i: i * 4).map_indices([n])
+    assert index.dtype == "int64"
+    ranges = IndexMap.from_func(lambda i: i + 3).map_ranges([Range(0, 5)])
+    assert (int(ranges[0].min), int(ranges[0].extent)) == (3, 5)
+    clipped = IndexMap.from_func(lambda i: tir.min(i, 3)).map_ranges([Range(0, 9)])
+    assert (int(clipped[0].min), int(clipped[0].extent)) == (0, 4)
+    with pytest.raises(TVMagicError, match="takes 2 indices, not 1"):
+        tiled.map_indices([1])
+    with pytest.raises(TVMagicError, match="begin at 0"):
+        IndexMap.from_func(lambda i: i + 3).map_shape([4])
+
+
+def test_map_ndarray():
+    array = np.arange(24).reshape(4, 6)
+    tiled = IndexMap.from_func(lambda i, j: (j // 2, i, j % 2)).map_ndarray(array)
+    assert np.array_equal(tiled, array.reshape(4, 3, 2).transpose(1, 0, 2))
+    padded = IndexMap.from_func(lambda i: (i // 4, i % 4)).map_ndarray(np.arange(1, 7))
+    assert padded.tolist() == [[1, 2, 3, 4], [5, 6, 0, 0]]
+    flipped = IndexMap.from_func(lambda i: tir.Select(i < 2, i + 2, i - 2)).map_ranges([Range(0, 4)])
+    assert flipped
+    with pytest.raises(TVMagicError, match="cannot be computed"):
+        IndexMap.from_func(lambda i: tir.truncdiv(i, 2)).map_ndarray(np.arange(4))
+
+
+def test_inverse():
+    tiled = IndexMap.from_func(lambda i, j: (i // 4, j, i % 4))
+    back = tiled.inverse([16, 8])
+    assert back.to_python_string() == "lambda axis0, axis1, axis2: (axis0 * 4 + axis2, axis1,)"
+    with pytest.raises(TVMagicError, match="inverse"):
+        tiled.inverse([14, 8])
+    with pytest.raises(TVMagicError, match="inverse"):
+        IndexMap.from_func(lambda i, j: i).inverse([4, 4])
+    given = IndexMap.from_func(lambda i: i * 2, inverse_index_map=lambda i: i // 2)
+    assert given.inverse([8]).to_python_string() == "lambda i: (i // 2,)"
+
+
+def test_non_surjective_inverse():
+    back, padding = IndexMap.from_func(lambda i: (i // 4, i % 4)).non_surjective_inverse([14])
+    assert texts(back.final_indices) == ["axis0 * 4 + axis1"]
+    assert str(padding) == "axis0 == 3 and 2 <= axis1"
+
+
+def test_equivalence():
+    tiled = IndexMap.from_func(lambda i, j: (i // 4, j, i % 4))
+    assert tiled.is_equivalent_to(IndexMap.from_func(lambda a, b: (a // 4, b, a - a // 4 * 4)))
+    assert not tiled.is_equivalent_to(IndexMap.from_func(lambda a, b: (a // 4, b, a % 2)))
+    assert not tiled.is_equivalent_to(IndexMap.from_func(lambda a, b: (a, b)))
+    assert not tiled.is_equivalent_to(IndexMap.from_func(lambda a: (a, a, a)))
+
+
+def test_text_and_names():
+    assert IndexMap.from_func(lambda i, j: (j, i)).to_python_string() == "lambda i, j: (j, i,)"
+    i, also_i = Var("i"), Var("i")
+    assert IndexMap([i, also_i], [also_i, i]).to_python_string() == "lambda i, i_1: (i_1, i,)"
+    renamed = IndexMap([i], [i + 1]).rename_variables(lambda var: "k" if var is i else None)
+    assert renamed.to_python_string() == "lambda k: (k + 1,)"
+    both = IndexMap.from_func(lambda i: i * 2, inverse_index_map=lambda j: j // 2)
+    assert both.to_python_string() == (
+        "tvm.tir.IndexMap.from_func(lambda i: (i * 2,), inverse_index_map=lambda j: (j // 2,))"
+    )
+
+
+def check_inverts(seed):
+    """A random split, reorder and fuse of axes is undone by its inverse, apart from padding."""
+    choice = random.Random(seed)
+    shape = [choice.choice([1, 2, 3, 4, 6, 7, 8]) for _ in range(choice.randint(1, 3))]
+    variables = [Var(f"i{axis}") for axis in range(len(shape))]
+    final = []
+    for var, size in zip(variables, shape):
+        factors = [f for f in range(1, size + 1) if size % f == 0 or choice.random() < 0.3]
+        factor = choice.choice(factors)
+        final += [tir.floordiv(var, factor), tir.floormod(var, factor)] if choice.random() < 0.6 else [var]
+    choice.shuffle(final)
+    index_map = IndexMap(variables, final)
+    back, padding = index_map.non_surjective_inverse(shape)
+    seen = set()
+    for point in itertools.product(*map(range, shape)):
+        mapped = [evaluate(e, dict(zip(variables, point))) for e in final]
+        there = dict(zip(back.initial_indices, mapped))
+        assert tuple(evaluate(e, there) for e in back.final_indices) == point, (seed, index_map)
+        assert not evaluate(padding, there), (seed, index_map)
+        seen.add(tuple(mapped))
+    sizes = [int(size) for size in index_map.map_shape(shape)]
+    for mapped in itertools.product(*map(range, sizes)):
+        there = dict(zip(back.initial_indices, mapped))
+        assert evaluate(padding, there) == (mapped not in seen), (seed, index_map, mapped)
+
+
+def test_inverse_maps_invert():
+    for seed in range(100):
+        check_inverts(seed)
+
+
+@pytest.mark.soak
+def test_inverse_maps_invert_long():
+    for seed in range(1_000, 3_000):
+        check_inverts(seed)
