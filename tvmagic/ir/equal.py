@@ -43,11 +43,11 @@ class StructuralMismatch(TVMagicError, ValueError):
 class Comparison:
     """What is known while two programs are compared.
 
-    `renamed`: some variable stands for another one, so that the same object on both sides need
-    not be equal. `where`: the steps to the first difference, innermost first.
+    `where`: the steps to the first difference, innermost first. The same object on both sides is
+    compared too: its variables may stand for others.
     """
 
-    __slots__ = ("backward", "buffers", "forward", "keep_vars", "map_free", "renamed", "where")
+    __slots__ = ("backward", "buffers", "forward", "keep_vars", "map_free", "where")
 
     def __init__(self, map_free: bool, keep_vars: bool = False) -> None:
         self.map_free = map_free
@@ -55,20 +55,15 @@ class Comparison:
         self.forward: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         self.buffers: set[tuple[int, int]] = set()
-        self.renamed = False
         self.where: list[tuple[str, Any, Any]] = []
 
     def equal(self, a: Any, b: Any) -> bool:
-        if a is b and not self.renamed:
-            return True
         cls = type(a)
         return cls is type(b) and COMPARE[cls](self, a, b)
 
     def bind(self, a: Any, b: Any) -> bool:
         self.forward[id(a)] = id(b)
         self.backward[id(b)] = id(a)
-        if a is not b:
-            self.renamed = True
         return True
 
     def define(self, a: Any, b: Any) -> bool:
@@ -103,7 +98,7 @@ def _same_var(state: Comparison, a: Var, b: Var) -> bool:
         return known == id(b)
     if id(b) in state.backward:
         return False
-    return a is b or (state.map_free and state.define(a, b))
+    return state.bind(a, b) if a is b else state.map_free and state.define(a, b)
 
 
 def _same_global_var(state: Comparison, a: GlobalVar, b: GlobalVar) -> bool:
@@ -116,10 +111,12 @@ def _same_global_var(state: Comparison, a: GlobalVar, b: GlobalVar) -> bool:
 
 
 def _same_buffer(state: Comparison, a: Buffer, b: Buffer) -> bool:
+    if state.keep_vars:
+        return a is b
     pair = (id(a), id(b))
     if pair in state.buffers:
         return True
-    outer, state.map_free = state.map_free, not state.keep_vars
+    outer, state.map_free = state.map_free, True
     same = _same_buffer_fields(state, a, b)
     state.map_free = outer
     if same:
@@ -129,7 +126,7 @@ def _same_buffer(state: Comparison, a: Buffer, b: Buffer) -> bool:
 
 def _same_items(state: Comparison, a: Any, b: Any) -> bool:
     for i, (x, y) in enumerate(zip(a, b)):
-        if (x is not y or state.renamed) and (type(x) is not type(y) or not COMPARE[type(x)](state, x, y)):
+        if type(x) is not type(y) or not COMPARE[type(x)](state, x, y):
             return state.differs("index", i)
     return len(a) == len(b) or state.differs("missing index", min(len(a), len(b)))
 
@@ -211,9 +208,9 @@ def _lines_of(field: Field) -> list[str]:
         lines.append("for p, q in zip(x, y):")
         return [*lines, f"    if not state.define(p, q): {differs}"]
     if kind in _MANY:
-        return [*lines, f"if (x is not y or state.renamed) and not items(state, x, y): {differs}"]
+        return [*lines, f"if not items(state, x, y): {differs}"]
     test = "type(x) is not type(y) or not compare[type(x)](state, x, y)"
-    return [*lines, f"if (x is not y or state.renamed) and ({test}): {differs}"]
+    return [*lines, f"if {test}: {differs}"]
 
 
 def _generate(fields: tuple[Field, ...], name: str) -> Compare:
@@ -266,12 +263,12 @@ COMPARE.update(
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
-    return Comparison(map_free_vars).equal(lhs, rhs)
+    return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
 
 
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
     """Whether two expressions are the same with the very same variables and buffers."""
-    return Comparison(False, keep_vars=True).equal(lhs, rhs)
+    return lhs is rhs or Comparison(False, keep_vars=True).equal(lhs, rhs)
 
 
 def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:

@@ -30,6 +30,7 @@ from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
+from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -50,10 +51,45 @@ __all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_forme
 
 
 class Problem(NamedTuple):
-    """One way in which a program is not well-formed, and the part that it is about."""
+    """One way in which a program is not well-formed, the part that it is about, and what that is in.
+
+    `inside`: the function and the statements around the part, outermost first.
+    """
 
     message: str
     node: Any
+    inside: tuple[Any, ...]
+
+    def path(self, root: Any) -> ObjectPath:
+        """The path to the part from the function or module that was checked."""
+        path, part = ObjectPath.root(), root
+        for target in (*self.inside, self.node):
+            steps = _steps_to(part, target)
+            if steps is None:
+                break
+            path, part = ObjectPath((*path.steps, *steps)), target
+        return path
+
+
+def _steps_to(part: Any, target: Any) -> tuple[tuple[str, Any], ...] | None:
+    """The steps from a part to one inside it, other statements left out."""
+    if part is target:
+        return ()
+    stack: list[tuple[Any, tuple[tuple[str, Any], ...]]] = [(part, ())]
+    while stack:
+        node, steps = stack.pop()
+        inner: list[tuple[Any, tuple[str, Any]]] = []
+        if isinstance(node, tuple):
+            inner = [(item, ("index", i)) for i, item in enumerate(node)]
+        elif isinstance(node, dict):
+            inner = [(item, ("key", key)) for key, item in node.items()]
+        elif isinstance(node, Node):
+            inner = [(getattr(node, f.name), ("attr", f.name)) for f in type(node).FIELDS]
+        for item, step in inner:
+            if item is target:
+                return (*steps, step)
+        stack += [(i, (*steps, s)) for i, s in reversed(inner) if not isinstance(i, (Stmt, PrimFunc, str))]
+    return None
 
 
 class WellFormednessError(TVMagicError, ValueError):
@@ -88,7 +124,7 @@ class _Checker(Visitor):
         self._place: list[Any] = []
 
     def report(self, message: str, node: Any = None) -> None:
-        self.problems.append(Problem(message, node if node is not None else self._place[-1]))
+        self.problems.append(Problem(message, node if node is not None else self._place[-1], tuple(self._place)))
 
     # ------------------------------------------------------------------ names
 
@@ -421,7 +457,8 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True, check
     """
     problems = find_problems(obj, check_regions)
     if problems and assert_mode:
-        message, node = problems[0]
-        shown = obj.script(obj_to_underline=[node], num_context_lines=2)
-        raise WellFormednessError(f"{message}:\n{shown}", node=node, root=obj)
+        problem = problems[0]
+        path = problem.path(obj)
+        shown = obj.script(path_to_underline=[path], num_context_lines=2)
+        raise WellFormednessError(f"{problem.message} at {path}:\n{shown}", node=problem.node, root=obj)
     return not problems

@@ -128,7 +128,7 @@ class _Classic(BracesPrinter):
         parts = _flat(node)
         for name, group in groupby(parts, self.output):
             statements = list(group)
-            if name is None or name == self.producing or isinstance(statements[0], _HEADS):
+            if name is None or name == self.producing or _is_head(statements[0]):
                 for statement in statements:
                     self.stmt(statement)
                 continue
@@ -240,7 +240,13 @@ class _Classic(BracesPrinter):
             self.function(function)
 
 
-_HEADS = (ProducerRealize, Allocate, AttrStmt)
+def _is_head(node: Any) -> bool:
+    """Whether a statement only stands around what computes something."""
+    if isinstance(node, BlockRealize):
+        return not node.block.iter_vars
+    return isinstance(node, (ProducerRealize, Allocate, AttrStmt))
+
+
 _LAST = ("body", "block", "then_case")
 
 

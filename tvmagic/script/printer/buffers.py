@@ -161,7 +161,7 @@ def _buffer(printer: Printer, buffer: Buffer) -> Text:
     name = printer.names.get(id(buffer))
     if name is None:
         frame = printer.lowest_frame(buffer)
-        name = printer.define_buffer(buffer, frame)
+        name = printer.declare(buffer, buffer.name or "buffer", frame)
         frame.items.append(f"{name} = {declaration(printer, buffer, 'Buffer', frame)}")
     return (name if isinstance(name, str) else name()), ATOM
 

@@ -288,7 +288,11 @@ class Printer:
                 self.free_names.release(name)
 
     def define(self, item: Any, hint: str, frame: Frame) -> str:
-        """Give a variable or buffer its name, until `frame` ends."""
+        """Give a variable or buffer its name, until `frame` ends; the text where it is defined."""
+        return self.declare(item, hint, frame)
+
+    def declare(self, item: Any, hint: str, frame: Frame) -> str:
+        """Give a variable or buffer its name, until `frame` ends, where nothing defines it."""
         known = self.names.get(id(item))
         if known is not None:
             return known if isinstance(known, str) else known()

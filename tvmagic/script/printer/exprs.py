@@ -222,7 +222,7 @@ def _var(printer: Printer, var: Var) -> Text:
     name = printer.names.get(id(var))
     if name is None:
         frame = printer.lowest_frame(var)
-        name = printer.define_var(var, frame)
+        name = printer.declare(var, var.name or "v", frame)
         frame.items.append(f"{name} = {var_creation(printer, var)}")
         return name, ATOM
     return (name if isinstance(name, str) else name()), ATOM

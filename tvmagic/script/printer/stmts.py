@@ -364,7 +364,8 @@ def _bare_block(printer: Printer, node: Block) -> Suite:
 
 def _block(printer: Printer, block: Block, realize: BlockRealize | None) -> Suite:
     with printer.frame(block) as frame:
-        _bindings(printer, block, realize, frame)
+        values = realize.iter_values if realize is not None else ()
+        _bindings(printer, block, values, frame)
         items = frame.items
         if realize is not None and not is_constant(realize.predicate, 1):
             items.append(f"{printer.tir('where')}({printer.text(realize.predicate)})")
@@ -392,17 +393,17 @@ def alloc_buffer(printer: Printer, buffer: Buffer, frame: Frame) -> str:
     return f"{name} = {declaration(printer, buffer, 'alloc_buffer', frame)}"
 
 
-def _bindings(printer: Printer, block: Block, realize: BlockRealize | None, frame: Frame) -> None:
+def _bindings(printer: Printer, block: Block, values: tuple[PrimExpr, ...], frame: Frame) -> None:
     """The lines that bind the block's variables; neighbours bound to whole loops share one."""
     remapped: list[int] = []
-    for i in range(len(block.iter_vars)):
-        if realize is not None and _is_whole_loop(printer, block.iter_vars[i], realize.iter_values[i]):
+    for i, axis in enumerate(block.iter_vars):
+        if i < len(values) and _is_whole_loop(printer, axis, values[i]):
             remapped.append(i)
             continue
-        _remap(printer, block, realize, remapped, frame)
+        _remap(printer, block, values, remapped, frame)
         remapped = []
-        frame.items.append(_axis(printer, block, realize, i, frame))
-    _remap(printer, block, realize, remapped, frame)
+        frame.items.append(_axis(printer, axis, values[i : i + 1], frame))
+    _remap(printer, block, values, remapped, frame)
 
 
 def _is_whole_loop(printer: Printer, axis: IterVar, value: PrimExpr) -> bool:
@@ -412,28 +413,28 @@ def _is_whole_loop(printer: Printer, axis: IterVar, value: PrimExpr) -> bool:
     return loop is not None and same_expr(loop.min, axis.dom.min) and same_expr(loop.extent, axis.dom.extent)
 
 
-def _remap(printer: Printer, block: Block, realize: Any, indices: list[int], frame: Frame) -> None:
-    if len(indices) == 1:
-        frame.items.append(_axis(printer, block, realize, indices[0], frame))
-    elif indices:
+def _remap(printer: Printer, block: Block, values: tuple[PrimExpr, ...], indices: list[int], frame: Frame) -> None:
+    axes = [block.iter_vars[i] for i in indices]
+    if len(axes) == 1:
+        frame.items.append(_axis(printer, axes[0], values[indices[0] : indices[0] + 1], frame))
+    elif axes:
         names: list[str] = []
         loops: list[str] = []
-        for i in indices:
-            names.append(printer.define_var(block.iter_vars[i].var, frame))
-            loops.append(printer.text(realize.iter_values[i]))
-        kinds = "".join(["S" if block.iter_vars[i].iter_type == IterVar.DataPar else "R" for i in indices])
+        for i, axis in zip(indices, axes):
+            names.append(printer.define_var(axis.var, frame))
+            loops.append(printer.text(values[i]))
+        kinds = "".join(["S" if axis.iter_type == IterVar.DataPar else "R" for axis in axes])
         frame.items.append(f'{", ".join(names)} = {printer.tir("axis")}.remap("{kinds}", [{", ".join(loops)}])')
 
 
-def _axis(printer: Printer, block: Block, realize: BlockRealize | None, i: int, frame: Frame) -> str:
-    axis = block.iter_vars[i]
+def _axis(printer: Printer, axis: IterVar, value: tuple[PrimExpr, ...], frame: Frame) -> str:
+    """The line that binds one variable; `value` is empty where the block is not realized."""
     assert axis.dom is not None
     if is_constant(axis.dom.min, 0):
         texts = [printer.text(axis.dom.extent)]
     else:
         end = printer.text(add(axis.dom.min, axis.dom.extent))
         texts = [f"({printer.text(axis.dom.min)}, {end})"]
-    if realize is not None:
-        texts.append(printer.text(realize.iter_values[i]))
+    texts += [printer.text(v) for v in value]
     name = printer.define_var(axis.var, frame)
     return f"{name} = {printer.tir('axis')}.{_AXES[axis.iter_type]}({', '.join(texts)})"

@@ -1,0 +1,142 @@
+"""Programs as JSON: identity is kept, nothing is executed, what does not fit is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import ir, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import load_json, save_json, structural_equal
+
+
+def again(node: Any) -> Any:
+    return load_json(save_json(node))
+
+
+def test_shared_parts_stay_shared() -> None:
+    x = ir.Var("x")
+    shared = x * 2
+    node = again(shared + shared)
+    assert node.a is node.b and node.a is not shared
+    pair = again([x, x + 1])
+    assert pair[0] is pair[1].a
+
+
+def test_every_kind_of_node() -> None:
+    a = ir.decl_buffer((4, 8), "float16", name="A", scope="shared", strides=[ir.Var("s"), 1], axis_separators=[1])
+    i = ir.Var("i")
+    thread = ir.IterVar((0, 4), "tx", ir.IterVar.ThreadIndex, "threadIdx.x")
+    axis = ir.IterVar((0, 4), "v")
+    region = ir.BufferRegion(a, [ir.Range(0, 4), ir.Range(i, i + 2)])
+    match = ir.MatchBufferRegion(ir.decl_buffer((4, 2), "float16", name="M"), region)
+    block = ir.Block([axis], [region], [], "b", tir.Evaluate(0), tir.Evaluate(1), [a], [match], {"k": [1, "t", 0.5]})
+    left, right = ir.Var("l", "float16"), ir.Var("r", "float16")
+    reducer = ir.CommReducer([left], [right], [left + right], [tir.const(0.0, "float16")])
+    constants = np.arange(6, dtype="int16").reshape(2, 3)
+    statements = [
+        ir.For(i, 0, 4, 4, ir.BlockRealize([i], i < 3, block), thread, {"a": 1}),
+        tir.AttrStmt(thread, "thread_extent", 4, tir.Evaluate(thread.var)),
+        tir.Evaluate(ir.Reduce(reducer, [a[0, axis]], [axis], True, 0)),
+        ir.AllocateConst(ir.pointer_var("c", "int16"), "int16", [2, 3], constants, tir.Evaluate(0)),
+        tir.While(i < 3, tir.AssertStmt(i > 0, "text", tir.Evaluate(tir.call_extern("int32", "f", a.data)))),
+        tir.IfThenElse(i < 1, tir.Evaluate(tir.const(float("inf"))), tir.Evaluate(tir.const(float("nan"), "float64"))),
+        tir.BufferRealize(a, [ir.Range(0, 4), ir.Range(0, 8)], True, tir.Prefetch(a, [ir.Range(0, 4), ir.Range(0, 8)])),
+        tir.Evaluate(tir.Shuffle([tir.Ramp(i, 1, 2), tir.Broadcast(i, 2)], [0, 3])),
+    ]
+    func = ir.PrimFunc([a, i], tir.SeqStmt(statements), ir.PrimType("int32"), attrs={"tir.noalias": True, "n": None})
+    module = ir.IRModule({"main": func}, {"x": {"y": [1]}})
+    copy = again(module)
+    assert structural_equal(module, copy)
+    assert copy.script() == module.script()
+    const = copy["main"].body.seq[3].data
+    assert const.dtype == "int16" and (const == constants).all()
+
+
+def test_a_function_that_calls_another_keeps_the_global_variable() -> None:
+    var = ir.GlobalVar("helper")
+    module = ir.IRModule({var: ir.PrimFunc([], tir.Evaluate(0)), "main": ir.PrimFunc([], tir.Evaluate(var()))})
+    copy = again(module)
+    assert copy["main"].body.value.op is copy.get_global_var("helper")
+
+
+def test_types_of_variables() -> None:
+    for var in (ir.Var("x", "int64"), ir.SizeVar("n"), ir.pointer_var("p", "float32", "local"), ir.Var("h", "handle")):
+        copy = again(var)
+        assert type(copy) is type(var) and copy.dtype is var.dtype and copy.name == var.name
+        assert structural_equal(copy.type_annotation, var.type_annotation)
+
+
+VALID = json.loads(save_json(ir.Var("x") + 1))
+
+
+def changed(**changes: Any) -> str:
+    return json.dumps({**VALID, **changes})
+
+
+BAD = {
+    "not JSON": "{",
+    "deep": "[" * 100000,
+    "not an object": "[1]",
+    "no nodes": '{"root": 1}',
+    "unknown class": changed(nodes=[["System", "rm"]]),
+    "a class that is none": changed(nodes=[["__class__"]]),
+    "not a list": changed(nodes=[{"a": 1}]),
+    "too few fields": changed(nodes=[["PrimType"]]),
+    "bad dtype": changed(nodes=[["PrimType", "flaot32"]]),
+    "wrong field": changed(nodes=[["PrimType", "int32"], ["Var", 3, {"node": 0}]]),
+    "forward reference": changed(nodes=[["Var", "x", {"node": 1}]]),
+    "reference to nothing": changed(root={"node": 99}),
+    "reference that is no number": changed(root={"node": "x"}),
+    "unknown kind of object": changed(root={"eval": "1"}),
+    "two kinds": changed(root={"node": 0, "map": []}),
+    "no statement": changed(nodes=[["PrimType", "int32"], ["SeqStmt", [{"node": 0}]]]),
+    "missing operand": changed(nodes=[["IntImm", "int32", 1], ["Add", {"node": 0}, None]]),
+    "operands of two types": changed(
+        nodes=[["IntImm", "int32", 1], ["IntImm", "int64", 1], ["Add", {"node": 0}, {"node": 1}]]
+    ),
+    "a literal that does not fit": changed(nodes=[["IntImm", "int8", 1000]]),
+    "bool for a number": changed(nodes=[["IntImm", "int32", True]]),
+    "unknown operator": changed(nodes=[["Call", "int32", {"op": "os.system"}, []]]),
+    "an operator that is no text": changed(nodes=[["Call", "int32", {"op": 1}, []]]),
+    "bad kind of loop": changed(
+        nodes=[
+            ["IntImm", "int32", 1],
+            ["PrimType", "int32"],
+            ["Var", "i", {"node": 1}],
+            ["Evaluate", {"node": 0}],
+            ["For", {"node": 0}, {"node": 0}, {"node": 2}, 17, {"node": 3}, None, {"map": []}],
+        ]
+    ),
+    "a mapping that is none": changed(root={"map": [1]}),
+    "a key that is none": changed(root={"map": [[1, 2]]}),
+    "a float that is none": changed(root={"float": "1e5"}),
+    "an array that is none": changed(root={"array": ["int32", [2], "@@"]}),
+    "an array of objects": changed(root={"array": ["O", [1], "AAAAAAAAAAA="]}),
+}
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
+def test_bad_texts_are_refused(text: str) -> None:
+    with pytest.raises(TVMagicError):
+        load_json(text)
+
+
+def test_what_cannot_be_saved_is_told() -> None:
+    with pytest.raises(TVMagicError, match="object of type `object` cannot be saved"):
+        save_json(ir.PrimFunc([], tir.Evaluate(0)).replace(attrs={"x": object()}))
+
+
+def test_deep_programs() -> None:
+    x = ir.Var("x")
+    expr: ir.PrimExpr = x
+    for k in range(1000):
+        expr = tir.Select(x < k, expr, x)
+    assert structural_equal(expr, again(expr), map_free_vars=True)
+    chain: ir.Stmt = tir.Evaluate(x)
+    for _ in range(5000):
+        chain = tir.LetStmt(ir.Var("v"), x, chain)
+    assert structural_equal(chain, again(chain), map_free_vars=True)

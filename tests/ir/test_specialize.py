@@ -1,0 +1,73 @@
+"""Functions specialized to values and buffers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmagic import ir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import decl_buffer
+from tvmagic.script import from_source
+
+SOURCE = """from tvm.script import tir as T
+@T.prim_func
+def main(a: T.handle, b: T.handle, n: T.int32, k: T.int32):
+    m = T.int32()
+    A = T.match_buffer(a, (m, n), offset_factor=1)
+    B = T.match_buffer(b, (m, n * 2))
+    for i, j in T.grid(m, n):
+        B[i, j * 2] = A[i, j] + T.Cast("float32", n * 2 + k)
+"""
+
+
+@pytest.fixture
+def func() -> ir.PrimFunc:
+    return from_source(SOURCE)
+
+
+def lines(func: ir.PrimFunc) -> list[str]:
+    return func.script().split("\n")[3:]
+
+
+def test_a_value_is_folded_in_and_its_parameter_goes(func: ir.PrimFunc) -> None:
+    special = func.specialize({func.params[2]: 8})
+    assert lines(special) == [
+        "def main(a: T.handle, b: T.handle, k: T.int32):",
+        "    m = T.int32()",
+        "    A = T.match_buffer(a, (m, 8), offset_factor=1)",
+        "    B = T.match_buffer(b, (m, 16))",
+        "    for i, j in T.grid(m, 8):",
+        '        B[i, j * 2] = A[i, j] + T.Cast("float32", 16 + k)',
+    ]
+    assert func.script() == from_source(SOURCE).script()
+
+
+def test_a_buffer_fixes_the_variables_of_its_shape(func: ir.PrimFunc) -> None:
+    given = decl_buffer((4, 8), name="X", elem_offset=0, offset_factor=1)
+    special = func.specialize({func.params[0]: given})
+    assert lines(special)[:2] == [
+        'def main(X: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 16), "float32"), k: T.int32):',
+        "    for i, j in T.grid(4, 8):",
+    ]
+
+
+def test_an_expression_may_be_a_value(func: ir.PrimFunc) -> None:
+    n, k = func.params[2:]
+    assert "k * 2 + k" in func.specialize({n: k}).script()
+
+
+def test_contradictions_and_strangers_are_refused(func: ir.PrimFunc) -> None:
+    a, b, n, _ = func.params
+    cases = {
+        "no parameter `x`": {ir.Var("x"): 1},
+        "holds a buffer": {a: 1},
+        "holds no buffer": {n: decl_buffer((4,))},
+        "differ in the length": {a: decl_buffer((4,), offset_factor=1)},
+        "differ in their `dtype`": {a: decl_buffer((4, 4), "int8", offset_factor=1)},
+        "cannot be both": {a: decl_buffer((4, 8), offset_factor=1), n: 9},
+        "live in different memories": {a: decl_buffer((4, 8), scope="shared", offset_factor=1)},
+        "cannot become": {b: decl_buffer((4, 8))},
+    }
+    for message, mapping in cases.items():
+        with pytest.raises(TVMagicError, match=message):
+            func.specialize(mapping)
