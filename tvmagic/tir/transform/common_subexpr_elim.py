@@ -32,6 +32,7 @@ from tvmagic.ir import (
     While,
     handles,
     post_order_visit,
+    pre_order_visit,
 )
 from tvmagic.ir.node import Kind, Node
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
@@ -217,7 +218,7 @@ class _Eliminator(Mutator):
             alike.setdefault(size[key], []).append(key)
         order: list[int] = []
         for _, keys in sorted(alike.items(), reverse=True):
-            order += keys if len(keys) == 1 else sorted(keys, key=lambda k: example[k].script())
+            order += keys if len(keys) == 1 else sorted(keys, key=lambda k: _text(example[k]))
         return order
 
     def _is_defined(self, key: int) -> bool:
@@ -283,6 +284,13 @@ class _Eliminator(Mutator):
         if low is node.min and extent is node.extent and body is node.body:
             return node
         return node.replace(min=low, extent=extent, body=body)
+
+
+def _text(value: PrimExpr) -> str:
+    """The text of `value` after the definitions of its variables, by which TVM orders computations."""
+    names: dict[str, None] = {}
+    pre_order_visit(value, lambda n: names.setdefault(n.name) if isinstance(n, Var) else None)
+    return "".join(f"{name}\n" for name in names) + str(value)
 
 
 def _in_two(parts: list[Table]) -> Table:

@@ -252,11 +252,11 @@ class _Compactor(Mutator):
         strides = self._strides(shape, self.alignments.get(buffer.data))
         begins = tuple([r.min for r in region])
         at_zero = all(isinstance(b, IntImm) and b.value == 0 for b in begins)
-        if at_zero and not strides and all(_same(a, b) for a, b in zip(shape, buffer.shape)):
+        if at_zero and not strides and not buffer.strides and all(_same(a, b) for a, b in zip(shape, buffer.shape)):
             return None
         if is_recording():
             note("compact", f"`{buffer.name}` is made smaller", buffer=buffer.name, before=buffer.shape, after=shape)
-        return _Compact(buffer.replace(shape=shape, strides=strides or buffer.strides), begins)
+        return _Compact(buffer.replace(shape=shape, strides=strides), begins)
 
     @staticmethod
     def _strides(shape: tuple[PrimExpr, ...], aligned: dict[int, tuple[int, int]] | None) -> tuple[PrimExpr, ...]:

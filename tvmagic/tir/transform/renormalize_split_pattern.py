@@ -69,7 +69,9 @@ class _Renormalizer(AnalyzerMutator):
     @handles(FloorDiv)
     def quotient(self, node: FloorDiv) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
-        result = node if a is node.a and b is node.b else floordiv(a, b, node.span)
+        result = floordiv(a, b, node.span)
+        if isinstance(result, FloorDiv) and a is node.a and b is node.b:
+            result = node
         if not isinstance(result, FloorDiv):
             return result
         a, b = result.a, result.b
