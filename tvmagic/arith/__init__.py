@@ -17,6 +17,7 @@ _EXPORTS: dict[str, str] = {
     "ProofStrength": "analyzer",
     "ConstIntBound": "const_int_bound",
     "ModularSet": "modular_set",
+    "narrow_predicate_expression": "narrow",
     "observe_rules": "rewrite",
 }
 

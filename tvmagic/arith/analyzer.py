@@ -99,6 +99,8 @@ class Analyzer:
         else:
             self.bounds.bind(var, expr, allow_override)
             self.transitive.bind(var, expr, allow_override)
+            for known in (self.rewriter.values, self.canonical.values, self.modular.vars):
+                known.pop(var, None)  # what an earlier binding to a value told
             self._domains[var] = expr
             self.changed()
 

@@ -149,14 +149,14 @@ def everything(dtype: DataType) -> Bound:
     return found
 
 
-def _divisor(b: Bound, node: PrimExpr) -> Bound:
+def _divisor(b: Bound) -> Bound:
     """A divisor is not zero in a program that is right: a size n >= 0 is then n >= 1."""
-    if b == (0, 0):
-        raise TVMagicError("division by zero", node=node)
-    return (1, b[1]) if b[0] == 0 else b
+    return (1, b[1]) if b[0] == 0 and b[1] > 0 else b
 
 
 def _quotient(a: Bound, b: Bound, dtype: DataType, op: Callable[[int, int], int]) -> Bound:
+    if b == (0, 0):
+        return everything(dtype)  # code that is never reached
     if b[0] <= 0 <= b[1] and dtype.is_int:
         # the quotient is largest at the divisors next to zero, which are not ends of b
         below = _at_corners(a, (b[0], -1) if b[0] < 0 else everything(dtype), op)
@@ -245,15 +245,15 @@ def _bound_mul(self: ConstIntBoundAnalyzer, e: Mul) -> Bound:
 
 
 def _bound_div(self: ConstIntBoundAnalyzer, e: Div) -> Bound:
-    return _quotient(self.visit(e.a), _divisor(self.visit(e.b), e), e.dtype, _divide)
+    return _quotient(self.visit(e.a), _divisor(self.visit(e.b)), e.dtype, _divide)
 
 
 def _bound_floordiv(self: ConstIntBoundAnalyzer, e: FloorDiv) -> Bound:
-    return _quotient(self.visit(e.a), _divisor(self.visit(e.b), e), e.dtype, _floor_divide)
+    return _quotient(self.visit(e.a), _divisor(self.visit(e.b)), e.dtype, _floor_divide)
 
 
 def _bound_mod(self: ConstIntBoundAnalyzer, e: Mod) -> Bound:
-    a, b = self.visit(e.a), _divisor(self.visit(e.b), e)
+    a, b = self.visit(e.a), _divisor(self.visit(e.b))
     if b[0] <= 0:
         return everything(e.dtype)
     cap = _add(b[1], -1)
@@ -263,7 +263,7 @@ def _bound_mod(self: ConstIntBoundAnalyzer, e: Mod) -> Bound:
 
 
 def _bound_floormod(self: ConstIntBoundAnalyzer, e: FloorMod) -> Bound:
-    a, b = self.visit(e.a), _divisor(self.visit(e.b), e)
+    a, b = self.visit(e.a), _divisor(self.visit(e.b))
     if b[0] > 0:
         cap = _add(b[1], -1)
         if a[0] < 0:

@@ -50,7 +50,7 @@ def compare_product_and_sum(S: Any, x: PrimExpr, y: PrimExpr) -> int:
     if found is None:
         return UNKNOWN
     a, b, c = map(S.bound, found[:3])
-    d = (1, 1) if found[3] is None else _negated(S.bound(found[3]))
+    d = (-1, -1) if found[3] is None else _negated(S.bound(found[3]))
     flipped = d[1] < 0
     if flipped:
         c, d = _negated(c), _negated(d)

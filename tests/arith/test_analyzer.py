@@ -1,0 +1,372 @@
+"""The Analyzer: bindings, constraints, proofs, extensions, canonical form."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tvmagic import ir, tir
+from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import ops
+
+x, y, z = ir.Var("x"), ir.Var("y"), ir.Var("z")
+n, m = ir.SizeVar("n"), ir.SizeVar("m")
+fld, flm, tdiv, tmod = ops.floordiv, ops.floormod, ops.truncdiv, ops.truncmod
+
+
+def analyzer_with(**ranges: Any) -> Analyzer:
+    analyzer = Analyzer()
+    for var in (x, y, z):
+        if var.name in ranges:
+            analyzer.bind(var, ranges[var.name])
+    return analyzer
+
+
+# ---------------------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize(
+    ("e", "bound"),
+    [
+        (x + y, (-3, 13)),
+        (x - y, (-4, 12)),
+        (x * y, (-27, 36)),
+        (fld(x, 4), (0, 2)),
+        (fld(y, 2), (-2, 2)),
+        (tdiv(y, 2), (-1, 2)),
+        (flm(y, 4), (0, 3)),
+        (tmod(y, 4), (-3, 3)),
+        (flm(x, 100), (0, 9)),
+        (flm(x, -3), (-2, 0)),
+        (fld(x, y), (-9, 9)),
+        (ops.minimum(x, y), (-3, 4)),
+        (ops.maximum(x, y), (0, 9)),
+        (ir.Select(y < 0, x, y), (-3, 9)),
+        (ops.shift_right(x, 1), (0, 4)),
+        (ops.bitwise_and(x, 7), (0, 7)),
+        (ops.shift_left(x, 2), (0, 36)),
+        (ir.Ramp(x, 2, 4), (0, 15)),
+        (ir.Broadcast(y, 4), (-3, 4)),
+        (ir.Cast("int8", x), (0, 9)),
+        (n, (0, ConstIntBound.POS_INF)),
+        (x - n, (ConstIntBound.NEG_INF, 9)),
+        (fld(x, n), (0, 9)),
+        (ir.Var("i"), (-(1 << 31), (1 << 31) - 1)),
+        (ir.Var("b", "bool"), (0, 1)),
+        (ir.Var("u", "uint8"), (0, 255)),
+        (ir.Let(z, x * 2, z + 1), (1, 19)),
+    ],
+    ids=str,
+)
+def test_const_int_bound(e: Any, bound: tuple[int, int]) -> None:
+    analyzer = analyzer_with(x=ir.Range(0, 10), y=ir.Range(-3, 5))
+    found = analyzer.const_int_bound(e)
+    assert (found.min_value, found.max_value) == bound
+
+
+def test_bounds_of_every_part() -> None:
+    found: dict[Any, ConstIntBound] = {}
+    e = x * 2 + 1
+    analyzer_with(x=ir.Range(0, 4)).const_int_bound(e, found)
+    assert found[e] == ConstIntBound(1, 7)
+    assert found[x] == ConstIntBound(0, 3)
+    assert repr(ConstIntBound(ConstIntBound.NEG_INF, 3)) == "ConstIntBound[neg_inf,3]"
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        (x * 6, (6, 0)),
+        (x * 6 + y * 4 + 5, (2, 1)),
+        ((x * 4 + 1) * (y * 6 + 3), (6, 3)),
+        (fld(x * 8 + 4, 4), (2, 1)),
+        (flm(x * 4 + 3, 8), (4, 3)),
+        (tdiv(x * 8 + 4, 4), (1, 0)),
+        (ops.minimum(x * 4, y * 6), (2, 0)),
+        (ir.Select(x < y, x * 3 + 1, y * 3 + 4), (3, 1)),
+        (ops.shift_right(x * 8, 2), (2, 0)),
+        (ops.bitwise_and(x * 2 + 1, 3), (2, 1)),
+        (ir.IntImm("int32", 5), (0, 5)),
+    ],
+    ids=str,
+)
+def test_modular_set(e: Any, expected: tuple[int, int]) -> None:
+    assert tuple(Analyzer().modular_set(e)) == expected
+
+
+def test_modular_set_under_constraints() -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(flm(x, 6) == 4):
+        assert tuple(analyzer.modular_set(x)) == (6, 4)
+        with analyzer.constraint_scope(flm(x, 4) == 2):
+            assert tuple(analyzer.modular_set(x)) == (12, 10)
+        assert str(analyzer.simplify(flm(x, 3))) == "1"
+    assert tuple(analyzer.modular_set(x)) == (1, 0)
+    assert repr(analyzer.modular_set(x)) == "ModularSet(coeff=1, base=0)"
+
+
+# ---------------------------------------------------------------------------- what is known
+
+
+def test_binding_to_a_value_puts_it_in() -> None:
+    analyzer = Analyzer()
+    analyzer.bind(x, y * 2)
+    assert str(analyzer.simplify(x + 1)) == "y * 2 + 1"
+    analyzer.bind(z, ir.Range(5, 6))
+    assert str(analyzer.simplify(z + 1)) == "6"
+
+
+def test_binding_twice() -> None:
+    analyzer = analyzer_with(x=ir.Range(0, 4))
+    analyzer.bind(x, ir.Range(0, 4))
+    with pytest.raises(TVMagicError, match="`x` is bound"):
+        analyzer.bind(x, ir.Range(0, 5))
+    analyzer.bind(x, ir.Range(0, 5), allow_override=True)
+    assert analyzer.can_prove(x < 5) and not analyzer.can_prove(x < 4)
+    analyzer.bind(x, ir.IntImm("int32", 7), allow_override=True)
+    analyzer.bind(x, ir.Range(0, 9), allow_override=True)
+    assert str(analyzer.simplify(x + 0)) == "x"
+
+
+def test_update() -> None:
+    analyzer = Analyzer()
+    analyzer.update(x, ConstIntBound(0, 3))
+    analyzer.update(y, ModularSet(4, 1))
+    assert analyzer.can_prove(x < 4)
+    assert str(analyzer.simplify(flm(y, 4))) == "1"
+    with pytest.raises(TVMagicError, match="already"):
+        analyzer.update(x, ConstIntBound(0, 4))
+    with pytest.raises(TVMagicError, match="says nothing"):
+        analyzer.update(x, "small")
+    assert analyzer.const_int_bound_is_bound(x) and not analyzer.const_int_bound_is_bound(z)
+
+
+def test_constraints_nest_and_end() -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(ir.And(x >= 0, x < 8)):
+        assert analyzer.can_prove(fld(x, 8).equal(0))
+        with analyzer.constraint_scope(y > x):
+            assert analyzer.can_prove(x < y)
+            assert str(analyzer.rewrite_simplify(ir.Not(x < y))) == "T.bool(False)"
+        assert not analyzer.can_prove(x < y)
+    assert not analyzer.can_prove(x < 8)
+
+
+def test_sizes_are_not_negative() -> None:
+    analyzer = Analyzer()
+    i = ir.Var("i")
+    analyzer.mark_global_non_neg_value(i * 4)
+    assert analyzer.can_prove(i >= 0) and analyzer.can_prove(n >= 0)
+    j = ir.Var("j")
+    analyzer.mark_global_non_neg_value(j + 1)
+    assert analyzer.can_prove(j >= -1) and not analyzer.can_prove(j >= 0)
+
+
+# ---------------------------------------------------------------------------- proofs
+
+
+def test_symbolic_bounds() -> None:
+    analyzer = Analyzer()
+    analyzer.bind(x, ir.Range.from_min_extent(0, n))
+    assert analyzer.can_prove(x < n)
+    assert not analyzer.can_prove(x * 4 + 3 < n * 4)
+    assert analyzer.can_prove(x * 4 + 3 < n * 4, ProofStrength.SYMBOLIC_BOUND)
+    assert not analyzer.can_prove(x * 4 + 4 < n * 4, ProofStrength.SYMBOLIC_BOUND)
+    assert analyzer.can_prove_less_equal_than_symbolic_shape_value(ir.IntImm("int32", 8), 8 * n)
+
+
+def test_equal_and_constant_questions() -> None:
+    analyzer = analyzer_with(x=ir.Range(2, 6))
+    assert analyzer.can_prove_equal(x * 4 + y, y + 4 * x)
+    assert not analyzer.can_prove_equal(x, y)
+    assert analyzer.can_prove_equal(3, 3) and not analyzer.can_prove_equal(3, 4)
+    assert analyzer.can_prove_greater_equal(x * 2 - 4, 0) and not analyzer.can_prove_greater_equal(x, 3)
+    assert analyzer.can_prove_less(x, 6) and not analyzer.can_prove_less(x, 5)
+    assert analyzer.can_prove(True) and not analyzer.can_prove(x < 5)
+
+
+def test_transitive_comparisons() -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.TransitivelyProveInequalities
+    i, j, k, w = (ir.Var(name) for name in "ijkw")
+    with analyzer.constraint_scope(tir.all(i < j, j <= k + 1, k < w)):
+        assert analyzer.can_prove(i <= k) and analyzer.can_prove(i < w) and analyzer.can_prove(i + 1 <= w)
+        assert not analyzer.can_prove(i < k)
+        assert analyzer.can_prove(ir.NE(i, w))
+    analyzer.enabled_extensions = Extension.NoExtensions
+    with analyzer.constraint_scope(tir.all(i < j, j <= k)):
+        assert analyzer.can_prove(i < j) and not analyzer.can_prove(i < k)
+
+
+def test_product_against_sum() -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ComparisonOfProductAndSum
+    analyzer.update(x, ConstIntBound(1, 1023))
+    analyzer.update(y, ConstIntBound(1, 1023))
+    assert str(analyzer.rewrite_simplify(x * y < (x + y) * 1024)) == "T.bool(True)"
+    assert str(analyzer.rewrite_simplify((x + y) * 2048 < x * y)) == "T.bool(False)"
+
+
+def test_boolean_extensions() -> None:
+    a, b, c = (ir.Var(name, "bool") for name in "abc")
+    analyzer = Analyzer()
+    e = ir.Or(ir.And(a, b), ir.And(a, c))
+    assert str(analyzer.rewrite_simplify(e)) == "a and b or a and c"
+    analyzer.set_enabled_extensions(Extension.ConvertBooleanToAndOfOrs)
+    assert str(analyzer.rewrite_simplify(e)) == "a and (b or c)"
+    analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
+    assert analyzer.enabled_extensions is Extension.ApplyConstraintsToBooleanBranches
+    assert str(analyzer.rewrite_simplify(ir.And(x.equal(5), flm(x, 2).equal(0)))) == "T.bool(False)"
+
+
+# ---------------------------------------------------------------------------- forms
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (2 + (3 * x + z + y + 1) * 4 + x, "x * 13 + z * 4 + y * 4 + 6"),
+        (fld(x, 6) * 6 + flm(fld(x, 3), 2) * 3 + flm(x, 3), "x"),
+        (fld(fld(flm(x, 16), 2) * 2, 4), "x % 16 // 4"),
+        (flm(x * 8, 16), "x % 2 * 8"),
+        (fld(flm(x, 2), 8), "0"),
+        (flm(flm(x * 4 + y - 466036, 24528) - 24512, 16), "(x * 4 + y + 12) % 16"),
+        (flm(-x, 2), "x % -2 * -1"),
+        (tmod(-x, 2), "T.truncmod(x, 2) * -1"),
+        (tdiv(17 + 48 * x, 16), "T.Div(x * 48 + 17, 16)"),
+        (flm(x * 32 * x, x * n), "x * 32 % n * x"),
+        (fld(x * y * 6, y * 4), "x * 3 // 2"),
+        (ir.Cast("int64", x + y + 1) - ir.Cast("int64", x), 'T.Cast("int64", y) + T.int64(1)'),
+        (x * x - x * x, "0"),
+        (ops.min_value("int32") - x, "-2147483648 - x"),
+    ],
+    ids=str,
+)
+def test_canonical_form(e: Any, text: str) -> None:
+    assert str(Analyzer().canonical_simplify(e)) == text
+
+
+def test_truncation_where_operands_are_not_negative() -> None:
+    analyzer = Analyzer()
+    analyzer.update(x, ConstIntBound(0, 5))
+    analyzer.update(y, ConstIntBound(0, 127))
+    e = (
+        tdiv(tdiv(tmod(x * 128 + y, 1296), 36) * 2 + 1, 2) * 36
+        + tdiv(tmod(x * 128 + y, 36) * 2 + 1, 2)
+        - tmod(x * 128 + y, 1296)
+        + 1
+    )
+    assert str(analyzer.canonical_simplify(e)) == "1"
+    ramp = ir.Ramp(x * 8 + 1, 1, 4)
+    assert str(analyzer.rewrite_simplify(tdiv(ramp, 8))) == "T.Broadcast(x, 4)"
+    assert str(analyzer.rewrite_simplify(tmod(ramp, 8))) == "T.Ramp(1, 1, 4)"
+
+
+def test_rules_that_round_need_one_sign() -> None:
+    ramp = ir.Ramp(ir.Var("i"), 4, 4)
+    assert str(Analyzer().rewrite_simplify(tdiv(ramp, 2))) == "T.Div(T.Ramp(i, 4, 4), T.Broadcast(2, 4))"
+    assert str(Analyzer().rewrite_simplify(fld(ramp, 2))) == "T.Ramp(i // 2, 2, 4)"
+
+
+def test_conditions_inside() -> None:
+    analyzer = Analyzer()
+    e = ir.Select(x >= 10, ops.if_then_else(tdiv(x, 3) > 2, x, 0), 0)
+    assert str(analyzer.simplify(e)) == "T.Select(10 <= x, x, 0)"
+    nested = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 0), 0)
+    assert str(analyzer.rewrite_simplify(nested)) == "T.if_then_else(x < 5 and y < 5, z, 0)"
+    with analyzer.constraint_scope(x < n):
+        assert str(analyzer.rewrite_simplify(ops.likely(x < n))) == "T.bool(True)"
+
+
+def test_calls_and_casts() -> None:
+    analyzer = Analyzer()
+    log = ops.ceil(ops.log2(ir.FloatImm("float64", 9.0)))
+    assert str(analyzer.rewrite_simplify(ops.cast("int32", log))) == "4"
+    assert str(analyzer.rewrite_simplify(ops.clz(ir.IntImm("int32", 1)))) == "31"
+    f = ir.Var("f", "float32")
+    assert str(analyzer.rewrite_simplify(f - f)) == "T.float32(0.0)"
+    load = tir.decl_buffer((4,), "float32", name="A")
+    value = ir.BufferLoad(load, [x + 1 - 1])
+    assert str(analyzer.simplify(value - value)) == "T.float32(0.0)"
+
+
+def test_reductions() -> None:
+    k = ir.IterVar((0, 10), "k", 2)
+    a, b = ir.Var("a"), ir.Var("b")
+    combiner = ir.CommReducer([a], [b], [a + b + 0 * x], [ir.IntImm("int32", 0)])
+    e = ir.Reduce(combiner, [ir.Select(k.var < 10, k.var * 2 - k.var, 0)], [k], ir.IntImm("bool", 1), 0)
+    simplified = Analyzer().simplify(e)
+    assert isinstance(simplified, ir.Reduce) and simplified.source[0] is k.var
+    none = ir.Reduce(combiner, [x], [], y < 3, 0)
+    assert str(Analyzer().canonical_simplify(none)) == "T.Select(y < 3, x, 0)"
+
+
+def test_unused_components_of_a_reduction_go() -> None:
+    (a, b), (c, d) = (ir.Var("a"), ir.Var("b")), (ir.Var("c"), ir.Var("d"))
+    k = ir.IterVar((0, 10), "k", 2)
+    zero = ir.IntImm("int32", 0)
+    combiner = ir.CommReducer([a, b], [c, d], [a + c, b + d + a], [zero, zero])
+    sources = [x * k.var, y * k.var]
+    for index, kept in ((0, 1), (1, 2)):
+        e = Analyzer().canonical_simplify(ir.Reduce(combiner, sources, [k], ir.IntImm("bool", 1), index))
+        assert isinstance(e, ir.Reduce) and len(e.source) == kept
+
+
+def test_narrowed_conditions() -> None:
+    i = ir.Var("i")
+    ranges = {i: ir.Range(0, 8)}
+    for e, text in (
+        (i < n, "7 < n"),
+        (i >= n, "n <= 0"),
+        (n + i < 16, "n + 7 < 16"),
+        (n - i < 16, "n < 16"),
+        (n - i * 2 > 1, "1 < n - 14"),
+        (ir.And(i < n, m < 3), "7 < n and m < 3"),
+        (ir.Not(i < n), "not 0 < n"),
+        (flm(i, 4) < n, "T.bool(False)"),
+        (m < n, "m < n"),
+    ):
+        assert str(narrow_predicate_expression(e, ranges)) == text
+    with pytest.raises(TVMagicError, match="is a bool"):
+        narrow_predicate_expression(i + 1, ranges)
+
+
+# ---------------------------------------------------------------------------- cost
+
+
+def test_deep_expressions() -> None:
+    e, condition = x, x < 3
+    for i in range(1000):
+        e = ir.Add(e, ir.Var(f"v{i}")) if i % 3 else (e * 2 + 1) // 3
+        condition = ir.And(condition, ir.Var(f"w{i}") < i)
+    analyzer = analyzer_with(x=ir.Range(0, 10))
+    start = time.perf_counter()
+    for root in (e, condition):
+        analyzer.simplify(root)
+        analyzer.const_int_bound(root)
+        analyzer.modular_set(root)
+    assert time.perf_counter() - start < 10
+
+
+def test_no_extension_hangs() -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension(15)
+    names = [ir.Var(f"v{i}") for i in range(12)]
+    e = names[0] < names[1]
+    for i in range(2, 60):
+        a, b, c = names[i % 12], names[(i * 5 + 1) % 12], names[(i * 7 + 3) % 12]
+        e = (ir.Or if i % 2 else ir.And)(e, ir.And(a < b + i, ir.Or(b <= c, ir.NE(a, c))))
+    start = time.perf_counter()
+    analyzer.rewrite_simplify(e)
+    assert time.perf_counter() - start < 5
+
+
+def test_import_is_lazy() -> None:
+    code = "import sys, tvmagic.arith; print('tvmagic.arith.analyzer' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
