@@ -125,6 +125,8 @@ class _NoOpRemover(AnalyzerMutator):
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
         new = self.visit_children(node)
+        if not isinstance(new, SeqStmt):  # one part alone was left
+            return new
         if any(is_no_op(s) or isinstance(s, SeqStmt) for s in new.seq):
             return SeqStmt.flatten(*[s for s in new.seq if not is_no_op(s)])
         return new
