@@ -1,0 +1,73 @@
+"""`python -m benchmarks [--threads 1,4] [--only matmul,softmax] [--out FOLDER]`
+
+Measures the ten kernels against NumPy, Numba and TVM, with one thread and with all, prints the ratios
+and writes `results.json` and a page with a plot. What is not installed is left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+from typing import Any
+
+from benchmarks.page import page, ratios
+
+_THREAD_SETTINGS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "TVM_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+def run(threads: int, only: list[str]) -> dict[str, Any]:
+    """The report of one process, whose libraries are all told how many threads to use."""
+    env = {**os.environ, **dict.fromkeys(_THREAD_SETTINGS, str(threads))}
+    command = [sys.executable, "-m", "benchmarks.measure", str(threads), *only]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def machine() -> str:
+    name = platform.processor() or platform.machine()
+    info = pathlib.Path("/proc/cpuinfo")
+    if info.exists():
+        name = next((x.split(":", 1)[1].strip() for x in info.read_text().splitlines() if "model name" in x), name)
+    return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--threads", default=f"1,{os.cpu_count()}", help="numbers of threads, divided by commas")
+    parser.add_argument("--only", default="", help="parts of kernels' names, divided by commas")
+    parser.add_argument("--out", default="benchmarks/results", help="the folder of the page")
+    options = parser.parse_args()
+    counts = sorted({int(t) for t in options.threads.split(",")})
+    only = [w for w in options.only.split(",") if w]
+    reports = [run(threads, only) for threads in counts]
+    for report in reports:
+        print(f"\n{report['threads']} thread(s): times of the others over tvmagic's")
+        for side, why in report["missing"].items():
+            print(f"  {side} is left out: {why}")
+        for name, entry in report["kernels"].items():
+            shown = "  ".join(f"{s} {r:.2f}" for s, r in ratios(report, name).items() if s != "tvmagic")
+            print(f"  {name:20s} {shown}")
+            for side, problem in entry["problems"].items():
+                print(f"    {side}: {problem}")
+        for what, seconds in report.get("compile", {}).items():
+            print(f"  matmul lowered and built, {what}: {seconds * 1e3:.0f} ms")
+    folder = pathlib.Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(reports, indent=1))
+    (folder / "index.html").write_text(page(reports, machine()))
+    print(f"\nwritten: {folder / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The sides of the comparison: how each compiles a kernel and runs it on given arrays."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.kernels import Kernel, Steps
+
+Run = Callable[[], Any]
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins at a multiple of 64 bytes, so that no side has an advantage by chance."""
+    from tvmagic.runtime.ndarray import aligned_empty
+
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+class Ours:
+    """tvmagic."""
+
+    name = "tvmagic"
+
+    def __init__(self, threads: int) -> None:
+        from tvmagic import runtime
+
+        runtime.set_num_threads(threads)
+
+    def compile(self, kernel: Kernel) -> tuple[Any, float, float]:
+        """The built module, and the seconds of lowering and of building."""
+        import tvmagic
+        from tvmagic import codegen, te, tir
+
+        sch = tir.Schedule(te.create_prim_func(kernel.build(te)))
+        kernel.schedule(Steps(sch))
+        begin = time.perf_counter()
+        lowered = tvmagic.lower(sch.mod)
+        middle = time.perf_counter()
+        built = codegen.compile_module(lowered)
+        return built, middle - begin, time.perf_counter() - middle
+
+    def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
+        built = self.compile(kernel)[0]
+        return built.entry_func.prepared(*arrays, out)
+
+
+class NumPySide:
+    """NumPy."""
+
+    name = "NumPy"
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
+        def run() -> None:
+            self.result = kernel.numpy(*arrays)
+
+        if isinstance(kernel.numpy, np.ufunc):
+            return lambda: kernel.numpy(*arrays, out=out)  # type: ignore[call-arg]
+        run()
+        out[...] = self.result
+        return run
+
+
+class NumbaSide:
+    """Numba with fastmath."""
+
+    name = "Numba"
+
+    def __init__(self, threads: int) -> None:
+        import numba
+
+        self.numba, self.parallel = numba, threads > 1
+        if self.parallel:
+            numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+
+    def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
+        compiled = kernel.numba(self.numba, self.parallel)
+        compiled(*arrays, out)
+        return lambda: compiled(*arrays, out)
+
+
+class TVMSide:
+    """TVM (the apache-tvm wheel) with the same expression and the same schedule."""
+
+    name = "TVM"
+
+    def __init__(self, threads: int) -> None:
+        os.environ["TVM_NUM_THREADS"] = str(threads)
+        import tvm
+        from tvm import s_tir, te
+
+        self.tvm, self.s_tir, self.te = tvm, s_tir, te
+        configure = tvm.get_global_func("runtime.config_threadpool", allow_missing=True)
+        if configure is not None:
+            configure(1, threads)
+
+    def compile(self, kernel: Kernel) -> tuple[Any, float]:
+        """The executable, and the seconds of lowering and building."""
+        import llvmlite.binding as llvm
+
+        sch = self.s_tir.Schedule(self.te.create_prim_func(kernel.build(self.te)))
+        kernel.schedule(Steps(sch))
+        target = self.tvm.target.Target({"kind": "llvm", "mcpu": llvm.get_host_cpu_name()})
+        begin = time.perf_counter()
+        built = self.tvm.compile(sch.mod, target=target)
+        return built, time.perf_counter() - begin
+
+    def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
+        built = self.compile(kernel)[0]
+        tensors = [self.tvm.runtime.tensor(a) for a in arrays]
+        result = self.tvm.runtime.tensor(out)
+        function = built["main"] if hasattr(built, "__getitem__") else built
+
+        def run() -> None:
+            function(*tensors, result)
+
+        run()
+        out[...] = result.numpy()
+        return run
+
+
+SIDES = [Ours, NumPySide, NumbaSide, TVMSide]
