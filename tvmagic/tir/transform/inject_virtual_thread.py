@@ -320,6 +320,14 @@ class _VirtualThreads(Mutator):
         injector = _ThreadInjector(var, new.value.value, dependents(new.body, var), share)
         return injector.visit(new.body)
 
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        new = self.visit_children(node)
+        if not isinstance(new.condition, IntImm):
+            return new
+        taken = new.then_case if new.condition.value else new.else_case
+        return taken if taken is not None else Evaluate(0, node.span)
+
 
 def InjectVirtualThread() -> Pass:
     """Run virtual threads one after the other: in a loop, or written out where they are few."""

@@ -285,7 +285,11 @@ class _Partitioner(Mutator):
         if before_sure is not None:
             before = self.loop_over(node, begin - low, substitute(body, {var: var + low}))
         if after_sure is not None:
-            after = self.loop_over(node, high - end + 1, substitute(body, {var: var + end}))
+            # where the known part may end behind the loop, no iterations are left: the extent is negative
+            known_end = end if after_sure else self.analyzer.simplify(middle.max_value + 1)
+            after = self.loop_over(
+                node, self.analyzer.simplify(high - known_end + 1), substitute(body, {var: var + end})
+            )
         inner = None
         if not self.analyzer.can_prove(greater_equal(begin, end)):
             inner = _ConditionEliminator(conditions, holds).visit(body)
@@ -303,7 +307,7 @@ class _Partitioner(Mutator):
         whole = IntervalSet(low, high)
         for holds in (True, False):
             sets, conditions = [], set()
-            for condition, value, interval in found:
+            for condition, value, interval in reversed(found):
                 if value is holds and not self._is_empty(interval, whole):
                     sets.append(interval)
                     conditions.add(condition)
