@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmagic.errors import DiagnosticError
-from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir import IRModule, PrimFunc, PrimType
 from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder.ir import IRModuleFrame
+from tvmagic.script.ir_builder.tir.values import type_from
 from tvmagic.script.parser.builtins import BUILTINS
 from tvmagic.script.parser.live import LiveSource
 from tvmagic.script.parser.lookup import ModuleNames
@@ -185,7 +186,9 @@ class _Text:
                 raise self.source.error(item, "a module holds functions and `I.module_attrs`")
         for function, _ in functions:
             if function.returns is not None:
-                names.ret_types[id(names.functions[function.name])] = parser.eval(function.returns)
+                returned = parser.guard(function.returns, lambda node=function.returns: type_from(parser.eval(node)))
+                if isinstance(returned, PrimType):
+                    frame.ret_types[names.functions[function.name]] = returned.dtype
         return functions
 
 

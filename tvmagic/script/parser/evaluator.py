@@ -8,13 +8,15 @@ function that was given to the script.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import Buffer, BufferLoad, BufferRegion, GlobalVar, IntImm, Node, PrimExpr, Span, Var, expr, ops
+from tvmagic.ir import Buffer, BufferLoad, BufferRegion, Call, GlobalVar, IntImm, Node, PrimExpr, Span, Var, expr, ops
 from tvmagic.script.ir_builder.base import IRBuilder
+from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
 from tvmagic.script.ir_builder.tir import stmts
 from tvmagic.script.ir_builder.tir.frame import ForFrame
 from tvmagic.script.ir_builder.tir.values import (
@@ -160,7 +162,10 @@ class Evaluator:
             right = self.eval(comparator)
             try:
                 value = operators.compare(type(op), left, right, span)
-                result = value if result is MISSING else operators.boolean(ast.And, result, value, span)
+                if result is MISSING:
+                    result = value
+                elif value is not True:  # what is known to hold adds nothing
+                    result = operators.boolean(ast.And, result, value, span)
             except (TVMagicError, *_PYTHON_ERRORS) as error:
                 raise self.wrong(node, error) from None
             left = right
@@ -321,9 +326,9 @@ class Evaluator:
             if not operators.is_expr(value) and not isinstance(value, (int, float, str)):
                 hint = "pass its pointer, such as `A.data`" if isinstance(value, Buffer) else None
                 raise self.error(at, f"{operators.describe(value)} cannot be passed to `{function.name_hint}`", hint)
-        result = function(*[expr(as_value(a)) for a in args])
-        result.span = self.span(node)
-        return result
+        module = self.builder.find(IRModuleFrame)
+        dtype = module.ret_types.get(function) if module is not None else None
+        return Call(dtype or "void", function, [expr(as_value(a)) for a in args], self.span(node))
 
     # ------------------------------------------------------------------------ Python's values
 
@@ -441,6 +446,10 @@ class Lambda:
         self.evaluator, self.node = evaluator, node
         self.parameter_names = [a.arg for a in (*args.posonlyargs, *args.args)]
         self.rest = args.vararg.arg if args.vararg else None
+        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.parameter_names]
+        if self.rest is not None:
+            parameters.append(inspect.Parameter(self.rest, inspect.Parameter.VAR_POSITIONAL))
+        self.__signature__ = inspect.Signature(parameters)
 
     def __call__(self, *args: Any) -> Any:
         evaluator, names = self.evaluator, self.parameter_names

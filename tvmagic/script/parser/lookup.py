@@ -32,7 +32,6 @@ class ModuleNames:
 
     def __init__(self) -> None:
         self.functions: dict[str, GlobalVar] = {}
-        self.ret_types: dict[int, Any] = {}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

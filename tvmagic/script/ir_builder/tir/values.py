@@ -345,7 +345,7 @@ def as_value(value: Any) -> Any:
                 hint="give the slice constant ends, or ends that differ by a constant",
             )
         lanes = r.extent.value
-        indices.append(r.min if lanes == 1 else Ramp(r.min, IntImm(r.min.dtype, 1), lanes))
+        indices.append(r.min if lanes == 1 else Ramp(r.min, IntImm(r.min.dtype, 1), lanes, value.span))
     return BufferLoad(value.buffer, indices, None, value.span)
 
 

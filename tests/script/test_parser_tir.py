@@ -1,0 +1,665 @@
+"""What each name of `T` builds, and how the shorthands of scripts are read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir import (
+    Add,
+    Allocate,
+    And,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Call,
+    Cast,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Mul,
+    PointerType,
+    PrimFunc,
+    Ramp,
+    SeqStmt,
+    SizeVar,
+    StringImm,
+    Var,
+    post_order_visit,
+    structural_equal,
+)
+from tvmagic.script import from_source
+from tvmagic.script import tir as T
+
+HEADER = re.compile(r"^(# from tvm.*\n)+\n?")
+
+
+def func(
+    body: str, params: str = 'A: T.Buffer((16, 16), "float32"), n: T.int32', decorator: str = "T.prim_func"
+) -> PrimFunc:
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    return from_source(f"@{decorator}\ndef main({params}):\n{lines}")
+
+
+def body(text: str, **options: Any) -> Any:
+    return func(text, **options).body
+
+
+def body_text(text: str, **options: Any) -> str:
+    """The body as it is printed back."""
+    printed = HEADER.sub("", func(text, **options).script()).strip().split("\n")
+    return "\n".join(line[4:] for line in printed[2:])
+
+
+# Each of these prints back to the letter; so TVM writes them too.
+SAME = {
+    "serial": "for i in range(n):\n    A[i, 0] = T.float32(1.0)",
+    "serial from": "for i in range(2, 2 + (n - 2)):\n    A[i, 0] = T.float32(1.0)",
+    "annotated": 'for i in T.serial(16, annotations={"a": 1, "b": "text", "c": [1, 2]}):\n    A[i, 0] = T.float32(1.0)',
+    "parallel": "for i in T.parallel(16):\n    A[i, 0] = T.float32(1.0)",
+    "vectorized": "for i in T.vectorized(4):\n    A[0, i] = T.float32(1.0)",
+    "unroll": 'for i in T.unroll(4, annotations={"pragma": 1}):\n    A[0, i] = T.float32(1.0)',
+    "thread": 'for i in T.thread_binding(4, thread="threadIdx.x"):\n    A[0, i] = T.float32(1.0)',
+    "grid": "for i, j in T.grid(16, 16):\n    A[i, j] = A[j, i]",
+    "int64 loop": "for i in range(T.int64(16)):\n    A[i, T.int64(0)] = T.float32(1.0)",
+    "let": "x: T.int32 = n + 1\nA[x, 0] = T.float32(1.0)",
+    "scoped let": "with T.LetStmt(n + 1) as x:\n    A[x, 0] = T.float32(1.0)\nA[0, 0] = T.float32(2.0)",
+    "let expression": "x = T.int32()\nA[0, 0] = T.Cast(\"float32\", T.Let(x + 1, where={x: n}))",
+    "if": "if n < 3:\n    A[0, 0] = T.float32(1.0)",
+    "if else": "if n < 3 and n != 0:\n    A[0, 0] = T.float32(1.0)\nelse:\n    A[0, 0] = T.float32(2.0)",
+    "while": "while n < 3:\n    A[0, 0] = T.float32(1.0)",
+    "assert": 'assert n < 3, "too large"\nA[0, 0] = T.float32(1.0)',
+    "evaluate": "T.evaluate(n)\nT.evaluate(1)",
+    "return": "return n",
+    "attr": 'T.attr(A.data, "key", 1)\nA[0, 0] = T.float32(1.0)',
+    "scoped attr": 'with T.attr("node", "key", "value"):\n    A[0, 0] = T.float32(1.0)\nA[0, 0] = T.float32(2.0)',
+    "decl_buffer": "B = T.decl_buffer((256,), data=A.data)\nB[0] = T.float32(1.0)",
+    "vector": "A[0, 0:4] = A[1, 0:4] * T.Broadcast(T.float32(2.0), 4)",
+    "strided vector": "A[0, 0:8:2] = A[1, 0:4]",
+    "gathered vector": "A[0, n:n + 12:3] = A[1, n:n + 4]",
+    "select": "A[0, 0] = T.Select(n < 3, A[1, 0], A[2, 0])",
+    "math": "A[0, 0] = T.exp(A[0, 1]) + T.tanh(A[0, 2]) - T.sqrt(A[0, 3]) / T.log(A[0, 4])",
+    "more math": "A[0, 0] = T.pow(A[0, 0], T.float32(2.0)) + T.erf(A[0, 0]) + T.rsqrt(A[0, 1]) + T.sigmoid(A[0, 2])",
+    "rounding": "A[0, 0] = T.floor(A[0, 1]) + T.ceil(A[0, 2]) + T.trunc(A[0, 3]) + T.round(A[0, 4])",
+    "integers": "A[n // 4, n % 4] = T.Cast(\"float32\", T.Div(n, 3) + T.truncmod(n, 3))",
+    "extremes": "A[T.min(n, 3), T.max(3, n)] = T.float32(0.0)",
+    "special floats": 'A[0, 0] = T.float32("inf")\nA[0, 1] = T.float32("-inf")\nA[0, 2] = T.float32("nan")',
+    "if_then_else": "A[0, 0] = T.if_then_else(n < 3, A[0, 1], T.float32(0.0))",
+    "likely": "if T.likely(n < 3):\n    A[0, 0] = T.float32(1.0)",
+    "nodes": "A[T.Add(1, 2), T.Mul(2, 3)] = T.float32(1.0)",
+    "constants compared": "if T.LT(1, 2):\n    A[0, 0] = T.float32(1.0)",
+    "call_extern": 'T.call_extern("int32", "f", A.data, n)',
+    "call_pure_extern": 'A[0, 0] = T.call_pure_extern("float32", "sinf", A[0, 1])',
+    "address_of": "T.address_of(A[0, 0])",
+    "access_ptr": 'T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 256, 1)',
+    "isnullptr": "if T.isnullptr(A.data):\n    T.evaluate(1)",
+    "thread launch": 'threadIdx_x = T.launch_thread("threadIdx.x", 16)\nA[0, threadIdx_x] = T.float32(1.0)',
+    "scoped thread": 'with T.launch_thread("threadIdx.x", 16) as threadIdx_x:\n    A[0, threadIdx_x] = T.float32(1.0)\n'
+    "A[0, 0] = T.float32(2.0)",
+    "realize": "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0] = T.float32(1.0)",
+    "realize with a scope": 'B = T.Buffer((16,))\nT.realize(B[2:2 + n], "local")\nB[2] = T.float32(1.0)',
+    "assume": "T.assume(n < 3)",
+    "packed call": 'T.tvm_call_packed("f", A.data, 1)',
+    "struct": 'T.tvm_struct_set(A.data, 0, 1, T.tvm_struct_get(A.data, 0, 2, "handle"))',
+    "q_multiply_shift": "T.q_multiply_shift(n, n, 31, 0)",
+    "reinterpret": 'A[0, 0] = T.reinterpret("float32", n)',
+    "infinities folded": "A[0, 0] = T.float32(340282346638528859811704183484516925440.0)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_text_prints_back(name: str) -> None:
+    assert body_text(SAME[name]) == SAME[name]
+
+
+# name: (what is written, what it means)
+SHORTHANDS = {
+    "range with two ends": ("for i in range(2, 10):\n    A[i, 0] = 1", "for i in range(2, 10):\n    A[i, 0] = T.float32(1.0)"),
+    "serial with ends": ("for i in T.serial(n, n + 8):\n    A[i, 0] = 1.0", "for i in range(n, n + 8):\n    A[i, 0] = T.float32(1.0)"),
+    "augmented": ("A[0, 0] += 1", "A[0, 0] = A[0, 0] + T.float32(1.0)"),
+    "augmented division": ("A[0, 0] /= 2", "A[0, 0] = A[0, 0] / T.float32(2.0)"),
+    "chained comparison": ("if 0 < n <= 8 < 20:\n    A[0, 0] = 1.0", "if 0 < n and n <= 8:\n    A[0, 0] = T.float32(1.0)"),
+    "not": ("if not n < 3 or n > 8:\n    A[0, 0] = 1.0", "if not n < 3 or n > 8:\n    A[0, 0] = T.float32(1.0)"),
+    "conditional expression": ("A[0, 0] = A[0, 1] if n < 3 else 0.0", "A[0, 0] = T.if_then_else(n < 3, A[0, 1], T.float32(0.0))"),
+    "elif": ("if n < 3:\n    A[0, 0] = 1.0\nelif n < 6:\n    A[0, 0] = 2.0",
+             "if n < 3:\n    A[0, 0] = T.float32(1.0)\nelse:\n    if n < 6:\n        A[0, 0] = T.float32(2.0)"),
+    "constant if": ("if True:\n    A[0, 0] = 1.0\nelse:\n    A[0, 0] = 2.0", "A[0, 0] = T.float32(1.0)"),
+    "plain let": ("x = n + 1\nA[x, 0] = 1.0", "x: T.int32 = n + 1\nA[x, 0] = T.float32(1.0)"),
+    "let of a number": ("x = 3\nA[x, 0] = 1.0", "x: T.int32 = 3\nA[x, 0] = T.float32(1.0)"),
+    "let of a type": ("x: T.int64 = 3\nA[x, T.int64(0)] = 1.0", "x: T.int64 = T.int64(3)\nA[x, T.int64(0)] = T.float32(1.0)"),
+    "let of a vector": ("x = A[0, 0:4]\nA[1, 0:4] = x", "x: T.float32x4 = A[0, 0:4]\nA[1, 0:4] = x"),
+    "meta": ("x = T.meta_var(n + 1)\nA[x, 0] = 1.0", "A[n + 1, 0] = T.float32(1.0)"),
+    "docstring": ('"""What it does."""\nA[0, 0] = 1.0', "A[0, 0] = T.float32(1.0)"),
+    "pass": ("pass\nA[0, 0] = 1.0", "A[0, 0] = T.float32(1.0)"),
+    "no effect": ("T.evaluate(0)\nA[0, 0] = 1.0\nT.evaluate(0)", "A[0, 0] = T.float32(1.0)"),
+    "keywords": ("A[0, 0] = T.if_then_else(cond=n < 3, t=A[0, 1], f=A[0, 2])", "A[0, 0] = T.if_then_else(n < 3, A[0, 1], A[0, 2])"),
+    "stored type": ("A[0, 0] = n", 'A[0, 0] = T.Cast("float32", n)'),
+    "stored truth": ("A[0, 0] = True", "A[0, 0] = T.float32(1.0)"),
+    "stored constant": ("A[0, 0] = T.int64(3)", "A[0, 0] = T.float32(3.0)"),
+    "cast": ('A[0, 0] = T.cast(n, "float32") + n.astype("float32")', 'A[0, 0] = T.Cast("float32", n) + T.Cast("float32", n)'),
+    "lower-case nodes": ("A[0, 0:4] = T.broadcast(A[0, 0], 4) + A[0, T.ramp(0, 2, 4)]",
+                         "A[0, 0:4] = T.Broadcast(A[0, 0], 4) + A[0, 0:8:2]"),
+    "call with the dtype last": ('T.evaluate(T.call_extern("f", n, dtype="int32"))', 'T.call_extern("int32", "f", n)'),
+    "packed buffer": ('T.evaluate(T.call_packed("f", A))',
+                      'T.tvm_call_packed("f", T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(16, 16), 0, 2, '
+                      "T.float32(0.0), 0))"),
+    "open slices": ("B = T.Buffer((16,))\nT.realize(B[:])\nB[:] = A[0, :]",
+                    "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0:16] = A[0, 0:16]"),
+    "list of indices": ("A[[0, 1]] = A[(2, 3)]", "A[0, 1] = A[2, 3]"),
+    "starred extents": ("for i, j in T.grid(*[16, 16]):\n    A[i, j] = 1.0", "for i, j in T.grid(16, 16):\n    A[i, j] = T.float32(1.0)"),
+    "environment thread": ('tx = T.env_thread("threadIdx.x")\nT.launch_thread(tx, 16)\nA[0, tx] = 1.0',
+                           'tx = T.launch_thread("threadIdx.x", 16)\nA[0, tx] = T.float32(1.0)'),
+    "allocate": ('p = T.allocate([4], "float32", "local")\nB = T.Buffer((4,), data=p, scope="local")\nB[0] = A[0, 0]',
+                 'B = T.allocate([4], "float32", "local")\nB_1 = T.Buffer((4,), data=B, scope="local")\nB_1[0] = A[0, 0]'),
+    "nested frames": ('with T.allocate([4], "int32", "local") as p, T.attr(0, "k", 1):\n    A[0, 0] = 1.0',
+                      'p = T.allocate([4], "int32", "local")\nT.attr(0, "k", 1)\nA[0, 0] = T.float32(1.0)'),
+    "ceildiv": ("A[T.ceildiv(n, 4), 0] = 1.0", "A[(n + 4 - 1) // 4, 0] = T.float32(1.0)"),
+    "return type": ("return 1", "return 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHORTHANDS)
+def test_a_shorthand_means(name: str) -> None:
+    written, meaning = SHORTHANDS[name]
+    assert body_text(written) == meaning
+
+
+# ---------------------------------------------------------------------------- functions
+
+
+def test_parameters_and_attributes() -> None:
+    read = func(
+        'T.func_attr({"tir.noalias": True, "level": 3, "name": "x", "parts": [1, "two"]})\n'
+        'A = T.match_buffer(a, (n, 4), "int8", strides=("s", 1), elem_offset=k, align=32, offset_factor=4, buffer_type="auto")\n'
+        "A[0, 0] = 1",
+        params='a: T.handle, p: T.handle("float16", "shared"), n: T.int64, b: T.bool, k: T.int64, B: T.Buffer(16)',
+    )
+    a, p, n, b, k, handle = read.params
+    assert [v.name for v in read.params] == ["a", "p", "n", "b", "k", "B_handle"]
+    assert [str(v.dtype) for v in read.params] == ["handle", "handle", "int64", "bool", "int64", "handle"]
+    assert isinstance(p.type_annotation, PointerType) and p.type_annotation.storage_scope == "shared"
+    buffer = read.buffer_map[a]
+    assert buffer.name == buffer.data.name == "A" and str(buffer.dtype) == "int8"
+    assert buffer.shape[0] is n and buffer.elem_offset is k
+    assert isinstance(buffer.strides[0], Var) and buffer.strides[0].dtype == "int64"
+    assert (buffer.data_alignment, buffer.offset_factor, buffer.buffer_type) == (32, 4, "auto")
+    assert read.buffer_map[handle].dtype == "float32" and handle.name == "B_handle"
+    assert set(read.attrs) == {"tir.noalias", "level", "name", "parts", "global_symbol"}
+    assert read.attrs["parts"] == (1, "two") and isinstance(read.attrs["tir.noalias"], IntImm)
+    assert b.dtype.is_bool
+
+
+def test_private_functions_have_no_symbol() -> None:
+    assert "global_symbol" not in func("T.evaluate(0)", decorator="T.prim_func(private=True)").attrs
+    assert func("T.evaluate(0)").attrs["global_symbol"] == "main"
+
+
+def test_return_types() -> None:
+    read = from_source("@T.prim_func\ndef f(n: T.int32) -> T.int32:\n    return n\n")
+    assert read.ret_type.dtype == "int32"
+    assert func("T.evaluate(0)").ret_type.fields == ()
+
+
+def test_the_old_form_of_buffer_types() -> None:
+    read = func("T.evaluate(0)", params='A: T.Buffer[(4, 4), "int8"], B: T.Buffer[16], C: T.Buffer((), "bool")')
+    shapes = [[int(s) for s in b.shape] for b in read.buffer_map.values()]
+    assert shapes == [[4, 4], [16], []]
+    assert [str(b.dtype) for b in read.buffer_map.values()] == ["int8", "float32", "bool"]
+    data = list(read.buffer_map.values())[2].data.type_annotation
+    assert isinstance(data, PointerType) and data.element_type.dtype == "int8"  # type: ignore[attr-defined]
+
+
+def test_size_variables() -> None:
+    read = body("m = T.int32(is_size_var=True)\nA[m, 0] = 1.0")
+    assert isinstance(read.indices[0], SizeVar) and read.indices[0].name == "m"
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "int64", "float16", "float64", "bfloat16", "bool", "float32x4", "int8x16", "int32x3"]
+)
+def test_dtypes_convert_and_declare(dtype: str) -> None:
+    read = func(f"x = T.{dtype}()\nT.evaluate(x)\nT.evaluate(T.{dtype}(1))")
+    assert isinstance(read.body, SeqStmt)
+    first, second = read.body.seq
+    assert isinstance(first, Evaluate) and isinstance(first.value, Var) and first.value.dtype == dtype
+    assert isinstance(second, Evaluate) and second.value.dtype == dtype
+
+
+# ---------------------------------------------------------------------------- blocks
+
+MATMUL = """
+@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    for i, j, k in T.grid(16, 16, 16):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] += A[vi, vk] * B[vj, vk]
+"""
+
+
+def blocks_of(read: PrimFunc) -> dict[str, Block]:
+    found: dict[str, Block] = {}
+
+    def look(node: Any) -> None:
+        if isinstance(node, Block):
+            found[node.name_hint] = node
+
+    post_order_visit(read.body, look)
+    return found
+
+
+def test_a_root_block_is_put_around_blocks() -> None:
+    read = from_source(MATMUL)
+    assert isinstance(read.body, BlockRealize) and read.body.block.name_hint == "root"
+    assert not read.body.block.reads and not read.body.block.writes and not read.body.block.iter_vars
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'with T.block("root"):\n    for i in range(16):\n        with T.block("b"):\n            v = T.axis.spatial(16, i)\n            A[v, 0] = 1.0',
+        'with T.block("root"):\n    T.reads()\n    T.writes()\n    for i in range(16):\n        with T.block("b"):\n            v = T.axis.spatial(16, i)\n            A[v, 0] = 1.0',
+        'for i in range(16):\n    with T.block("b"):\n        v = T.axis.spatial(16, i)\n        A[v, 0] = 1.0',
+    ],
+)  # fmt: skip
+def test_a_written_root_block_is_the_root(text: str) -> None:
+    read = func(text)
+    assert isinstance(read.body, BlockRealize)
+    assert isinstance(read.body.block.body, For)
+    assert set(blocks_of(read)) == {"root", "b"}
+
+
+def test_two_blocks_at_the_top() -> None:
+    read = func('with T.block("a"):\n    A[0, 0] = A[1, 1]\nwith T.block("b"):\n    A[2, 0] = 1.0')
+    found = blocks_of(read)
+    assert set(found) == {"root", "a", "b"}
+    assert [str(r) for r in found["a"].reads] == ["A[1, 1]"] and [str(w) for w in found["b"].writes] == ["A[2, 0]"]
+
+
+def test_allocation_in_the_function_makes_a_root() -> None:
+    read = func('B = T.alloc_buffer((16,), "int8", scope="local")\nA[0, 0] = 1.0')
+    assert isinstance(read.body, BlockRealize)
+    (buffer,) = read.body.block.alloc_buffers
+    assert buffer.name == "B" and buffer.scope() == "local"
+
+
+def test_the_parts_of_a_block() -> None:
+    read = func(
+        """
+with T.block("root"):
+    T.block_attr({"a": 1, "b": [1, "c"]})
+    B = T.alloc_buffer((16,))
+    for i, j in T.grid(16, 16):
+        with T.block("b"):
+            vi = T.axis.S(16, i)
+            vj = T.axis.R((0, 16), j)
+            vk = T.axis.scan(T.int64(4), T.int64(1))
+            vo = T.axis.opaque(8, i // 2)
+            T.where(i * 16 + j < 200)
+            T.reads(A[vi, 0:vj], B)
+            T.writes([B[vi]])
+            T.block_attr({"key": "value"})
+            C = T.match_buffer(A[vi, 0:16], (16,), offset_factor=1)
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + C[vj]
+"""
+    )
+    found = blocks_of(read)
+    assert found["root"].annotations == {"a": 1, "b": (1, "c")}
+    block = found["b"]
+    assert [v.iter_type for v in block.iter_vars] == [
+        IterVar.DataPar,
+        IterVar.CommReduce,
+        IterVar.Ordered,
+        IterVar.Opaque,
+    ]
+    assert [v.var.name for v in block.iter_vars] == ["vi", "vj", "vk", "vo"]
+    assert [str(v.var.dtype) for v in block.iter_vars] == ["int32", "int32", "int64", "int32"]
+    assert [str(r) for r in block.reads] == ["A[vi, 0:vj]", "B[0:16]"]
+    assert block.annotations == {"key": "value"} and block.init is not None
+    assert block.match_buffers[0].buffer.name == "C"
+
+
+def test_unnamed_blocks() -> None:
+    read = func("for i in range(16):\n    with T.block():\n        v = T.axis.spatial(16, i)\n        A[v, 0] = 1.0")
+    assert set(blocks_of(read)) == {"root", ""}
+
+
+def test_one_name_for_all_axes() -> None:
+    read = func(
+        'for i, j in T.grid(16, 16):\n    with T.block("b"):\n        v = T.axis.remap("SS", [i, j])\n        A[v[0], v[1]] = 1.0'
+    )
+    assert [v.var.name for v in blocks_of(read)["b"].iter_vars] == ["v_0", "v_1"]
+
+
+# ---------------------------------------------------------------------------- regions left out
+
+LEFT_OUT = {
+    "reduction": ("A[v, 0:16]", "B[v]", "with T.init():\n    B[v] = 0.0\nfor k in range(16):\n    B[v] += A[v, k]"),
+    "without init": ("B[v], A[v, 0:16]", "B[v]", "for k in range(16):\n    B[v] += A[v, k]"),
+    "window": ("A[v, v:v + 3]", "B[v]", "for k in range(3):\n    B[v] = A[v, v + k]"),
+    "two accesses": ("A[v:v + 3, 0]", "B[v]", "B[v] = A[v, 0] + A[v + 2, 0]"),
+    "condition": ("A[v, 3:8]", "B[v]", "for k in range(8):\n    if k > 2:\n        B[v] = A[v, k]"),
+    "other branch": ("A[v, 0:8]", "B[v]", "for k in range(8):\n    if k < 3:\n        B[v] = A[v, k]\n    else:\n        B[v] = A[v, k]"),
+    "conditional value": ("A[v, 0:3]", "B[v]", "for k in range(8):\n    B[v] = T.if_then_else(k < 3, A[v, k], 0.0)"),
+    "division": ("A[v, 0:4]", "B[v]", "for k in range(8):\n    B[v] = A[v, k // 2]"),
+    "let": ("A[v, 0:15]", "B[v]", "for k in range(8):\n    x: T.int32 = k * 2\n    B[v] = A[v, x]"),
+    "vector": ("A[v, 4:8]", "B[0:4]", "B[0:4] = A[v, 4:8]"),
+    "symbolic": ("A[v, n:n + 8]", "B[v]", "for k in range(8):\n    B[v] = A[v, n + k]"),
+    "own buffer": ("A[v, 0]", "B[v]", "C = T.alloc_buffer((4,))\nC[0] = A[v, 0]\nB[v] = C[0]"),
+    "match": ("A[v, 0:16]", "B[v]", "W = T.match_buffer(A[v, 0:16], (16,), offset_factor=1)\nfor k in range(16):\n    B[v] = W[k]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_regions_that_a_script_leaves_out_are_found(name: str) -> None:
+    reads, writes, inside = LEFT_OUT[name]
+    lines = "\n".join("        " + line for line in inside.split("\n"))
+    text = f'for i in range(16):\n    with T.block("b"):\n        v = T.axis.spatial(16, i)\n{lines}'
+    block = blocks_of(func(text, params='A: T.Buffer((32, 32), "float32"), B: T.Buffer((32,), "float32"), n: T.int32'))[
+        "b"
+    ]
+    assert ", ".join(str(r) for r in block.reads) == reads
+    assert ", ".join(str(w) for w in block.writes) == writes
+
+
+def test_only_what_is_left_out_is_found() -> None:
+    text = 'for i in range(16):\n    with T.block("b"):\n        v = T.axis.spatial(16, i)\n        T.reads(A[0:16, 0:16])\n        A[v, 1] = A[v, 0]'
+    block = blocks_of(func(text))["b"]
+    assert [str(r) for r in block.reads] == ["A[0:16, 0:16]"] and [str(w) for w in block.writes] == ["A[v, 1]"]
+
+
+def test_the_regions_of_inner_blocks_are_relaxed() -> None:
+    text = """
+for i in range(4):
+    with T.block("outer"):
+        v = T.axis.spatial(4, i)
+        for j in range(4):
+            with T.block("inner"):
+                w = T.axis.spatial(16, v * 4 + j)
+                A[w, 0] = A[w, 1]
+"""
+    found = blocks_of(func(text))
+    assert [str(r) for r in found["outer"].reads] == ["A[v * 4:v * 4 + 4, 1]"]
+    assert [str(w) for w in found["outer"].writes] == ["A[v * 4:v * 4 + 4, 0]"]
+
+
+# ---------------------------------------------------------------------------- expressions
+
+
+def value(text: str) -> Any:
+    read = body(f"T.evaluate({text})", params='A: T.Buffer((16, 16), "float32"), n: T.int32, m: T.int64, b: T.bool')
+    assert isinstance(read, Evaluate)
+    return read.value
+
+
+def test_arithmetic_folds_and_comparison_does_not() -> None:
+    assert isinstance(value("n + 0"), Var)
+    assert isinstance(value("T.Add(n, 0)"), Add)
+    assert str(value("T.LT(1, 2)")) == "T.LT(1, 2)"
+    assert isinstance(value("b and b"), And)
+    assert type(value("T.bool(True) and b")) is And
+    assert value("2 + 3 * 4").value == 14
+    assert value("-n").b.value == -1
+
+
+def test_numbers_take_the_type_of_the_other_side() -> None:
+    assert value("m < 3").b.dtype == "int64"
+    assert value("m + 3").b.dtype == "int64"
+    assert value("A[0, 0] < 3").b.dtype == "float32"
+    assert value("m + n").b.dtype == "int64" and isinstance(value("m + n").b, Cast)
+    assert value("A[0, 0:4] < 3").b.lanes == 4
+
+
+def test_slices_are_vectors_or_regions() -> None:
+    load = value("A[0, 2:6]")
+    assert isinstance(load, BufferLoad) and isinstance(load.indices[1], Ramp) and load.dtype == "float32x4"
+    assert isinstance(value("A[n, n:n + 1]"), BufferLoad)
+    assert value("A[n, n:n + 1]").dtype == "float32"
+    strided = value("A[0, 0:8:2]")
+    assert strided.indices[1].stride.value == 2 and strided.indices[1].lanes == 4
+    assert value("A[0, n * 4:n * 4 + 4]").indices[1].lanes == 4
+    assert isinstance(value("T.exp(A[0, 0:4])"), Call)
+    assert value("T.exp(A[0, 0:4])").dtype == "float32x4"
+
+
+def test_shuffle_reduce_and_reducers() -> None:
+    assert value("T.Shuffle([A[0, 0:4], A[0, 4:8]], [0, 2, 4, 6])").dtype == "float32x4"
+    reduce = value(
+        'T.reduce(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), [A[0, 0]], [], [T.iter_var("k", (0, 16), "CommReduce", "")], True, 0)'
+    )
+    assert isinstance(reduce.combiner.result[0], Add) and str(reduce.axis[0].var) == "k"
+    two = value(
+        "T.reduce(T.comm_reducer(lambda x0, x1, y0, y1: (x0 + y0, T.max(x1, y1)), [T.int32(0), T.min_value('int32')]), "
+        "[n, n], [], [T.iter_var('k', T.Range(0, 16), 'CommReduce', '')], True, 1)"
+    )
+    assert len(two.combiner.lhs) == len(two.combiner.rhs) == 2 and two.value_index == 1
+
+
+def test_index_maps() -> None:
+    read = func('T.func_attr({"map": T.index_map(lambda i, j: [i * 4 + j, T.max(i, j)])})\nT.evaluate(0)')
+    index_map = read.attrs["map"]
+    assert [v.name for v in index_map.initial_indices] == ["i", "j"]
+    assert isinstance(index_map.final_indices[0], Add)
+
+
+def test_texts_as_arguments() -> None:
+    call = value('T.call_extern("int32", "f", "text")')
+    assert isinstance(call.args[1], StringImm) and call.args[1].value == "text"
+
+
+def test_attributes_of_buffers() -> None:
+    read = func(
+        'T.evaluate(A.access_ptr("rw"))\nT.evaluate(A.shape[0] * A.strides[0])\nT.evaluate(A.elem_offset)\n'
+        'T.evaluate(A.vload([0, 0], "float32x4"))\nA.vstore([n, 0], T.float32(1))\nT.evaluate(A.offset_of([1, 2])[0])',
+        params='A: T.Buffer((16, 16), "float32", strides=(32, 1)), n: T.int32',
+    )
+    assert isinstance(read.body, SeqStmt)
+    kinds = [type(s.value if isinstance(s, Evaluate) else s).__name__ for s in read.body.seq]
+    assert kinds == ["Call", "IntImm", "BufferLoad", "BufferStore", "IntImm"]  # the offset 0 has no effect
+
+
+def test_allocation_of_declared_buffers() -> None:
+    alone = body("B = T.decl_buffer((4,))\nB[0] = 1.0")
+    assert isinstance(alone, Allocate) and isinstance(alone.body, DeclBuffer)
+    assert alone.buffer_var is alone.body.buffer.data
+    over = body("B = T.decl_buffer((4,), data=A.data)\nB[0] = 1.0")
+    assert isinstance(over, DeclBuffer)
+
+
+def test_thread_attributes() -> None:
+    read = body(
+        'tx = T.int32()\nT.attr(T.iter_var(tx, None, "ThreadIndex", "threadIdx.x"), "thread_extent", 16)\nA[tx, 0] = 1.0'
+    )
+    assert isinstance(read, AttrStmt) and read.node.thread_tag == "threadIdx.x" and read.node.var.name == "tx"
+    virtual = body('vt = T.launch_thread("vthread", 2)\nA[vt, 0] = 1.0')
+    assert virtual.attr_key == "virtual_thread"
+
+
+def test_realize_is_a_buffer_realize() -> None:
+    read = body("B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0] = 1.0")
+    assert isinstance(read, BufferRealize)
+    scoped = body('B = T.Buffer((16,))\nT.realize(B[0:16], "local", n < 3)\nB[0] = 1.0')
+    assert isinstance(scoped, AttrStmt) and scoped.attr_key == "realize_scope"
+    assert isinstance(scoped.body, BufferRealize)
+
+
+def test_constants_are_arrays() -> None:
+    read = body('p = T.allocate_const([1, 2, 3, 4], "int8", [2, 2])\nT.evaluate(0)')
+    np.testing.assert_array_equal(read.data, np.array([[1, 2], [3, 4]], "int8"))
+
+
+def test_kinds_of_loops() -> None:
+    kinds = {"serial": 0, "parallel": 1, "vectorized": 2, "unroll": 3}
+    for name, kind in kinds.items():
+        loop = body(f"for i in T.{name}(2, 6):\n    A[i, 0] = 1.0")
+        assert loop.kind is ForKind(kind) and (int(loop.min), int(loop.extent)) == (2, 4)
+    loop = body('for i in T.thread_binding(0, 4, "blockIdx.y"):\n    A[i, 0] = 1.0')
+    assert loop.thread_binding.thread_tag == "blockIdx.y"
+
+
+def test_names_at_different_levels() -> None:
+    read = body(
+        "for i in range(4):\n    x = i + 1\n    A[x, 0] = 1.0\nfor i in range(4):\n    x = i + 2\n    A[x, 0] = 1.0"
+    )
+    first, second = read.seq
+    assert isinstance(first.body, LetStmt) and isinstance(second.body, LetStmt)
+    assert first.body.var is not second.body.var and first.loop_var is not second.loop_var
+
+
+def test_aliases_hand_their_name_on() -> None:
+    read = func('p = T.allocate([16], "float32", "local")\nB = T.Buffer((16,), data=p, scope="local")\nB[0] = 1.0')
+    assert isinstance(read.body, Allocate) and read.body.buffer_var.name == "B"
+
+
+def test_extra_names() -> None:
+    text = "@X.prim_func\ndef main(A: X.Buffer((SIZE,), DTYPE)):\n    for i in range(SIZE):\n        A[i] = scale(i)\n"
+    read = from_source(text, {"X": T, "SIZE": 12, "DTYPE": "int32", "scale": lambda i: i * 3})
+    assert int(read.body.extent) == 12 and isinstance(read.body.body.value, Mul)
+    with pytest.raises(DiagnosticError, match="the name `X` is not defined"):
+        from_source(text)
+
+
+def test_an_error_of_a_given_function_is_told() -> None:
+    def broken(i: Any) -> Any:
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(DiagnosticError, match="out of luck") as caught:
+        func_text = "@T.prim_func\ndef main(A: T.Buffer((4,), 'int32')):\n    A[0] = broken(1)\n"
+        from_source(func_text, {"broken": broken})
+    assert isinstance(caught.value.__cause__, RuntimeError) and caught.value.line == 3
+
+
+def test_several_functions_in_a_text() -> None:
+    text = "@T.prim_func\ndef a(n: T.int32):\n    T.evaluate(n)\n\n@T.prim_func\ndef b(n: T.int32):\n    return n\n"
+    assert from_source(text).attrs["global_symbol"] == "b"
+
+
+def test_imports_of_the_names_that_scripts_have() -> None:
+    for package in ("tvm.script", "tvmagic.script"):
+        read = from_source(
+            f"from {package} import ir as I\nfrom {package} import tir as TT\n\n@TT.prim_func\ndef f(n: TT.int32):\n    TT.evaluate(n)\n"
+        )
+        assert isinstance(read, PrimFunc)
+
+
+def test_a_whole_module() -> None:
+    read = from_source(
+        """
+@I.ir_module
+class Module:
+    I.module_attrs({"level": 1})
+
+    @T.prim_func(private=True)
+    def helper(a: T.handle("float32"), n: T.int32) -> T.int32:
+        A = T.Buffer((16,), "float32", data=a)
+        A[n] = 1.0
+        return n
+
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32")):
+        x: T.int32 = Module.helper(A.data, 3)
+        T.evaluate(cls.helper(A.data, x))
+"""
+    )
+    call = read["main"].body.value
+    assert call.op is read.get_global_var("helper") and call.dtype == "int32"
+    again = from_source(read.script())
+    assert structural_equal(read, again)
+
+
+def test_every_name_in_use_is_there() -> None:
+    names = """block Buffer grid match_buffer handle prim_func axis.remap int64 reads writes alloc_buffer serial float32
+    int32 axis.spatial evaluate axis.S init thread_binding func_attr decl_buffer floordiv Cast if_then_else where cast
+    launch_thread max floormod allocate tvm_struct_get Select block_attr bool attr int8 vscale axis.reduce ramp min
+    axis.R call_extern vectorized Ramp Broadcast env_thread uint32 ret uint8 float16 assume likely broadcast floor
+    LetStmt type_annotation tvm_access_ptr unroll parallel min_value axis.opaque meta_var realize allocate_const uint64
+    tvm_load_matrix_sync Mul ceildiv tvm_tuple exp address_of iter_var tvm_struct_set call_llvm_pure_intrin
+    get_active_lane_mask sqrt reinterpret isnullptr tvm_store_matrix_sync target Range shift_left comm_reducer Div
+    uint16 tvm_thread_allreduce tvm_stack_make_shape tvm_stack_make_array shift_right erf tvm_throw_last_error truncdiv
+    q_multiply_shift rsqrt log2 bitwise_and max_value Call truncmod tvm_stack_alloca tvm_call_packed_lowered round
+    q_multiply_shift_per_axis float64 ceil bitwise_or tvm_storage_sync tvm_call_packed tvm_call_cpacked macro StringImm
+    Let Add Sub Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or Not Shuffle index_map reduce axis.scan If Then
+    Else While Assert prefetch arg func_name func_ret buffer_store int32x4 float32x16 uint8x64 int8x48""".split()
+    for name in names:
+        found: Any = T
+        for part in name.split("."):
+            found = getattr(found, part)
+    with pytest.raises(AttributeError):
+        T.no_such_name
+    assert tvmagic.script.from_source is from_source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'tvm_storage_sync("shared")', "tvm_throw_last_error()", "tvm_tuple(n, 1)", 'tvm_stack_alloca("array", 1)',
+        "tvm_thread_allreduce(T.uint32(1), n)", "TVMBackendFreeWorkspace(1, 0, A.data)",
+        "TVMBackendAllocWorkspace(1, 0, T.uint64(8), 2, 32)", 'lookup_param("p")', "vscale()", "undef()",
+        'get_active_lane_mask("boolx4", n, 16)', "bitwise_xor(n, 3)", "bitwise_not(n)", "clz(n)", "popcount(n)",
+        'call_llvm_pure_intrin("float32", "llvm.sqrt.f32", A[0, 0])', 'call_intrin("float32", "tir.exp", A[0, 0])',
+        "fma(A[0, 0], A[0, 0], A[0, 0])", "nextafter(A[0, 0], A[0, 0])", "atan2(A[0, 0], A[0, 0])", "abs(n)",
+        'large_uint_imm("uint64", T.uint32(1), T.uint32(2))', "dp4a(T.int8x4(1), T.int8x4(2))", "isnan(A[0, 0])",
+        "log1p(A[0, 0])", "sinh(A[0, 0])", "acosh(A[0, 0])", "ldexp(A[0, 0], n)", "hypot(A[0, 0], A[0, 0])",
+        'vectorlow("float32x2", A[0, 0:4])', "min(A[0, 0:4], 1.0)", 'infinity("float32")', 'min_value("int8")',
+    ],
+)  # fmt: skip
+def test_operators_build_expressions(text: str) -> None:
+    assert isinstance(value(f"T.{text}"), tvmagic.ir.PrimExpr)
+
+
+def test_a_long_sum_and_many_statements() -> None:
+    loop = body("A[0, 0] = " + " + ".join(["A[0, 1]"] * 1000))
+    assert isinstance(loop, BufferStore)
+    many = body("A[0, 0] = 1.0\n" * 5000)
+    assert len(many) == 5000
+
+
+@pytest.mark.parametrize("opening,closing", [("n - (", ")"), ("T.max(n, n + ", ")"), ("T.max(n + ", ", n)")])
+def test_deep_expressions(opening: str, closing: str) -> None:
+    deep = value(opening * 1000 + "n" + closing * 1000)
+    depth = 0
+    while not isinstance(deep, Var):
+        children = [deep.a, deep.b]
+        deep = next((c for c in children if not isinstance(c, Var)), children[0])
+        depth += 1
+    assert depth >= 1000
+
+
+def test_places_in_deep_expressions() -> None:
+    text = "@T.prim_func\ndef main(n: T.int32):\n    T.evaluate(" + "n - (" * 500 + "wrong" + ")" * 501 + "\n"
+    with pytest.raises(DiagnosticError, match="`wrong` is not defined") as caught:
+        from_source(text)
+    assert (caught.value.line, caught.value.column) == (3, 16 + 5 * 500)
+
+
+def test_broadcast_is_a_node() -> None:
+    assert isinstance(value("T.Broadcast(n, 4)"), Broadcast)
+    assert isinstance(value("T.Broadcast(value=n, lanes=4)"), Broadcast)
+    with pytest.raises(DiagnosticError, match="two lanes or more"):
+        value("T.Broadcast(n, 1)")
+
+
+def test_live_use_outside_a_builder() -> None:
+    for call in (lambda: T.grid(4), lambda: T.evaluate(1), lambda: T.reads()):
+        with pytest.raises(TVMagicError, match="no `IRBuilder` is open here"):
+            call()
+    assert isinstance(T.Buffer((4,), "int8"), Buffer)
+    assert T.float32(1.5).value == 1.5 and T.handle().dtype == "handle"
