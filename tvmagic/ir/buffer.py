@@ -178,7 +178,7 @@ class Buffer(Node):
         offset: PrimExpr | None = None
         for axis in range(start, end):
             term = positions[axis]
-            if self.strides:
+            if len(self.strides) == len(self.shape):
                 term = term * self.strides[axis]
                 offset = term if offset is None else offset + term
             else:
@@ -191,7 +191,7 @@ class Buffer(Node):
         sizes: list[PrimExpr] = []
         start = 0
         for end in [*(int(s) for s in self.axis_separators), len(self.shape)]:
-            if self.strides and end > start:
+            if len(self.strides) == len(self.shape) and end > start:
                 size = self.strides[start] * self.shape[start]
             else:
                 size = IntImm(self.shape[0].dtype if self.shape else DataType("int32"), 1)
@@ -224,7 +224,7 @@ class Buffer(Node):
         return Call(ptr_type, "tir.tvm_access_ptr", args)
 
     def _element_count(self) -> PrimExpr:
-        if self.strides:
+        if self.strides and len(self.strides) == len(self.shape):
             return self.strides[0] * self.shape[0]
         total: PrimExpr = IntImm(self.shape[0].dtype if self.shape else DataType("int32"), 1)
         for size in self.shape:

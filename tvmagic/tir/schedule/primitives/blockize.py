@@ -16,10 +16,12 @@ from tvmagic.ir import (
     BufferRegion,
     IntImm,
     IterVar,
+    Mutator,
     PrimExpr,
     Range,
     Stmt,
     Var,
+    handles,
     substitute,
 )
 from tvmagic.tir.schedule.error import ScheduleError
@@ -117,6 +119,26 @@ def divide(realize: BlockRealize, marks: Sequence[Sequence[IterMark]]) -> Divisi
     return result
 
 
+class _Divide(Mutator):
+    """Puts the divided variables in, and simplifies what they change."""
+
+    def __init__(self, division: Division) -> None:
+        self.values = division.values
+        self.analyzer = Analyzer()
+        for var in (*division.outer_iters, *division.inner_iters):
+            assert var.dom is not None
+            self.analyzer.bind(var.var, var.dom)
+
+    @handles(Var)
+    def var(self, node: Var) -> PrimExpr:
+        return self.values.get(node, node)
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        new = self.visit_children(node)
+        return new if new is node else self.analyzer.simplify(new)
+
+
 def _from_zero(extent: PrimExpr) -> Range:
     return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
 
@@ -186,7 +208,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
         )
     division = divide(realize, marks)
     block = inner_sref.block
-    substituted = substitute(block.replace(iter_vars=()), division.values)
+    substituted = _Divide(division).visit(block.replace(iter_vars=()))
     new_inner = _inner_block(substituted, division)
     reuse.note(block, new_inner)
     inner_realize = BlockRealize(division.inner_values, division.inner_predicate, new_inner)

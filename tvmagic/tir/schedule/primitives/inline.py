@@ -55,7 +55,9 @@ class _Inliner(Mutator):
             raise ScheduleError(
                 f"buffer `{self.buffer.name}` is matched in block `{node.name_hint}`, so it cannot be inlined", node
             )
-        new = with_detected_regions(self.visit_children(node))
+        new = self.visit_children(node)
+        if any(region.buffer is self.buffer for region in (*node.reads, *node.writes)):
+            new = with_detected_regions(new)
         self.reuse.note(node, new)
         return new
 

@@ -120,21 +120,93 @@ def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
 # ---------------------------------------------------------------------------- transform_layout
 
 
-class _LayoutRewriter(BufferReplacer):
-    """Accesses of the buffer go to the new one at mapped indices."""
+class AccessContext(Mutator):
+    """A mutator that knows the variables and conditions round the place where it is."""
 
-    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
-        super().__init__({old: new})
-        self.old, self.new, self.index_map = old, new, index_map
+    def __init__(self) -> None:
         self.analyzer = Analyzer()
+        self.iterators: dict[Var, Range] = {}
+        self.conditions: list[PrimExpr] = []
 
-    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        return tuple(self.index_map.map_indices(indices, self.analyzer))
+    def simplified(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """The indices under what is known here."""
+        return iter_map_simplify_with_context(indices, self.iterators, self.conditions, self.analyzer, True)
+
+    def _enter(self, var: Var, domain: Range | None) -> None:
+        assert domain is not None
+        self.analyzer.bind(var, domain, True)
+        self.iterators[var] = domain
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        self._enter(node.loop_var, Range.from_min_extent(node.min, node.extent))
         return self.visit_children(node)
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        for var in node.iter_vars:
+            self._enter(var.var, var.dom)
+        return self.visit_children(node)
+
+    def _under(self, condition: PrimExpr, node: Any) -> Any:
+        self.conditions.append(condition)
+        with self.analyzer.constraint_scope(condition):
+            new = self.visit(node)
+        self.conditions.pop()
+        return new
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        then_case = self._under(condition, node.then_case)
+        else_case = None
+        if node.else_case is not None:
+            else_case = self._under(logical_not(condition), node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if getattr(node.op, "name", "") != "tir.if_then_else":
+            return self.visit_children(node)
+        condition = self.visit(node.args[0])
+        taken = self._under(condition, node.args[1])
+        other = self._under(logical_not(condition), node.args[2])
+        if condition is node.args[0] and taken is node.args[1] and other is node.args[2]:
+            return node
+        return node.replace(args=(condition, taken, other))
+
+
+class AccessSimplifier(AccessContext):
+    """Simplifies the indices and regions of accesses as iterator maps over the variables round them."""
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        lows = self.simplified([r.min for r in node.region])
+        region = tuple(
+            [r if low is r.min else Range.from_min_extent(low, r.extent) for r, low in zip(node.region, lows)]
+        )
+        return node if all(a is b for a, b in zip(region, node.region)) else node.replace(region=region)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        indices = tuple(self.simplified(new.indices))
+        return new if all(a is b for a, b in zip(indices, new.indices)) else new.replace(indices=indices)
+
+
+class _LayoutRewriter(BufferReplacer, AccessContext):
+    """Accesses of the buffer go to the new one at mapped indices."""
+
+    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
+        BufferReplacer.__init__(self, {old: new})
+        AccessContext.__init__(self)
+        self.old, self.new, self.index_map = old, new, index_map
+        self.mapper = Analyzer()
+
+    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        return tuple(self.simplified(self.index_map.map_indices(indices, self.mapper)))
 
     @handles(BufferRegion)
     def region(self, node: BufferRegion) -> BufferRegion:
@@ -142,10 +214,7 @@ class _LayoutRewriter(BufferReplacer):
 
     @handles(Block)
     def block(self, node: Block) -> Block:
-        for var in node.iter_vars:
-            assert var.dom is not None
-            self.analyzer.bind(var.var, var.dom, True)
-        new = self.visit_children(node)
+        new = AccessContext.block(self, node)
         if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
             reads, writes = detected_regions(new)
             new = new.replace(reads=self._renewed(new.reads, reads), writes=self._renewed(new.writes, writes))
@@ -277,78 +346,6 @@ def _prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[
     if not isinstance(index_map, IndexMap):
         index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
     return {"index_map": index_map}
-
-
-class AccessSimplifier(Mutator):
-    """Simplifies the indices and regions of accesses as iterator maps over the variables round them."""
-
-    def __init__(self) -> None:
-        self.analyzer = Analyzer()
-        self.iterators: dict[Var, Range] = {}
-        self.conditions: list[PrimExpr] = []
-
-    def simplified(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
-        """The indices under what is known here."""
-        return iter_map_simplify_with_context(indices, self.iterators, self.conditions, self.analyzer, True)
-
-    def _enter(self, var: Var, domain: Range | None) -> None:
-        assert domain is not None
-        self.analyzer.bind(var, domain, True)
-        self.iterators[var] = domain
-
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
-        self._enter(node.loop_var, Range.from_min_extent(node.min, node.extent))
-        return self.visit_children(node)
-
-    @handles(Block)
-    def block(self, node: Block) -> Block:
-        for var in node.iter_vars:
-            self._enter(var.var, var.dom)
-        return self.visit_children(node)
-
-    def _under(self, condition: PrimExpr, node: Any) -> Any:
-        self.conditions.append(condition)
-        with self.analyzer.constraint_scope(condition):
-            new = self.visit(node)
-        self.conditions.pop()
-        return new
-
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
-        condition = self.visit(node.condition)
-        then_case = self._under(condition, node.then_case)
-        else_case = None
-        if node.else_case is not None:
-            else_case = self._under(logical_not(condition), node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
-
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        if getattr(node.op, "name", "") != "tir.if_then_else":
-            return self.visit_children(node)
-        condition = self.visit(node.args[0])
-        taken = self._under(condition, node.args[1])
-        other = self._under(logical_not(condition), node.args[2])
-        if condition is node.args[0] and taken is node.args[1] and other is node.args[2]:
-            return node
-        return node.replace(args=(condition, taken, other))
-
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
-        lows = self.simplified([r.min for r in node.region])
-        region = tuple(
-            [r if low is r.min else Range.from_min_extent(low, r.extent) for r, low in zip(node.region, lows)]
-        )
-        return node if all(a is b for a, b in zip(region, node.region)) else node.replace(region=region)
-
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: Any) -> Any:
-        new = self.visit_children(node)
-        indices = tuple(self.simplified(new.indices))
-        return new if all(a is b for a, b in zip(indices, new.indices)) else new.replace(indices=indices)
 
 
 def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -> int:

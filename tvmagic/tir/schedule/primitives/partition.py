@@ -149,7 +149,7 @@ def loop_partition(state: ScheduleState, loop: Loop, factors: Sizes, preserve_un
         low = IntImm(var.dtype, start)
         domains = {**loop_domains(outer), var: Range.from_min_extent(low, IntImm(var.dtype, size))}
         body = _Renewer(var.name, domains, {stmt.loop_var: var}).visit(stmt.body)
-        piece = For(var, low, size, stmt.kind, body, span=stmt.span)
+        piece = For(var, low, size, ForKind.SERIAL, body, span=stmt.span)
         loops.append(piece)
         pieces.append(_opaque(f"{name}_{var.name}_partition", piece))
         start += size
