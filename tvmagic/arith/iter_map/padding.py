@@ -108,10 +108,12 @@ class Padder:
     def covers_top(self, split: IterSplitExpr) -> bool:
         """Whether `split` is the outermost part of its iterator, so that its remainder changes nothing."""
         reach, extent = split.lower_factor * split.extent, split.source.extent
+        if self.prover.equal(reach, extent):
+            return True
         padded = self.origin(split.source)
         if padded is not None:
             extent = padded[0].extent + padded[1]
-        return self.prover.equal(reach, extent) or self.analyzer.can_prove(ops.greater_equal(reach, extent))
+        return self.analyzer.can_prove(ops.greater_equal(reach, extent))
 
     def _incompatible(self, split: IterSplitExpr, left: PrimExpr) -> None:
         self.report.add(

@@ -169,7 +169,7 @@ class _Divider:
                 raise _Indivisible
             split = rest.pop(index)
             if at_outer:
-                first_outer = first_outer or split
+                first_outer = split if first_outer is None else first_outer
                 factor = ops.floordiv(split.lower_factor, first_outer.lower_factor)
                 self._divisions[split] = _outer(split.replace(source=outer_mark, lower_factor=factor), split.extent)
             else:
