@@ -125,6 +125,34 @@ def test_bad_texts_are_refused(text: str) -> None:
         load_json(text)
 
 
+class Setting:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def test_objects_of_registered_classes_can_be_saved() -> None:
+    def read(plain: Any) -> Setting:
+        if not isinstance(plain, str):
+            raise ValueError(plain)
+        return Setting(plain)
+
+    ir.register_json("test.Setting", Setting, lambda setting: setting.name, read)
+    func = ir.PrimFunc([], tir.Evaluate(0)).replace(attrs={"x": Setting("fast")})
+    assert again(func).attrs["x"].name == "fast"
+    for bad in (["test.Setting", "1"], ["other", "1"], "x", ["test.Setting", "{"]):
+        with pytest.raises(TVMagicError):
+            load_json(changed(root={"object": bad}))
+
+
+def test_nodes_by_the_name_of_their_class() -> None:
+    node = ir.make_node("IntImm", dtype="int32", value=10)
+    assert isinstance(node, ir.IntImm) and str(node) == "10"
+    assert str(ir.make_node("tir.Add", a=node, b=ir.Var("x"))) == "10 + x"
+    for key, fields in (("Nothing", {}), ("IntImm", {"value": 1}), ("IntImm", {"dtype": "int32", "value": "x"})):
+        with pytest.raises(TVMagicError):
+            ir.make_node(key, **fields)
+
+
 def test_what_cannot_be_saved_is_told() -> None:
     with pytest.raises(TVMagicError, match="object of type `object` cannot be saved"):
         save_json(ir.PrimFunc([], tir.Evaluate(0)).replace(attrs={"x": object()}))

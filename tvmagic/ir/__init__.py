@@ -83,7 +83,7 @@ from tvmagic.ir.functor import (
     substitute,
 )
 from tvmagic.ir.hash import structural_hash
-from tvmagic.ir.json import load_json, save_json
+from tvmagic.ir.json import load_json, make_node, register_json, save_json
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, set_printer
 from tvmagic.ir.op import CallEffect, Op
 from tvmagic.ir.path import ObjectPath

@@ -22,9 +22,20 @@ from tvmagic.ir.node import NODE_CLASSES, Kind, Node, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
 
-__all__ = ["load_json", "save_json"]
+__all__ = ["load_json", "make_node", "register_json", "save_json"]
 
 VERSION = 1
+_codecs: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {}
+
+
+def register_json(name: str, cls: type, to_plain: Callable[[Any], Any], from_plain: Callable[[Any], Any]) -> None:
+    """Let objects of `cls` that attributes hold be saved, as `name`.
+
+    `to_plain` gives what stands for one: numbers, texts, lists and mappings; `from_plain` makes one
+    of it again, and raises where it cannot.
+    """
+    _codecs[name] = cls, to_plain, from_plain
+
 
 # ---------------------------------------------------------------------------- writing
 
@@ -50,6 +61,9 @@ class _Writer:
         if hasattr(value, "__array__") and hasattr(value, "tobytes"):
             data = base64.b64encode(value.tobytes()).decode()
             return {"array": [str(value.dtype), list(value.shape), data]}
+        for name, (cls, to_plain, _) in _codecs.items():
+            if isinstance(value, cls):
+                return {"object": [name, json.dumps(to_plain(value))]}
         raise TVMagicError(f"an object of type `{type(value).__name__}` cannot be saved as JSON")
 
     def number(self, root: Node) -> int:
@@ -207,14 +221,29 @@ class _Reader:
             raise TVMagicError(
                 f"node {number} of the JSON text, a `{entry[0]}`, has {len(entry) - 1} fields, not {len(cls.FIELDS)}"
             )
-        new = cls.__new__(cls)
-        new.span = None
-        for field, raw in zip(cls.FIELDS, entry[1:]):
-            value = self.decode(raw)
-            _check(cls, field.name, field.kind, value)
-            setattr(new, field.name, _converted(cls, field.name, value))
-        _finish(new)
-        return new
+        return _built(cls, [self.decode(raw) for raw in entry[1:]])
+
+
+def _built(cls: type[Node], values: list[Any]) -> Node:
+    """A node of a class with these fields, each of which is checked."""
+    new = cls.__new__(cls)
+    new.span = None
+    for field, value in zip(cls.FIELDS, values):
+        _check(cls, field.name, field.kind, value)
+        setattr(new, field.name, _converted(cls, field.name, value))
+    _finish(new)
+    return new
+
+
+def make_node(type_key: str, **fields: Any) -> Node:
+    """A node by the name of its class (`IntImm`, `tir.Add`) and its fields."""
+    cls = NODE_CLASSES.get(type_key.rsplit(".", 1)[-1])
+    if cls is None:
+        raise TVMagicError(f"there is no class of nodes `{type_key}`")
+    names = [f.name for f in cls.FIELDS]
+    for name in {*names} ^ {*fields}:
+        raise TVMagicError(f"a `{cls.__name__}` has the fields {', '.join(f'`{n}`' for n in names)}, not `{name}`")
+    return _built(cls, [fields[name] for name in names])
 
 
 def _node_at(reader: _Reader, number: Any) -> Node:
@@ -252,7 +281,19 @@ def _array(reader: _Reader, parts: Any) -> Any:
         raise TVMagicError("an array in the JSON text cannot be read") from error
 
 
+def _object(reader: _Reader, content: Any) -> Any:
+    try:
+        name, text = content
+        _, _, from_plain = _codecs[name]
+        return from_plain(json.loads(text))
+    except TVMagicError:
+        raise
+    except Exception as error:
+        raise TVMagicError("an object in the JSON text cannot be read") from error
+
+
 _DECODERS: dict[str, Callable[[_Reader, Any], Any]] = {
+    "object": _object,
     "node": _node_at,
     "map": _mapping,
     "float": _float,

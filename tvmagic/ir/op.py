@@ -99,8 +99,9 @@ _register(CallEffect.SPECIAL_CALL_ARG, "tvm_stack_make_shape tvm_stack_make_arra
 _register(CallEffect.CONTROL_JUMP, "ret")
 _register(
     CallEffect.OPAQUE,
-    """call_extern call_llvm_intrin tvm_stack_alloca tvm_call_packed tvm_call_cpacked tvm_call_trace_packed
-    tvm_call_packed_lowered tvm_call_cpacked_lowered tvm_call_trace_packed_lowered tvm_check_return
+    """call_extern call_llvm_intrin tvm_stack_alloca tvm_call_packed:call_packed tvm_call_cpacked:call_cpacked
+    tvm_call_trace_packed tvm_call_packed_lowered:call_packed_lowered
+    tvm_call_cpacked_lowered:call_cpacked_lowered tvm_call_trace_packed_lowered tvm_check_return
     tvm_throw_last_error tvm_context_id tvm_thread_context tvm_storage_sync tvm_warp_shuffle
     tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask tvm_global_barrier_kinit
     tvm_thread_allreduce tvm_load_matrix_sync tvm_mma_sync tvm_bmma_sync tvm_fill_fragment

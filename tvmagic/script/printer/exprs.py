@@ -283,6 +283,11 @@ def _tuple_type(printer: Printer, node: TupleType) -> Text:
     return f"{printer.tir('Tuple')}({printer.values(node.fields)})" if node.fields else "None", ATOM
 
 
+@prints("Target")
+def _target(printer: Printer, target: Any) -> Text:
+    return f"{printer.tir('target')}({printer.value(target.export())})", ATOM
+
+
 # ---------------------------------------------------------------------------- calls
 
 _DTYPE_FIRST = frozenset(
