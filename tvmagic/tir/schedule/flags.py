@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
-from tvmagic.ir import Block, BlockRealize, Buffer, BufferRegion, Range, Stmt, Var, substitute
+from tvmagic.ir import BlockRealize, Buffer, BufferRegion, Range, Stmt, Var, substitute
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 
@@ -78,15 +78,13 @@ class FlagCache:
     def __init__(self) -> None:
         self.affine: dict[tuple[Stmt, ...], bool] = {}
         self.cover: dict[tuple[Any, ...], bool] = {}
-        self.scopes: dict[tuple[int, Block], BlockScope] = {}
 
     def scope(self, state: ScheduleState, block_sref: StmtSRef) -> BlockScope:
-        key = (id(state), block_sref.block)
-        found = self.scopes.get(key)
+        found = state.scopes.get(block_sref.block)
         if found is None:
-            if len(self.scopes) > _LIMIT:
-                self.scopes.clear()
-            found = self.scopes[key] = BlockScope(state.child_blocks(block_sref))
+            if len(state.scopes) > _LIMIT:
+                state.scopes.clear()
+            found = state.scopes[block_sref.block] = BlockScope(state.child_blocks(block_sref))
         return found
 
     def flags(self, state: ScheduleState, block_sref: StmtSRef) -> CachedFlags:

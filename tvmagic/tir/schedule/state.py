@@ -124,6 +124,7 @@ class ScheduleState:
         self.srefs: dict[Stmt, StmtSRef] = {}
         self.functions: dict[StmtSRef, GlobalVar] = {}
         self.flags = FlagCache()
+        self.scopes: dict[Block, BlockScope] = {}
         for var, function in mod.functions.items():
             if isinstance(function, PrimFunc) and isinstance(function.body, BlockRealize):
                 root = self._build(function.body.block, None, -1)
@@ -387,7 +388,7 @@ class ScheduleState:
         """A state of its own on the same module, and the new reference for each old one."""
         new = ScheduleState.__new__(ScheduleState)
         new.mod, new.debug_mask, new.enable_check = self.mod, self.debug_mask, self.enable_check
-        new.flags = self.flags
+        new.flags, new.scopes = self.flags, {}
         mapping = {sref: StmtSRef(sref.stmt, None, sref.seq_index) for sref in self.srefs.values()}
         for old, copy in mapping.items():
             copy.parent = mapping[old.parent] if old.parent is not None else None

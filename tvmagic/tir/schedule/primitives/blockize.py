@@ -127,7 +127,8 @@ class _Divide(Mutator):
         self.analyzer = Analyzer()
         for var in (*division.outer_iters, *division.inner_iters):
             assert var.dom is not None
-            self.analyzer.bind(var.var, var.dom)
+            if not is_one(var.dom.extent):  # a variable of one value stays a variable
+                self.analyzer.bind(var.var, var.dom)
 
     @handles(Var)
     def var(self, node: Var) -> PrimExpr:
