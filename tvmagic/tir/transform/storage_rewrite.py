@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Allocate,
     AssertStmt,
@@ -67,10 +68,16 @@ class _Linearizer(Visitor):
         self.scopes: list[list[Var]] = []
         self.in_thread = False
         self.accessed: set[Buffer] = set()
+        # variables defined so far, and allocations whose size they give: those stay where they are
+        self.defined: set[Var] = set()
+        self.kept: set[Var] = set()
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> None:
-        self.allocs[node.buffer_var] = (node, len(self.scopes))
+        if any(uses_var(extent, self.defined) for extent in node.extents):
+            self.kept.add(node.buffer_var)
+        else:
+            self.allocs[node.buffer_var] = (node, len(self.scopes))
         self.visit_children(node)
 
     def touch(self, var: Var) -> None:
@@ -101,6 +108,8 @@ class _Linearizer(Visitor):
 
     @handles(IfThenElse, For, While, AssertStmt, LetStmt)
     def scope(self, node: Stmt) -> None:
+        if isinstance(node, (For, LetStmt)):
+            self.defined.add(node.loop_var if isinstance(node, For) else node.var)
         self.scopes.append([])
         begin = len(self.events)
         self.events.append(_Event(node))
@@ -287,8 +296,9 @@ def _lifetimes(events: list[_Event]) -> tuple[dict[int, list[Var]], dict[int, li
 class _Rewriter(Mutator):
     """Puts the planned allocations in the place of the old ones."""
 
-    def __init__(self, planner: _Planner, accessed: set[Buffer], analyzer: Analyzer) -> None:
-        self.planner, self.accessed, self.analyzer = planner, accessed, analyzer
+    def __init__(self, planner: _Planner, linear: _Linearizer, analyzer: Analyzer) -> None:
+        self.planner, self.accessed, self.analyzer = planner, linear.accessed, analyzer
+        self.kept = linear.kept
         self.buffers: dict[Buffer, Buffer] = {}
         self.declared: set[Buffer] = set()
         self.at: dict[Stmt | None, list[_Entry]] = {}
@@ -351,7 +361,7 @@ class _Rewriter(Mutator):
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
-        return self.visit(node.body)
+        return self.visit_children(node) if node.buffer_var in self.kept else self.visit(node.body)
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:
@@ -391,7 +401,7 @@ def plan_storage(stmt: Stmt, reuse: bool = True) -> Stmt:
     linear.visit(stmt)
     planner = _Planner(reuse)
     planner.plan(linear.events, linear.allocs)
-    return _Rewriter(planner, linear.accessed, Analyzer()).rewrite(stmt)
+    return _Rewriter(planner, linear, Analyzer()).rewrite(stmt)
 
 
 def StorageRewrite() -> Pass:
