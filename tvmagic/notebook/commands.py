@@ -59,6 +59,7 @@ def passes(
     target: str | None = None,
     show_unchanged: bool = True,
     code: bool = True,
+    verify: bool = False,
 ) -> Passes:
     """Every schedule call and pass of an operator, to step through.
 
@@ -69,8 +70,19 @@ def passes(
     target: what to compile for, such as `llvm -mtriple=aarch64-linux-gnu`; this machine unless told.
     show_unchanged: show passes that changed nothing.
     code: end with LLVM IR and assembly.
+    verify: run the program after every step and compare it with NumPy.
     """
-    return Passes(record_of(version_of(value, version), target, code), only, show_unchanged)
+    chosen = version_of(value, version)
+    record = record_of(chosen, target, code)
+    marks = verify_marks(record, chosen.operator) if verify else ()
+    return Passes(record, only, show_unchanged, marks)
+
+
+def verify_marks(record: Record, op: Operator) -> list[str]:
+    """For each step whether its program, interpreted, gives what NumPy gives."""
+    from tvmagic.operators.verify import verify as verify_steps
+
+    return [verdict.text for verdict in verify_steps(record, op)]
 
 
 def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing:

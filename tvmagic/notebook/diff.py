@@ -117,6 +117,9 @@ def _likeness(a: str, b: str) -> float:
     left, right = _words(a), _words(b)
     if not left or not right:
         return 0.0
+    shorter, longer = sorted((left, right), key=len)
+    if len(shorter) > 2 and longer[: len(shorter)] == shorter:
+        return 0.8  # a line that only grew
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
     return matcher.ratio() if matcher.quick_ratio() >= _LIKE else 0.0
 

@@ -128,7 +128,7 @@ def _kernel_view(kernel: Any) -> Shown:
 
 def repr_text(value: Any) -> str:
     """`repr`, asked for without going through the display again."""
-    return type(value).__repr__(value)
+    return object.__repr__(value) if type(value).__repr__ is object.__repr__ else repr(value)
 
 
 def _benchmark_view(result: Any) -> Shown:

@@ -197,12 +197,8 @@ class TensorMagics(Magics):
         record = version.record
         assert record is not None
         if not arguments.quiet:
-            shown = Passes(record, only, self.show_unchanged and not arguments.hide)
-            if arguments.verify:
-                from tvmagic.notebook.verifying import mark_steps
-
-                mark_steps(shown.view, record, version.operator)
-            display(shown)
+            marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
+            display(Passes(record, only, self.show_unchanged and not arguments.hide, marks))
         parts: list[Shown] = []
         if arguments.check:
             parts.append(commands.check_result(version, sizes=arguments.size))
@@ -228,11 +224,8 @@ class TensorMagics(Magics):
             target=self._target(arguments.target),
             show_unchanged=self.show_unchanged and not arguments.hide,
             code=self.show_code,
+            verify=arguments.verify,
         )
-        if arguments.verify:
-            from tvmagic.notebook.verifying import mark_steps
-
-            mark_steps(shown.view, shown.record, version.operator)
         if arguments.text:
             print(shown.text())
             return None

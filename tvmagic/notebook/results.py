@@ -54,9 +54,15 @@ class Shown:
 class Passes(Shown):
     """A record of passes: a stepper in a notebook, a page where there are no widgets, else text."""
 
-    def __init__(self, record: Record, only: Iterable[str] | None = None, show_unchanged: bool = True) -> None:
+    def __init__(
+        self,
+        record: Record,
+        only: Iterable[str] | None = None,
+        show_unchanged: bool = True,
+        marks: Sequence[str] = (),
+    ) -> None:
         self.record = record
-        self.view: View = make_view(record, only)
+        self.view: View = make_view(record, only, marks)
         self.title = self.view.title
         self.show_unchanged = show_unchanged
         self._stepper: Any = None

@@ -7,7 +7,7 @@ more room than what they change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,15 +105,20 @@ class View:
         ]
 
 
-def make_view(record: Record, only: Iterable[str] | None = None) -> View:
+def make_view(record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = ()) -> View:
     """Describe a record.
 
     Parameters
     ----------
+    marks: for each step of the record a few words to show beside it, such as `equal to NumPy`.
     only: names of passes to show (with or without a prefix such as `tir.`); all unless told.
         A name that did not run is a `TVMagicError`.
     """
-    return _Maker(record).make(_selected(record, only))
+    view = _Maker(record).make(_selected(record, only))
+    mark_of = {id(step): mark for step, mark in zip(record.steps, marks)}
+    for step, shown in zip(_selected(record, only), view.steps):
+        shown.mark = mark_of.get(id(step), "")
+    return view
 
 
 def _selected(record: Record, only: Iterable[str] | None) -> list[Step]:

@@ -164,7 +164,7 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
 
 def _operator_of(name: str, source: Source, scope: _Scope, outputs: list[Any] | None) -> Operator:
     functions = [v for n, v in scope.items() if n in scope.own and isinstance(v, PrimFunc)]
-    tensors = {n: v for n, v in scope.items() if n in scope.own and isinstance(v, te.Tensor)}
+    tensors = dict(scope.tensors)
     if outputs is None and functions and not tensors:
         return Operator.from_prim_func(name, functions[-1], source)
     if outputs is None:

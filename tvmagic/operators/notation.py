@@ -163,7 +163,7 @@ class Notation:
         return self.sizes[name]
 
     def _range(self, call: ast.Call) -> tuple[Any, Any]:
-        ends = [self._size(a) if not isinstance(a, ast.Constant) else a.value for a in call.args]
+        ends: list[Any] = [self._size(a) if not isinstance(a, ast.Constant) else a.value for a in call.args]
         if len(ends) not in (1, 2) or call.keywords:
             fail_at(self.source, call, "an index range is `range(extent)` or `range(begin, end)`")
         begin, end = (0, ends[0]) if len(ends) == 1 else ends
@@ -233,18 +233,36 @@ class _Statement:
     def __init__(self, notation: Notation, name: str, axes: list[str], target: ast.Subscript, value: ast.expr) -> None:
         self.notation, self.name, self.axes, self.target, self.value = notation, name, axes, target, value
         self.source = notation.source
+        self._check_uses()
         self.names = self._index_names()
         self.ranges = self._infer()
+
+    def _check_uses(self) -> None:
+        """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
+        tensors = self.notation.tensors
+        bases = {id(a.value) for a, _ in self._accesses(self.value)}
+        for node in ast.walk(self.value):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _is_dtype(node.value):
+                fail_at(self.source, node, f"`{node.value!r}` is not a number")
+            if not isinstance(node, ast.Name):
+                continue
+            if node.id in tensors and len(tensors[node.id].shape) and id(node) not in bases:
+                indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
+                fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
+            if node.id in self.notation.assigned and node.id not in tensors:
+                fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
 
     def _accesses(self, node: ast.AST, guarded: bool = False) -> Iterator[tuple[ast.Subscript, bool]]:
         """Every access of a tensor in the value, with whether a condition stands above it."""
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             yield node, guarded
-        lazy = isinstance(node, ast.IfExp) or (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", "select")
-        )
+        always: ast.AST | None = None
+        if isinstance(node, ast.IfExp):
+            always = node.test
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", "select"):
+            always = node.args[0] if node.args else None
         for child in ast.iter_child_nodes(node):
-            yield from self._accesses(child, guarded or lazy)
+            yield from self._accesses(child, guarded or (always is not None and child is not always))
 
     def _index_names(self) -> set[str]:
         names = {*self.axes, *self.notation.ranges}
@@ -278,6 +296,10 @@ class _Statement:
                 elif affine is not None:
                     sums.append((affine, size))
         used = self.names & ({*self.axes} | self._used())
+        for access, _ in self._accesses(self.value):  # under a condition: where nothing else says how far
+            for item, size in self._dimensions(access):
+                if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
+                    ranges[item.id], where[item.id] = (0, size), access
         ranges.update(solve_extents(sums, ranges, used - set(ranges)))
         self._complete(ranges, used)
         self._check_bounds(ranges)
@@ -479,7 +501,7 @@ class _Layered(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         for layer in self.layers:
-            value = layer.get(name)
+            value: Any = layer.get(name)
             if isinstance(value, (int, float, PrimExpr)) and not callable(value):
                 return value
             if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "shape", None) == ():
@@ -518,6 +540,10 @@ def over_names(call: ast.Call, source: Source) -> set[str]:
                 fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`")
             names.add(item.id)
     return names
+
+
+def _is_dtype(text: str) -> bool:
+    return text in DTYPES
 
 
 def named_function(names: list[str], body: Any) -> Any:

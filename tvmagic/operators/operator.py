@@ -191,13 +191,10 @@ class Operator:
                 output[...] = 0
             run_function(self.prim_func, [*values, *outputs])
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        results = [self._evaluate(t, values) for t in self.outputs]
+        from tvmagic.te.reference import evaluate_all
+
+        results = evaluate_all(self.outputs, dict(zip(self.inputs, values)))
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _evaluate(self, tensor: Any, values: Sequence[np.ndarray]) -> np.ndarray:
-        from tvmagic.te.reference import evaluate
-
-        return evaluate(tensor, dict(zip(self.inputs, values)))
 
     def bind(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The arguments in order, from positions and names."""

@@ -1,0 +1,98 @@
+"""Run notebooks without a browser: execute, say what they computed, save each as a page.
+
+    python notebooks/run.py notebooks/01_first_steps.ipynb --results
+    python notebooks/run.py notebooks/*.ipynb --in-place
+
+The pages in `build/pages` need neither a kernel nor scripts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "build" / "pages"
+
+
+def execute(path: Path, timeout: int = 600) -> Any:
+    """The notebook with fresh outputs; raises CellExecutionError where a cell fails."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name="python3",
+        store_widget_state=False,
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    client.execute()
+    return notebook
+
+
+def tagged_text(notebook: Any, tag: str) -> str:
+    """What the cells with a tag printed."""
+    cells = [c for c in notebook.cells if tag in c.metadata.get("tags", [])]
+    outputs = [o for cell in cells for o in cell.get("outputs", [])]
+    return "".join(o.get("text", "") for o in outputs if o.output_type == "stream")
+
+
+def save_page(notebook: Any, name: str) -> Path:
+    """The notebook as one HTML page without scripts from elsewhere."""
+    from nbconvert import HTMLExporter
+
+    exporter = HTMLExporter(embed_images=True)
+    body, _ = exporter.from_notebook_node(notebook)
+    body = re.sub(r"<script[^>]*\bsrc=\"https?:[^>]*></script>", "", body)
+    PAGES.mkdir(parents=True, exist_ok=True)
+    page = PAGES / f"{name}.html"
+    page.write_text(body, encoding="utf-8")
+    return page
+
+
+def without_volatile(notebook: Any) -> Any:
+    """The notebook without what differs in every run: widgets' ids and times of execution."""
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("notebooks", nargs="+", type=Path)
+    parser.add_argument("--results", action="store_true", help="print what the cells tagged `results` printed")
+    parser.add_argument("--in-place", action="store_true", help="save the outputs in the notebooks")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    for path in arguments.notebooks:
+        path = path.resolve()
+        try:
+            notebook = execute(path)
+        except CellExecutionError as error:
+            print(f"{path.name} failed:\n{error}", file=sys.stderr)
+            return 1
+        if arguments.in_place:
+            nbformat.write(without_volatile(notebook), path)
+        if arguments.results:
+            print(tagged_text(notebook, "results").rstrip())
+        page = save_page(notebook, path.stem)
+        print(f"the executed page: {page.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

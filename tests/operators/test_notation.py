@@ -1,0 +1,195 @@
+"""The index notation: what it means, by values against NumPy, and how it tells mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import TVMagicError
+from tvmagic.operators import NotationError, excerpt, operator
+
+RNG = np.random.default_rng(0)
+
+
+def array(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return RNG.uniform(-1, 1, shape).astype(dtype)
+
+
+def test_names_on_the_right_only_are_summed() -> None:
+    op = operator("dense", "X: float32[8, 5]\nW: float32[6, 5]\nY[i, j] += X[i, k] * W[j, k]")
+    x, w = array(8, 5), array(6, 5)
+    np.testing.assert_allclose(op(x, w), x @ w.T, rtol=1e-5)
+    np.testing.assert_allclose(op.reference(x, w), x @ w.T, rtol=1e-5)
+    assert op.signature == "dense(X: float32[8, 5], W: float32[6, 5]) -> Y: float32[8, 6]"
+
+
+def test_axes_and_sizes_have_the_names_of_the_cell() -> None:
+    op = operator("f", "X: float32[n, 256]\nY[row] = max(X[row, c], over=c)")
+    (y,) = op.outputs
+    assert [iv.var.name for iv in y.op.axis] == ["row"]
+    assert [iv.var.name for iv in y.op.reduce_axis] == ["c"]
+    assert op.inputs[0].shape[0].name == "n"
+    x = array(3, 256)
+    np.testing.assert_array_equal(op(x), x.max(axis=1))
+
+
+def test_elementwise_broadcast_and_constants() -> None:
+    op = operator("f", "X: float64[4, 6]\nb: float64[6]\ns: float64\nY[i, j] = (X[i, j] + b[j]) * s / 0.1 + 2")
+    x, b = array(4, 6, dtype="float64"), array(6, dtype="float64")
+    s = np.array(3.0)
+    np.testing.assert_allclose(op(x, b, s), (x + b) * 3.0 / 0.1 + 2, rtol=1e-12)
+
+
+def test_a_softmax_with_reductions_inside_expressions() -> None:
+    op = operator(
+        "softmax",
+        "X: float32[7, 10]\nY[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nZ[i, j] = Y[i, j] / sum(Y[i, q], over=q)",
+    )
+    x = array(7, 10) * 5
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(op(x), e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_convolution_with_padding() -> None:
+    op = operator(
+        "conv",
+        """X: float32[2, 3, 9, 8]
+K: float32[4, 3, 3, 3]
+P: float32[2, 3, 11, 10]
+P[n, c, y, x] = X[n, c, y - 1, x - 1] if 1 <= y < 10 and 1 <= x < 9 else 0
+O[n, f, y, x] += P[n, c, y + r, x + s] * K[f, c, r, s]""",
+    )
+    x, k = array(2, 3, 9, 8), array(4, 3, 3, 3)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    np.testing.assert_allclose(op(x, k), np.einsum("ncyxrs,fcrs->nfyx", windows, k), rtol=1e-4, atol=1e-5)
+    assert [int(s) for s in op.outputs[0].shape] == [2, 4, 9, 8]
+
+
+def test_strided_accesses_run_as_far_as_they_may() -> None:
+    op = operator("f", "A: float32[20]\nK: float32[3]\nC[i] += A[2 * i + r] * K[r]")
+    a, k = array(20), array(3)
+    expected = [a[2 * i : 2 * i + 3] @ k for i in range(9)]
+    np.testing.assert_allclose(op(a, k), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text", ["for i in range(5): C[i] = A[2 * i]", "i: range(5)\nC[i] = A[2 * i]", "C: float32[5]\nC[i] = A[2 * i]"]
+)
+def test_the_range_of_an_index_can_be_given(text: str) -> None:
+    op = operator("f", "A: float32[20]\n" + text)
+    a = array(20)
+    np.testing.assert_array_equal(op(a), a[:10:2])
+
+
+def test_products_and_sums_onto_what_is_there() -> None:
+    op = operator("f", "X: float32[3, 4]\nP[i] *= X[i, k]\nQ[i] = P[i] * 2\nQ[i] += X[i, k]\nreturn Q")
+    x = array(3, 4)
+    np.testing.assert_allclose(op(x), x.prod(axis=1) * 2 + x.sum(axis=1), rtol=1e-5)
+
+
+def test_several_outputs() -> None:
+    op = operator("f", "X: float32[3, 4]\nS[i] += X[i, k]\nM[i] = min(X[i, k], over=k)")
+    x = array(3, 4)
+    s, m = op(x)
+    np.testing.assert_allclose(s, x.sum(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(m, x.min(axis=1))
+
+
+def test_calls_of_te_and_notation_in_one_cell() -> None:
+    op = operator(
+        "f",
+        "N = 8\nA = te.placeholder((N, N), name='A')\nB = te.compute((N, N), lambda i, j: A[i, j] * 2.0, name='B')\nC[i] += B[i, k]",
+    )
+    a = array(8, 8)
+    np.testing.assert_allclose(op(a), 2 * a.sum(axis=1), rtol=1e-5)
+
+
+def test_a_function_of_tensorir() -> None:
+    op = operator(
+        "twice",
+        """@T.prim_func
+def twice(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32")):
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            b[vi] = a[vi] * T.float32(2)""",
+    )
+    a = array(16)
+    np.testing.assert_array_equal(op(a), 2 * a)
+    np.testing.assert_array_equal(op.reference(a), 2 * a)
+
+
+def test_numbers_of_the_notebook_are_sizes_and_values() -> None:
+    op = operator("f", "X: float32[N]\nY[i] = X[i] * scale", {"N": 4, "scale": 2.5, "i": 77})
+    np.testing.assert_array_equal(op(np.ones(4, "float32")), np.full(4, 2.5, "float32"))
+
+
+def test_integers_and_bools() -> None:
+    op = operator("f", "X: int32[6]\nm: bool[6]\nY[i] = X[i] // 2 + X[i] % 3 if m[i] else -X[i]")
+    x, m = np.arange(-3, 3, dtype="int32"), np.array([True, False] * 3)
+    np.testing.assert_array_equal(op(x, m), np.where(m, x // 2 + x % 3, -x))
+
+
+def test_expressions_have_their_place_in_the_cell() -> None:
+    op = operator("f", "X: float32[4]\nY[i] = exp(X[i])")
+    body = op.outputs[0].op.body[0]
+    assert (body.span.source, body.span.line, body.span.column) == ("tensor f", 3, 8)
+    assert excerpt(body.span).split("\n")[1].endswith("^^^^^^^^^")
+
+
+MISTAKES = [
+    ("X: float32[4, 5]\nW: float32[4, 6]\nY[i] += X[i, k] * W[i, k]", "runs over 6", "W[i, k]"),
+    ("X: float32[4]\nY[i] = X[i] + Q[i]", "there is no `Q`", "Q"),
+    ("X: float32[4]\nY[i] = X[i] + yy", "there is no `yy`", "yy"),
+    ("X: float32[4]\nfor i in range(4): Y[i] = X[i + 1]", "reaches 4, outside 0 to 3", "i + 1"),
+    ("X: float32[4]\nfor i in range(4): Y[i] = X[i - 1]", "reaches -1, outside 0 to 3", "i - 1"),
+    ("X: float33[4]\nY[i] = X[i]", "`float33` is not a data type", "float33"),
+    ("X: float32[4]\nY[i] = fooo(X[i])", "there is no `fooo`", "fooo"),
+    ("X: float32[4]\nY[i, j] = X[i]", "extent of `j` cannot be inferred", "j"),
+    ("X: float32[4, 4]\nY[i] = X[i, k]", "`k` is on the right side only", "k"),
+    ("X: float32[4]\nY[i] = X[i, i]", "has 1 dimensions", "X[i, i]"),
+    ("X: float32[4]\nY[i] = X", "`X` is a tensor", "X"),
+    ("X: float32[4]\nY[i] = X[i] % 2", "takes integers", "X[i] % 2"),
+    ("X: int32[4]\nY[i] = X[i] / 2", "does not say how it rounds", "X[i] / 2"),
+    ("X: float32[4]\nY[i] += X[i]", "reduced over nothing", "Y[i]"),
+    ("X: float32[4]\nX[i] = X[i]", "read before it is computed", "X"),
+    ("X: float32[0]\nY[i] = X[i]", "a size is at least 1", "0"),
+    ("X: float32[4]\nY[i, i] = X[i]", "stands twice", "i"),
+    ("X: float32[4]\nY[0] = X[0]", "plain index names", "0"),
+    ("X: float32[4]\nY[i] -= X[i]", "a reduction is written", "Y[i] -= X[i]"),
+    ("X: float32[4]\nY[i] = X['a']", "is not a number", "'a'"),
+    ("X: float32[4]\nY[i] = X[X[i]]", "an index is a whole number", "X[i]"),
+    ("X: float32[4]\nY: int32[4]\nY[i] = X[i]", "declared as `int32`", "Y[i]"),
+    ("X: float32[4]\nY[i] = max(X[i])", "takes 2 or more arguments", "max(X[i])"),
+    ("X: float32[4]\nY[i] = sum(X[i])", "does not say over what", "sum(X[i])"),
+    ("X: float32[4]\ni: range(3, 1)\nY[i] = X[i]", "is empty", "range(3, 1)"),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "place"), MISTAKES, ids=[m[1] for m in MISTAKES])
+def test_mistakes_point_at_their_place(text: str, message: str, place: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        operator("bad", text)
+    error = caught.value
+    assert message in error.message
+    lines = ["%%tensor bad", *text.split("\n")]
+    assert error.span is not None
+    assert lines[error.span.line - 1][error.span.column - 1 : error.span.end_column - 1] == place
+
+
+def test_syntax_errors_have_a_place() -> None:
+    with pytest.raises(TVMagicError, match="not valid Python syntax") as caught:
+        operator("bad", "X: float32[4]\nY[i] = X[i")
+    assert caught.value.span is not None and caught.value.span.line == 3
+
+
+def test_errors_of_te_calls_name_the_line_of_the_cell() -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("bad", "A = te.placeholder((4,), name='A')\nB = te.compute((4,), lambda i, j: A[i], name='B')")
+    assert caught.value.span is not None and caught.value.span.line == 3
+
+
+def test_a_cell_without_a_computed_tensor() -> None:
+    with pytest.raises(TVMagicError, match="defines no tensor"):
+        operator("bad", "X: float32[4]")

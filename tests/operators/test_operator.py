@@ -1,0 +1,180 @@
+"""Operators: running, schedules, versions, checks, times, costs, and their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.operators import operator
+from tvmagic.operators.cost import count
+from tvmagic.operators.measure import bench, check, compare
+from tvmagic.operators.scheduling import CellError, schedule
+from tvmagic.passes import Record
+
+DENSE = "X: float32[64, 32]\nW: float32[48, 32]\nY[i, j] += X[i, k] * W[j, k]"
+TILE = "y = s[Y]\nio, jo, ii, ji = y.tile(*y.axis, 8, 16)\ny.vectorize(ji)\ny.parallel(io)"
+
+
+def dense() -> tuple:
+    op = operator("dense", DENSE)
+    return op, op.random_inputs()
+
+
+def test_a_schedule_keeps_the_result_and_is_used_from_then_on() -> None:
+    op, inputs = dense()
+    plain = op(*inputs)
+    version = schedule(op, TILE)
+    assert op.current is version
+    np.testing.assert_allclose(op(*inputs), plain, rtol=1e-5)
+    assert check(version).ok
+
+
+def test_versions_are_kept_by_name() -> None:
+    op, _ = dense()
+    schedule(op, TILE, "tiled")
+    schedule(op, "s[Y].parallel(s[Y].axis[0])", "rows")
+    assert list(op.versions) == ["tiled", "rows"]
+    assert op.version("tiled").name == "tiled" and op.current.name == "rows"
+    with pytest.raises(TVMagicError, match="no version `nope`") as caught:
+        op.version("nope")
+    assert "`tiled`" in (caught.value.hint or "")
+
+
+def test_each_schedule_call_is_a_step_with_its_text_and_place() -> None:
+    op, _ = dense()
+    record = schedule(op, TILE).record
+    assert isinstance(record, Record)
+    assert [s.name for s in record] == ["y.tile(*y.axis, 8, 16)", "y.vectorize(ji)", "y.parallel(io)"]
+    assert all(s.kind == "schedule" for s in record)
+    assert record.steps[1].span.line == 4
+    assert record.steps[0].after is record.steps[1].before
+
+
+def test_calls_inside_loops_and_helpers_are_steps_too() -> None:
+    op, _ = dense()
+    record = schedule(
+        op, "for axis, factor in zip(list(s[Y].axis), (8, 16)):\n    s[Y].split(axis, factor=factor)"
+    ).record
+    assert record is not None
+    assert [s.name for s in record] == ["s[Y].split(axis, factor=factor)"] * 2
+
+
+def test_a_failing_call_leaves_the_state_before_it_usable() -> None:
+    op, inputs = dense()
+    good = schedule(op, TILE)
+    with pytest.raises(ScheduleError) as caught:
+        schedule(op, "y = s[Y]\nio, ii = y.split(y.axis[0], 8)\ny.vectorize(y.axis[0])")
+    assert caught.value.span is not None and caught.value.span.line == 4
+    assert op.current is good
+    assert op.attempt is not None and op.attempt.record is not None
+    assert [s.error is None for s in op.attempt.record] == [True, False]
+    np.testing.assert_allclose(op.attempt(*inputs), op.reference(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_python_errors_of_a_cell_have_its_place() -> None:
+    op, _ = dense()
+    with pytest.raises(CellError, match="NameError: name 'nope'") as caught:
+        schedule(op, "y = s[Y]\nnope(y)")
+    assert caught.value.span is not None and caught.value.span.line == 3
+
+
+def test_a_tensorir_schedule() -> None:
+    op, inputs = dense()
+    version = schedule(
+        op,
+        "block = sch.get_block('Y')\ni, j, k = sch.get_loops(block)\nio, ii = sch.split(i, [None, 8])\nsch.parallel(io)",
+    )
+    assert check(version).ok
+    assert version.record is not None
+    assert [s.name.split("(")[0] for s in version.record][-1].endswith("parallel")
+
+
+def test_both_schedules_in_one_cell_are_refused() -> None:
+    op, _ = dense()
+    with pytest.raises(TVMagicError, match="both `s` and `sch`"):
+        schedule(op, "s[Y]; sch.get_block('Y')")
+
+
+def test_outputs_can_be_given_and_inputs_named() -> None:
+    op, (x, w) = dense()
+    out = np.empty((64, 48), "float32")
+    assert op(W=w, X=x, out=out) is out
+    np.testing.assert_allclose(out, x @ w.T, rtol=1e-4, atol=1e-5)
+
+
+class Foreign:
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return self.array
+
+
+def test_arrays_of_other_libraries_are_taken() -> None:
+    op, (x, w) = dense()
+    np.testing.assert_allclose(op(Foreign(x), w), x @ w.T, rtol=1e-4, atol=1e-5)
+
+
+def wrong_calls() -> list[tuple[str, object]]:
+    x, w = np.ones((64, 32), "float32"), np.ones((48, 32), "float32")
+    return [
+        ("takes 2 arrays, 1 were given", lambda op: op(x)),
+        ("has no input `Q`", lambda op: op(x, Q=w)),
+        ("is of dtype `float32`, the array is `float64`", lambda op: op(x.astype("float64"), w)),
+        ("has 2 dimensions, the array has 1", lambda op: op(x[0], w)),
+        ("dimension 1 of `W` of `dense` is 32, the array has 31", lambda op: op(x, w[:, :31])),
+        ("is a list, not an array", lambda op: op([[1.0]], w)),
+        ("", lambda op: op(x, w, out=read_only())),
+        ("", lambda op: op(x, w, out=np.empty((64, 47), "float32"))),
+    ]
+
+
+def read_only() -> np.ndarray:
+    array = np.zeros((64, 48), "float32")
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(("message", "call"), wrong_calls(), ids=range(len(wrong_calls())))
+def test_wrong_arguments_are_told_and_nothing_is_written(message: str, call) -> None:
+    op, _ = dense()
+    with pytest.raises(TVMagicError) as caught:
+        call(op)
+    assert message in caught.value.message
+
+
+def test_symbolic_sizes_must_agree() -> None:
+    op = operator("f", "X: float32[n, 4]\nY: float32[n]\nZ[i] += X[i, k] * Y[i]")
+    assert op(np.ones((3, 4), "float32"), np.ones(3, "float32")).tolist() == [4, 4, 4]
+    assert op(np.ones((5, 4), "float32"), np.ones(5, "float32")).shape == (5,)
+    with pytest.raises(TVMagicError, match="`n` is 3 by dimension 0 of `X`"):
+        op(np.ones((3, 4), "float32"), np.ones(4, "float32"))
+
+
+def test_compare_tells_the_largest_error_and_where() -> None:
+    expected = np.arange(6, dtype="float32").reshape(2, 3)
+    got = expected.copy()
+    got[1, 2] += 0.5
+    result = compare([got], [expected], ["Y"])
+    assert not result.ok and result.absolute == 0.5 and result.place == "Y[1, 2]"
+    assert "NOT equal" in str(result)
+
+
+def test_benchmarks_hold_every_version_and_numpy() -> None:
+    op, _ = dense()
+    schedule(op, TILE, "tiled")
+    result = bench(op, seconds=0.01)
+    assert [name for name, _ in result.rows] == ["tiled", "NumPy"]
+    assert result.ratio("tiled") > 0
+
+
+def test_costs_are_counted_exactly() -> None:
+    op, _ = dense()
+    cost = count(next(iter(op.lower().functions.values())))
+    assert cost.total.arithmetic == 2 * 64 * 48 * 32
+    assert cost.total.stored["global"] == 4 * (64 * 48 + 64 * 48 * 32)
+    assert (cost.lanes, cost.parallel, cost.allocated) == (1, 1, 0)
+    tiled = count(next(iter(schedule(op, TILE).lower().functions.values())))
+    assert tiled.total.arithmetic == cost.total.arithmetic
+    assert (tiled.lanes, tiled.parallel) == (16, 8)

@@ -1,0 +1,116 @@
+"""Two versions side by side: every pass, the first where they part, and the costs of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.notebook.commands import bench_table, record_of
+from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
+from tvmagic.notebook.results import Parts, Passes, Shown, Table
+from tvmagic.notebook.text import program_of
+from tvmagic.operators import Version
+from tvmagic.operators.measure import Benchmark, bench
+from tvmagic.passes import Record, Step
+
+__all__ = ["Comparison", "compare", "first_difference", "side_by_side"]
+
+
+def label(version: Version) -> str:
+    """`dense:V2`"""
+    return f"{version.operator.name}:{version.name}"
+
+
+def side_by_side(first: Version, second: Version) -> Record:
+    """A record whose steps hold the program of the first version before, of the second after, by pass."""
+    a, b = (_passes(record_of(v)) for v in (first, second))
+    record = Record(title=f"{label(first)} against {label(second)}")
+    for name in [n for n in a if n in b]:
+        left, right = a[name], b[name]
+        changed = program_of(left).lines != program_of(right).lines
+        record.steps.append(Step(name, "compare", left, right, 0.0, changed))
+    return record
+
+
+def _passes(record: Record) -> dict[str, Any]:
+    """The program after each pass that made one; a pass that runs several times by number."""
+    found: dict[str, Any] = {}
+    for step in record:
+        if (
+            step.kind == "schedule"
+            or step.after is None
+            or hasattr(step.after, "stage_map")
+            or isinstance(step.after, dict)
+        ):
+            continue
+        name, number = step.name, 2
+        while name in found:
+            name, number = f"{step.name} ({number})", number + 1
+        found[name] = step.after
+    return found
+
+
+def first_difference(record: Record) -> Step | None:
+    """The first pass after which the two programs differ."""
+    return next((step for step in record if step.changed), None)
+
+
+class Comparison(Parts):
+    """What `compare` gives: `record`, the name of the `first` pass where they part, the costs."""
+
+    def __init__(self, record: Record, parts: list[Shown]) -> None:
+        self.record = record
+        found = first_difference(record)
+        self.first = found.name if found is not None else None
+        self.passes = Passes(record)
+        words = f"they part at {self.first}" if self.first else "they are the same program after every pass"
+        super().__init__(*parts, title=f"{record.title}: {words}")
+
+    def html(self, styled: bool = True) -> str:
+        from tvmagic.notebook.html import escape, frame
+
+        body = f'<div class="tm-title">{escape(self.title)}</div>' + "".join(p.html(styled=False) for p in self.parts)
+        return frame(body + self.passes.html(), self.title, styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        return "\n\n".join([self.title, *(p.text(colour) for p in self.parts), self.passes.text(colour)])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        from tvmagic.notebook.results import in_kernel
+
+        if in_kernel():
+            from IPython.display import display
+
+            display(Parts(*self.parts, title=self.title))
+            return self.passes._repr_mimebundle_()
+        return {"text/plain": self.text()}
+
+
+def compare(first: Version, second: Version, time: bool = False) -> Comparison:
+    """Two versions: the first pass where they part, every pass side by side, cost beside cost.
+
+    `time` measures both on the same inputs, where they are versions of one operator.
+    """
+    record = side_by_side(first, second)
+    costs = [program_cost(v) for v in (first, second)]
+    rows = [dict(cost_rows(cost)) for _, cost in costs]
+    names = list(dict.fromkeys([*rows[0], *rows[1]]))
+    table = Table(
+        ["counted", label(first), label(second)],
+        [[name, rows[0].get(name, "0"), rows[1].get(name, "0")] for name in names],
+        "Cost",
+    )
+    listings = [CostListing(func, cost) for func, cost in costs]
+    for listing, version in zip(listings, (first, second)):
+        listing.title = label(version)
+    parts: list[Shown] = [table, *listings]
+    if time:
+        op = first.operator
+        chosen = [first, second] if second.operator is op else [first]
+        result = bench(op, chosen)
+        if second.operator is not op:
+            other = bench(second.operator, [second])
+            result = Benchmark(
+                op, [(label(first), result.rows[0][1]), (label(second), other.rows[0][1]), *result.rows[1:]]
+            )
+        parts.insert(1, bench_table(result))
+    return Comparison(record, parts)

@@ -1,0 +1,93 @@
+"""The program after every step of a record, run by the interpreter and compared with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule, PrimFunc, Stmt
+from tvmagic.operators.arrays import empty_outputs, size_values
+from tvmagic.operators.interpreter import TooLong, Unsupported, run_function, run_statement
+from tvmagic.operators.measure import compare
+from tvmagic.operators.operator import Operator
+from tvmagic.passes import Record
+
+__all__ = ["EQUAL", "Verdict", "verify"]
+
+EQUAL = "equal to NumPy"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found of one step: `ok` is None where its program could not be run."""
+
+    ok: bool | None
+    text: str
+
+
+def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds: float = 20.0) -> list[Verdict]:
+    """A verdict for each step of a record, in order.
+
+    The program after each step is interpreted on random inputs (symbolic sizes are `sizes`), for
+    at most `seconds`. The first step whose result differs from NumPy's is told apart from later ones.
+    """
+    inputs = op.random_inputs(seed, sizes)
+    expected = op.reference(*inputs)
+    wanted = list(expected) if isinstance(expected, tuple) else [expected]
+    known: dict[int, tuple[Any, Verdict]] = {}
+    verdicts: list[Verdict] = []
+    failed = False
+    for step in record:
+        if step.after is None or step.kind == "codegen":
+            verdicts.append(Verdict(None, ""))
+            continue
+        if id(step.after) not in known:
+            known[id(step.after)] = (step.after, _verdict(step.after, op, inputs, wanted, seconds))
+        verdict = known[id(step.after)][1]
+        if verdict.ok is False and not failed:
+            failed = True
+            verdict = Verdict(False, f"first to differ from NumPy: {verdict.text}")
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _verdict(
+    program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: Sequence[np.ndarray], seconds: float
+) -> Verdict:
+    if isinstance(program, Mapping) or isinstance(program, str):
+        return Verdict(None, "")
+    outputs = empty_outputs(op.outputs, size_values(op.inputs, inputs))
+    for output in outputs:
+        output.fill(np.nan if output.dtype.kind == "f" else 0)
+    try:
+        _run(program, op, [*inputs, *outputs], seconds)
+    except (Unsupported, TooLong) as error:
+        return Verdict(None, f"not run: {error.message}")
+    except TVMagicError as error:
+        return Verdict(False, error.message)
+    result = compare(outputs, wanted, [t.name for t in op.outputs])
+    return Verdict(result.ok, EQUAL if result.ok else str(result))
+
+
+def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: float) -> None:
+    """Run whatever a step holds on the operator's arguments, which it changes in place."""
+    if hasattr(program, "stage_map"):
+        from tvmagic.operators.scheduling import program_of_schedule
+
+        program = program_of_schedule(program)
+    if hasattr(program, "mod"):
+        program = program.mod
+    if isinstance(program, IRModule):
+        if len(program.functions) != 1:
+            raise Unsupported("the module has several functions")
+        program = next(iter(program.functions.values()))
+    if isinstance(program, PrimFunc):
+        run_function(program, arrays, seconds)
+    elif isinstance(program, Stmt):
+        run_statement(program, dict(zip(op.args, arrays)), seconds)
+    else:
+        raise Unsupported(f"a {type(program).__name__} cannot be run")
