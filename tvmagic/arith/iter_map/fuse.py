@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tvmagic.arith.int_set import max_of, min_of
 from tvmagic.arith.iter_map.expr import (
@@ -24,9 +23,6 @@ from tvmagic.arith.iter_map.expr import (
 from tvmagic.arith.iter_map.normalize import Prover, mul_and_normalize, normalize_iter_map_to_expr, product_factors
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.ir import IntImm, PrimExpr, ops
-
-if TYPE_CHECKING:
-    from tvmagic.arith.analyzer import Analyzer
 
 __all__ = ["Fuser", "split_equal"]
 
@@ -131,9 +127,9 @@ class _Fusion:
 class Fuser:
     """Fuses sums of splits; knows the marks that were made so far and the constraints on them."""
 
-    def __init__(self, analyzer: Analyzer, level: IterMapLevel, report: Report) -> None:
-        self.analyzer, self.level, self.report = analyzer, level, report
-        self.prover = Prover(analyzer)
+    def __init__(self, prover: Prover, level: IterMapLevel, report: Report) -> None:
+        self.prover, self.level, self.report = prover, level, report
+        self.analyzer = prover.analyzer
         # flat sum -> (mark, offset): the sum less offset runs through the mark from 0 on
         self._marks: dict[object, tuple[IterMark, PrimExpr]] = {}
         self._flat_forms: dict[object, IterSumExpr] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.int_set import new_analyzer
-from tvmagic.arith.iter_map.expr import IterSplitExpr, IterSumExpr, int_const, is_const
+from tvmagic.arith.iter_map.expr import IterSplitExpr, IterSumExpr, int_const, is_const, structure_key
 from tvmagic.ir import IntImm, Mul, Mutator, PrimExpr, expr, handles, ops
 
 if TYPE_CHECKING:
@@ -80,15 +80,29 @@ def normalize_iter_map_to_expr(value: Any) -> PrimExpr:
 
 
 class Prover:
-    """What the detection of iterator maps asks of an analyzer; constants take the short way."""
+    """What the detection of iterator maps asks of an analyzer, whose knowledge must not change.
+
+    Constants take the short way, and no question is asked twice.
+    """
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
+        self._equal: dict[object, bool] = {}
+        self._divisible: dict[object, bool] = {}
+        # keys hold identities of variables
+        self._alive: list[PrimExpr] = []
 
     def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
         if isinstance(a, IntImm) and isinstance(b, IntImm):
             return a.value == b.value
-        return a is b or self.analyzer.can_prove_equal(a, b)
+        if a is b:
+            return True
+        key = structure_key(a), structure_key(b)
+        known = self._equal.get(key)
+        if known is None:
+            known = self._equal[key] = key[0] == key[1] or self.analyzer.can_prove_equal(a, b)
+            self._alive += (a, b)
+        return known
 
     def divisible(self, dividend: PrimExpr, divisor: PrimExpr) -> bool:
         """Whether `divisor` is proved to divide `dividend`."""
@@ -97,6 +111,16 @@ class Prover:
                 return False
             if isinstance(dividend, IntImm):
                 return dividend.value % divisor.value == 0
+            if divisor.value == 1:
+                return True
+        key = structure_key(dividend), structure_key(divisor)
+        known = self._divisible.get(key)
+        if known is None:
+            known = self._divisible[key] = key[0] == key[1] or self._prove_divisible(dividend, divisor)
+            self._alive += (dividend, divisor)
+        return known
+
+    def _prove_divisible(self, dividend: PrimExpr, divisor: PrimExpr) -> bool:
         to_expr = ToExpr(self.analyzer)
         dividend, divisor = to_expr.visit(dividend), to_expr.visit(divisor)
         if self.analyzer.can_prove_equal(dividend, divisor):

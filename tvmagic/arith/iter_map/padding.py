@@ -45,9 +45,9 @@ class Padder:
     `collecting` says whether this is the first pass; `required` whether anything needs padding.
     """
 
-    def __init__(self, analyzer: Analyzer, report: Report) -> None:
-        self.analyzer, self.report = analyzer, report
-        self.prover = Prover(analyzer)
+    def __init__(self, prover: Prover, report: Report) -> None:
+        self.prover, self.report = prover, report
+        self.analyzer = prover.analyzer
         self.collecting = False
         self.required = False
         self.predicate: PrimExpr = IntImm("bool", 0)

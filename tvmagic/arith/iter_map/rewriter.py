@@ -77,8 +77,8 @@ class IterMapRewriter(Mutator):
     ) -> None:
         self.analyzer, self.report = analyzer, report
         self.prover = Prover(analyzer)
-        self.fuser = Fuser(analyzer, level, report)
-        self.padder = Padder(analyzer, report)
+        self.fuser = Fuser(self.prover, level, report)
+        self.padder = Padder(self.prover, report)
         self.input_marks: list[IterMark] = []
         # False where some values of an index may come from padding alone
         self.takes_all_values = True
