@@ -89,7 +89,7 @@ def test_a_name_used_in_an_annotation_only() -> None:
 def test_a_variable_of_python_stands_in_the_function() -> None:
     n = Var("n", "int32")
 
-    @T.prim_func
+    @T.prim_func(check_well_formed=False)
     def func(A: T.Buffer((16,), "float32"), m: T.int32):
         A[m] = T.Cast("float32", n)
 
@@ -260,6 +260,31 @@ def test_an_error_in_live_code_is_shown_at_its_line() -> None:
     caret = next(line for line in text.split("\n") if "^" in line)
     shown = next(line for line in text.split("\n") if "B_typo[i]" in line)
     assert shown[caret.index("^") : caret.rindex("^") + 1] == "B_typo"
+
+
+def test_undefined_variables_are_refused() -> None:
+    n = Var("n", "int32")
+    with pytest.raises(DiagnosticError, match="undefined variable `n`") as caught:
+
+        @T.prim_func
+        def func(A: T.Buffer((16,), "float32")):
+            A[0] = 1.0
+            A[n] = 2.0
+
+    lines = linecache.getlines(__file__)
+    assert lines[caught.value.line - 1].strip() == "A[n] = 2.0"  # type: ignore[operator]
+    assert "A[n] = 2.0" in str(caught.value)
+
+
+def test_loop_variables_past_the_bindings_of_a_block_are_refused() -> None:
+    text = (
+        "@T.prim_func\ndef main(A: T.Buffer((16,), 'float32')):\n    for i in range(16):\n"
+        "        with T.block('b'):\n            v = T.axis.spatial(16, i)\n            A[i] = 2.0\n"
+    )
+    assert isinstance(from_source(text), PrimFunc)
+    with pytest.raises(DiagnosticError, match="not well-formed") as caught:
+        from_source(text, check_well_formed=True)
+    assert caught.value.line is not None
 
 
 def test_a_function_whose_source_is_lost() -> None:

@@ -113,7 +113,7 @@ SAME = {
     "realize": "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0] = T.float32(1.0)",
     "realize with a scope": 'B = T.Buffer((16,))\nT.realize(B[2:2 + n], "local")\nB[2] = T.float32(1.0)',
     "assume": "T.assume(n < 3)",
-    "packed call": 'T.tvm_call_packed("f", A.data, 1)',
+    "packed call": 'T.call_packed("f", A.data, 1)',
     "struct": 'T.tvm_struct_set(A.data, 0, 1, T.tvm_struct_get(A.data, 0, 2, "handle"))',
     "q_multiply_shift": "T.q_multiply_shift(n, n, 31, 0)",
     "reinterpret": 'A[0, 0] = T.reinterpret("float32", n)',
@@ -155,7 +155,7 @@ SHORTHANDS = {
                          "A[0, 0:4] = T.Broadcast(A[0, 0], 4) + A[0, 0:8:2]"),
     "call with the dtype last": ('T.evaluate(T.call_extern("f", n, dtype="int32"))', 'T.call_extern("int32", "f", n)'),
     "packed buffer": ('T.evaluate(T.call_packed("f", A))',
-                      'T.tvm_call_packed("f", T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(16, 16), 0, 2, '
+                      'T.call_packed("f", T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(16, 16), 0, 2, '
                       "T.float32(0.0), 0))"),
     "open slices": ("B = T.Buffer((16,))\nT.realize(B[:])\nB[:] = A[0, :]",
                     "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0:16] = A[0, 0:16]"),

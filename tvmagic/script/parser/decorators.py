@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.script.parser.entry import checked, read_function, read_macro, read_module
+from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live import LiveSource, is_inside_module_class
 
 __all__ = ["ir_module", "macro", "prim_func"]
@@ -26,8 +26,7 @@ def prim_func(func: Any = None, private: bool = False, check_well_formed: bool =
             raise TVMagicError(f"`T.prim_func` stands over a function, not over a `{type(function).__name__}`")
         if is_inside_module_class(caller):
             return function
-        result = read_function(LiveSource.of(function, caller), private)
-        return checked(result) if check_well_formed else result
+        return read_function(LiveSource.of(function, caller), private, check_well_formed)
 
     return read if func is None else read(func)
 
@@ -54,8 +53,7 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
     def read(cls: Any) -> Any:
         if not isinstance(cls, type):
             raise TVMagicError(f"`I.ir_module` stands over a class, not over a `{type(cls).__name__}`")
-        result = read_module(LiveSource.of(cls, caller))
-        return checked(result) if check_well_formed else result
+        return read_module(LiveSource.of(cls, caller), check_well_formed)
 
     return read if mod is None else read(mod)
 

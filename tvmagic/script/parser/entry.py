@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmagic.errors import DiagnosticError
-from tvmagic.ir import IRModule, PrimFunc, PrimType
+from tvmagic.ir import IRModule, PrimFunc, PrimType, Var, find_problems
 from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder.ir import IRModuleFrame
 from tvmagic.script.ir_builder.tir.values import type_from
@@ -42,7 +42,7 @@ def parse(program: Any, extra_vars: Mapping[str, Any] | None = None, check_well_
         source, outer, annotations = live.source, live.outer, live.annotations
     names = {**default_names(), **(extra_vars or {})}
     result = _Text(source, [*([extra_vars] if extra_vars else []), *outer, names, BUILTINS], annotations).read()
-    return checked(result) if check_well_formed else result
+    return checked(result, source) if check_well_formed else result
 
 
 def default_names() -> dict[str, Any]:
@@ -53,18 +53,28 @@ def default_names() -> dict[str, Any]:
     return {"T": tir, "tir": tir, "I": ir, "ir": ir}
 
 
-def checked(result: Any) -> Any:
-    """`result`, after a check that it is well-formed."""
+def checked(result: Any, source: Source) -> Any:
+    """`result`, after a check that it is well-formed; else an error at the place in `source`."""
+    for problem in find_problems(result, regions=False)[:1]:
+        around = (
+            [problem.node, *reversed(problem.inside)] if not isinstance(problem.node, Var) else reversed(problem.inside)
+        )
+        span = next((node.span for node in around if getattr(node, "span", None) is not None), None)
+        raise source.error_at(
+            span,
+            f"the program is not well-formed: {problem.message}",
+            "pass `check_well_formed=False` where this is meant",
+        )
     return result
 
 
-def read_function(live: LiveSource, private: bool) -> PrimFunc:
+def read_function(live: LiveSource, private: bool, check_well_formed: bool) -> PrimFunc:
     """The function under `@T.prim_func`."""
     builder = IRBuilder()
     node = _definition(live.source, ast.FunctionDef)
     with builder:
         _read(Parser(live.source, [*live.outer, default_names(), BUILTINS], builder), node, private, live.annotations)
-    return builder.get()
+    return checked(builder.get(), live.source) if check_well_formed else builder.get()
 
 
 def read_macro(live: LiveSource, hygienic: bool) -> ScriptMacro:
@@ -73,10 +83,11 @@ def read_macro(live: LiveSource, hygienic: bool) -> ScriptMacro:
     return ScriptMacro(node.name, node, live.source, [*live.outer, default_names(), BUILTINS], hygienic)
 
 
-def read_module(live: LiveSource) -> IRModule:
+def read_module(live: LiveSource, check_well_formed: bool) -> IRModule:
     """The module under `@I.ir_module`."""
     text = _Text(live.source, [*live.outer, default_names(), BUILTINS], live.annotations)
-    return text.module(_definition(live.source, ast.ClassDef))
+    module = text.module(_definition(live.source, ast.ClassDef))
+    return checked(module, live.source) if check_well_formed else module
 
 
 def _definition(source: Source, kind: type[Any]) -> Any:
