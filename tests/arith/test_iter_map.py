@@ -122,6 +122,18 @@ def test_remainders_that_padding_would_change_are_refused():
         assert not is_map(index, x=12)
 
 
+def test_divisors_that_outgrow_the_type():
+    assert "no common multiple" in detect(FLD(X, 1 << 30), FLM(X, 3), x=8).errors[0]
+
+
+def test_deep_expressions():
+    sum_of = X
+    for i in range(1_000):
+        sum_of = tir.Add(sum_of, tir.const(1))
+    assert detect(sum_of, x=8).indices
+    assert str(arith.eval_set(sum_of, {X: Range(0, 8)})) == "IntervalSet[1000, 1007]"
+
+
 def test_normalize_to_iter_sum():
     total = arith.normalize_to_iter_sum(X + Y * 4 + 3 + Z, domains(x=4, y=8))
     assert [str(arg.source.source) for arg in total.args] == ["y", "x"]

@@ -190,7 +190,7 @@ class _Image(NamedTuple):
 
 def _linear_terms(value: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
     """`value` as factors times what is no sum, equal parts joined, plus a constant."""
-    terms: dict[Any, tuple[PrimExpr, int]] = {}
+    terms: list[tuple[PrimExpr, int]] = []
     constant = 0
     todo: list[tuple[PrimExpr, int]] = [(value, 1)]
     while todo:
@@ -204,9 +204,14 @@ def _linear_terms(value: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
         elif isinstance(node, Mul) and isinstance(node.a, IntImm):
             todo.append((node.b, factor * node.a.value))
         else:
+            terms.append((node, factor))
+    if len(terms) > 1:
+        joined: dict[Any, tuple[PrimExpr, int]] = {}
+        for node, factor in terms:
             key = structure_key(node)
-            terms[key] = (node, terms[key][1] + factor if key in terms else factor)
-    return [(node, factor) for node, factor in terms.values() if factor], constant
+            joined[key] = (node, joined[key][1] + factor if key in joined else factor)
+        terms = list(joined.values())
+    return [(node, factor) for node, factor in terms if factor], constant
 
 
 def _image(value: PrimExpr, domains: Mapping[Var, Steps]) -> _Image | None:

@@ -82,7 +82,11 @@ class Padder:
         self, split: IterSplitExpr, divisor: PrimExpr, left: PrimExpr, right: PrimExpr
     ) -> tuple[IterSplitExpr, PrimExpr]:
         info = self._paddings.setdefault(structure_key(split.source), _Padding())
-        info.factor = _common_multiple(info.factor, divisor * split.lower_factor, self.analyzer)
+        factor = _common_multiple(info.factor, divisor * split.lower_factor, self.analyzer)
+        if factor is None:
+            self.report.add("The divisors of {} have no common multiple of its type", split.source)
+            return split, int_const("int32", 0)
+        info.factor = factor
         if is_const(left, 0) and is_const(right, 0):
             return split, int_const("int32", 0)
         self.required = True
@@ -154,10 +158,13 @@ def _split_constant(value: PrimExpr) -> tuple[PrimExpr, int]:
     return value, 1
 
 
-def _common_multiple(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr:
-    """A common multiple, the least one where that can be told."""
+def _common_multiple(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr | None:
+    """A common multiple, the least one where that can be told; None where it is too large."""
     (symbol_a, constant_a), (symbol_b, constant_b) = _split_constant(a), _split_constant(b)
-    constant = int_const("int32", math.lcm(constant_a, constant_b))
+    multiple = math.lcm(constant_a, constant_b)
+    if multiple >= 1 << 31:
+        return None
+    constant = int_const("int32", multiple)
     if analyzer.can_prove_equal(symbol_a, symbol_b):
         return symbol_a * constant
     if analyzer.can_prove_equal(ops.floormod(symbol_a, symbol_b), 0):
