@@ -29,6 +29,7 @@ from tvmagic.ir import (
     Ramp,
     Stmt,
     Var,
+    Visitor,
     While,
     handles,
     post_order_visit,
@@ -68,6 +69,7 @@ class _Keys:
         self.example: list[PrimExpr] = []
         self.size: list[int] = []
         self.allowed: list[bool] = []
+        self.parts: list[list[int]] = []
 
     def key(self, node: PrimExpr) -> int:
         found = self.of_node.get(node)
@@ -77,15 +79,18 @@ class _Keys:
 
     def _number(self, node: PrimExpr) -> int:
         parts: list[Any] = [type(node), node.dtype]
+        inside: list[int] = []
         size, allowed = 1, not isinstance(node, _FORBIDDEN)
         for field in () if isinstance(node, Var) else node.FIELDS:
             value = getattr(node, field.name)
             if isinstance(value, PrimExpr):
                 value = self.key(value)
+                inside.append(value)
                 size, allowed = size + self.size[value], allowed and self.allowed[value]
             elif field.kind is Kind.EXPRS:
                 keys = tuple([self.key(v) if isinstance(v, PrimExpr) else id(v) for v in value])
-                size += sum(self.size[k] for k, v in zip(keys, value) if isinstance(v, PrimExpr))
+                inside += [k for k, v in zip(keys, value) if isinstance(v, PrimExpr)]
+                size += sum([self.size[k] for k, v in zip(keys, value) if isinstance(v, PrimExpr)])
                 value = keys
             elif isinstance(value, Node) or field.kind in _WALKED_MANY:
                 value = id(value)
@@ -99,6 +104,7 @@ class _Keys:
             self.example.append(node)
             self.size.append(size)
             self.allowed.append(allowed)
+            self.parts.append(inside)
         if self.analyzer is None or not allowed or isinstance(node, _ATOMS):
             return number
         normal = self.normal.get(number)
@@ -112,6 +118,21 @@ class _Keys:
     def eligible(self, node: PrimExpr, key: int) -> bool:
         """Whether the computation may be kept in a variable: no atom, nothing read or called."""
         return self.allowed[key] and not isinstance(node, (*_ATOMS, Ramp, Broadcast))
+
+
+class _Occurrences(Visitor):
+    """How often each computation stands in a program."""
+
+    def __init__(self, keys: _Keys) -> None:
+        self.keys = keys
+        self.count: dict[int, int] = {}
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> None:
+        if not isinstance(node, _ATOMS):
+            key = self.keys.key(node)
+            self.count[key] = self.count.get(key, 0) + 1
+            self.visit_children(node)
 
 
 class _Replacer(Mutator):
@@ -140,6 +161,20 @@ class _Eliminator(Mutator):
         self.used_names: set[str] = set()
         post_order_visit(func.body, lambda n: self.used_names.add(n.name) if isinstance(n, Var) else None)
         self.count = 0
+        self.occurrences = _Occurrences(self.keys)
+        self.occurrences.visit(func.body)
+        self.shared: dict[int, bool] = {}
+
+    def may_share(self, key: int) -> bool:
+        """Whether the computation or a part of it may stand in a second place."""
+        found = self.shared.get(key)
+        if found is None:
+            times = self.occurrences.count.get(key, 2)  # unknown: made by a replacement
+            found = times >= 2 or any(self.may_share(p) for p in self.keys.parts[key])
+            if isinstance(self.keys.example[key], _ATOMS):
+                found = False
+            self.shared[key] = found
+        return found
 
     def new_var(self, dtype: Any) -> Var:
         self.count += 1
@@ -162,7 +197,7 @@ class _Eliminator(Mutator):
         if isinstance(node, PrimExpr):
             key = self.keys.key(node)
             if self.keys.eligible(node, key):
-                return {key: 1}
+                return {key: 1} if self.may_share(key) else _EMPTY
         parts = [self.table(c) for c in self._parts(node)]
         if isinstance(node, (For, IfThenElse, While)):
             return _in_two(parts)
@@ -179,16 +214,24 @@ class _Eliminator(Mutator):
     def _parts(node: Any) -> Iterator[Any]:
         return iter((node.min, node.extent, node.body)) if isinstance(node, For) else children(node)
 
-    def candidates(self, node: Any) -> dict[int, Var]:
-        """The computations of `node` to replace, each with its variable; new ones are counted up."""
+    def candidates(self, node: Any) -> dict[int, Var | None]:
+        """The computations of `node` to replace, each with the variable that holds it (None: a new one)."""
         table = self.table(node)
         if not table:
             return {}
         size = self.keys.size
-        order = self._by_size(table)
+        chosen = self._chosen(table, sorted(table, key=lambda k: -size[k]))
+        new = [size[k] for k, held in chosen.items() if held is None]
+        if len(set(new)) < len(new):
+            # the order of computations of one size names the variables
+            chosen = self._chosen(table, self._by_size(table))
+        return chosen
+
+    def _chosen(self, table: Table, order: list[int]) -> dict[int, Var | None]:
+        size = self.keys.size
         sizes = [-size[k] for k in order]
         counts = dict(table)
-        chosen: dict[int, Var] = {}
+        chosen: dict[int, Var | None] = {}
         position = 0
         while position < len(order):
             key = order[position]
@@ -198,7 +241,7 @@ class _Eliminator(Mutator):
                 chosen[key] = held[0]
                 continue
             if counts[key] >= 2 and self._is_defined(key):
-                chosen[key] = self.new_var(self.keys.example[key].dtype)
+                chosen[key] = None
                 continue
             for part in self._direct_parts(self.keys.example[key]):
                 if part in counts:
@@ -243,18 +286,17 @@ class _Eliminator(Mutator):
     def visit(self, node: Any) -> Any:
         if isinstance(node, _ATOMS):
             return node
-        chosen = self.candidates(node) if isinstance(node, (Stmt, PrimExpr)) else {}
-        if not chosen:
+        found = self.candidates(node) if isinstance(node, (Stmt, PrimExpr)) else {}
+        if not found:
             return super().visit(node)
-        result = _Replacer(self.keys, chosen).visit(node)
+        held = {key: var for key, var in found.items() if var is not None}
+        introduced = [(k, self.new_var(self.keys.example[k].dtype)) for k, var in found.items() if var is None]
+        replacer = _Replacer(self.keys, {**held, **dict(introduced)})
+        result = replacer.visit(node)
         make = LetStmt if isinstance(node, Stmt) else Let
-        introduced = [(key, var) for key, var in chosen.items() if not self.held.get(key)]
-        for i, (key, var) in enumerate(introduced):
-            value = self.keys.example[key]
-            # smaller computations introduced around this one hold its parts
-            smaller = dict(introduced[i + 1 :])
-            held = {k: v for k, v in chosen.items() if self.held.get(k)}
-            value = _Replacer(self.keys, {**smaller, **held}).visit_children(value) if smaller or held else value
+        for key, var in introduced:
+            # smaller computations, introduced around this one, hold its parts
+            value = replacer.visit_children(self.keys.example[key])
             result = make(var, value, result, getattr(node, "span", None))
             if is_recording():
                 note("cse", f"`{var.name}` is computed once in place of twice or more", node=value, variable=var.name)

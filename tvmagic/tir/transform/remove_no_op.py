@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tvmagic.arith import Analyzer
 from tvmagic.ir import (
     Allocate,
@@ -21,13 +23,14 @@ from tvmagic.ir import (
     ProducerRealize,
     SeqStmt,
     Stmt,
+    Var,
     handles,
     post_order_visit,
 )
 from tvmagic.ir.ops import equal, less_equal
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.analysis.side_effect import side_effect
-from tvmagic.tir.transform.uses import mentions
+from tvmagic.tir.transform.uses import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 
@@ -50,6 +53,10 @@ def evaluate_all(*values: PrimExpr) -> Stmt:
 
 
 class _NoOpRemover(AnalyzerMutator):
+    def __init__(self, analyzer: Analyzer, used: Collection[Var]) -> None:
+        super().__init__(analyzer)
+        self.used = used
+
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -60,7 +67,9 @@ class _NoOpRemover(AnalyzerMutator):
         assert isinstance(new, LetStmt)
         if is_no_op(new.body):
             return evaluate_all(new.value)
-        if mentions(new.body, (new.var,)):
+        # where nothing went, what was used is used still
+        used = node.var in self.used and new.body is node.body
+        if used or mentions(new.body, (new.var,)):
             return new
         return SeqStmt.flatten(evaluate_all(new.value), new.body) if _has_effect(new.value) else new.body
 
@@ -134,7 +143,7 @@ class _NoOpRemover(AnalyzerMutator):
 
 def remove_no_op(stmt: Stmt) -> Stmt:
     """`stmt` without the parts that do nothing."""
-    return _NoOpRemover(Analyzer()).visit(stmt)
+    return _NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
 
 
 def RemoveNoOp() -> Pass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakSet
 
 from tvmagic.arith import Analyzer, Extension
 from tvmagic.ir import (
@@ -43,6 +44,10 @@ _EXTENSIONS = {
     "convert_boolean_to_and_of_ors": Extension.ConvertBooleanToAndOfOrs,
     "apply_constraints_to_boolean_branches": Extension.ApplyConstraintsToBooleanBranches,
 }
+
+
+# Bodies that came out of the pass: it runs several times in a pipeline, often with nothing in between.
+_simplified: WeakSet[Stmt] = WeakSet()
 
 
 class _BufferVars(Visitor):
@@ -177,11 +182,17 @@ def Simplify() -> Pass:
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
         options = pass_options(context, "tir.Simplify", OPTIONS)
+        plain = not any(options.values())
+        if plain and func.body in _simplified:
+            return func
         analyzer = Analyzer()
         enable_extensions(analyzer, options)
         simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
         simplifier.mark_sizes(func)
-        return func.with_body(simplifier.visit(func.body))
+        body = simplifier.visit(func.body)
+        if plain:
+            _simplified.add(body)
+        return func.with_body(body)
 
     return prim_func_pass(run, 0, "tir.Simplify")
 

@@ -83,7 +83,7 @@ class AnalyzerMutator(Mutator):
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
-        if side_effect(value) <= CallEffect.PURE:
+        if _says_something(value):
             self.analyzer.bind(node.var, value, True)
         body = self.visit(node.body)
         return node if value is node.value and body is node.body else node.replace(value=value, body=body)
@@ -91,7 +91,7 @@ class AnalyzerMutator(Mutator):
     @handles(Let)
     def let(self, node: Let) -> PrimExpr:
         value = self.visit(node.value)
-        if side_effect(value) <= CallEffect.PURE:
+        if _says_something(value):
             self.analyzer.bind(node.var, value, True)
         body = self.visit(node.body)
         return node if value is node.value and body is node.body else Let(node.var, value, body, node.span)
@@ -147,6 +147,12 @@ class AnalyzerMutator(Mutator):
             other = self.visit(node.false_value)
         old = (node.condition, node.true_value, node.false_value)
         return _choice(node, old, (condition, then, other))
+
+
+def _says_something(value: PrimExpr) -> bool:
+    """Whether a let of `value` can help a proof: an integer or a condition, computed from variables alone."""
+    dtype = value.dtype
+    return (dtype.is_int or dtype.is_uint) and side_effect(value) <= CallEffect.PURE
 
 
 def _choice(node: Call | Select, old: tuple[Any, ...], new: tuple[PrimExpr, PrimExpr, PrimExpr]) -> PrimExpr:
