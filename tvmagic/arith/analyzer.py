@@ -101,8 +101,7 @@ class Analyzer:
             self.transitive.bind(var, expr, allow_override)
             for known in (self.rewriter.values, self.canonical.values, self.modular.vars):
                 known.pop(var, None)  # what an earlier binding to a value told
-            self._domains[var] = expr
-            self.changed()
+            self._set_domain(var, expr)
 
     def _bind_value(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
         simplified = self.rewrite_simplify(self.canonical_simplify(value))
@@ -112,8 +111,13 @@ class Analyzer:
         self.canonical.update(var, simplified, allow_override)
         if value.dtype.is_index:
             self.transitive.bind(var, Range.from_min_extent(value, IntImm(value.dtype, 1)), allow_override)
-        self._domains[var] = simplified
+        self._set_domain(var, simplified)
+
+    def _set_domain(self, var: Var, domain: Any) -> None:
+        self._domains[var] = domain
         self.changed()
+        if self._sets is not None:
+            self._sets.bind(var, domain, True)
 
     def update(self, var: Any, info: Any, override: bool = False) -> None:
         """Set what is known of `var`: a `ConstIntBound`, a `ModularSet`, or its value."""
@@ -140,9 +144,13 @@ class Analyzer:
         recover = [r for part in parts if (r := part.enter_constraint(constraint)) is not None]
         self._constraints.append(constraint)
         self._take_memos()
+        sets = self._sets
+        if sets is not None:
+            recover.append(sets.enter_constraint(constraint))
 
         def leave() -> None:
             self._constraints.pop()
+            self._sets = sets
             self._take_memos()
             if version == self._version:
                 self._put_memos(memos)
@@ -161,7 +169,6 @@ class Analyzer:
         return old
 
     def _put_memos(self, memos: tuple[Any, ...]) -> None:
-        self._sets = None
         self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo, self.canonical.forms = memos
 
     def mark_global_non_neg_value(self, value: Any) -> None:

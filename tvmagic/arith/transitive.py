@@ -97,12 +97,12 @@ class TransitiveComparisons:
 
     def __init__(self) -> None:
         self.bindings: dict[Var, Range] = {}
-        self.lasting: list[Known] = []
-        self.scoped: list[Known] = []
+        self._of_binding: dict[Var, list[Known]] = {}
+        # what is known of each expression, seen from it; nothing is kept as seen from 0
+        self._edges: dict[int, list[Known]] = {}
         self._numbers: dict[type, list[tuple[PrimExpr, int]]] = {}
         self._vars: dict[Var, int] = {}
         self._count = 1  # 0 is the expression 0
-        self._known_of: dict[int, list[Known]] | None = None
         self._reached: dict[int, dict[int, list[Known]]] = {}
 
     def _find(self, e: PrimExpr | None, create: bool) -> int | None:
@@ -131,48 +131,57 @@ class TransitiveComparisons:
         if old is not None:
             if pattern.deep_equal(old.min, range_.min) and pattern.deep_equal(old.extent, range_.extent):
                 return
-            number = self._vars.get(var)
-            self.lasting = [k for k in self.lasting if k.left != number]
-            self._forget()
+            self._remove(self._of_binding.pop(var, []))
         self.bindings[var] = range_
         if isinstance(range_.extent, IntImm) and range_.extent.value == 1:
-            self._add([op.equal(var, range_.min)], self.lasting)
+            conditions = [op.equal(var, range_.min)]
         else:
             end = op.add(range_.min, range_.extent)
-            self._add([op.greater_equal(var, range_.min), op.less(var, end)], self.lasting)
+            conditions = [op.greater_equal(var, range_.min), op.less(var, end)]
+        added = [k for e in conditions if (k := self._known_from(e)) is not None]
+        if added:
+            self._of_binding[var] = added
+            self._append(added)
 
     def enter_constraint(self, condition: PrimExpr) -> Callable[[], None] | None:
         """Let `condition` hold until the returned function is called."""
-        size = len(self.scoped)
-        self._add(extract_constraints(condition), self.scoped)
-        if len(self.scoped) == size:
+        added = [k for e in extract_constraints(condition) if (k := self._known_from(e)) is not None]
+        if not added:
             return None
+        self._append(added)
+        return lambda: self._remove(added)
 
-        def recover() -> None:
-            del self.scoped[size:]
-            self._forget()
+    def _append(self, known: Iterable[Known]) -> None:
+        for k in known:
+            for side in {k.left, k.right} - {0}:
+                seen = k.seen_from(side)
+                assert seen is not None
+                self._edges.setdefault(side, []).append(seen)
+        self._reached = {}
 
-        return recover
+    def _remove(self, known: Iterable[Known]) -> None:
+        for k in known:
+            for side in {k.left, k.right} - {0}:
+                edges, seen = self._edges[side], k.seen_from(side)
+                # what was added last goes first, so that it is near the end
+                del edges[next(i for i in reversed(range(len(edges))) if edges[i] == seen)]
+        self._reached = {}
 
-    def _forget(self) -> None:
-        self._known_of, self._reached = None, {}
-
-    def _add(self, conditions: Iterable[PrimExpr], where: list[Known]) -> None:
-        for e in conditions:
-            result = _OF_CLASS.get(type(e))
-            if result is None or not isinstance(e, CmpOp) or not e.a.dtype.is_int:
-                continue
-            (left, c1), (right, c2) = _split(e.a), _split(e.b)
-            if (left is None and right is None) or side_effect(e) > CallEffect.PURE:
-                continue
-            a, b = self._find(left, True), self._find(right, True)
-            assert a is not None and b is not None
-            where.append(_known(a, b, c2 - c1, result))
-            self._forget()
+    def _known_from(self, e: PrimExpr) -> Known | None:
+        """What a comparison says; None where it is none, or of constants or floats."""
+        result = _OF_CLASS.get(type(e))
+        if result is None or not isinstance(e, CmpOp) or not e.a.dtype.is_int:
+            return None
+        (left, c1), (right, c2) = _split(e.a), _split(e.b)
+        if (left is None and right is None) or side_effect(e) > CallEffect.PURE:
+            return None
+        a, b = self._find(left, True), self._find(right, True)
+        assert a is not None and b is not None
+        return _known(a, b, c2 - c1, result)
 
     def compare(self, lhs: PrimExpr, rhs: PrimExpr, propagate: bool = False) -> int:
         """What is known of `lhs` against `rhs`; with `propagate` through other expressions too."""
-        if not self.scoped and not self.lasting:
+        if not self._edges:
             return UNKNOWN
         (left, c1), (right, c2) = _split(lhs), _split(rhs)
         a, b = self._find(left, False), self._find(right, False)
@@ -180,14 +189,18 @@ class TransitiveComparisons:
             return UNKNOWN
         if a == b:
             return EQ if c1 == c2 else LT if c1 < c2 else GT
-        offset = c2 - c1
-        if propagate:
-            forward = _merge(self._reach(a, b), offset)
-            return forward & _REVERSED[_merge(self._reach(b, a), -offset)]
-        return _merge(self._direct(a, b), offset)
+        if a == 0:
+            return _REVERSED[self._compare(b, a, c1 - c2, propagate)]
+        return self._compare(a, b, c2 - c1, propagate)
 
-    def _direct(self, a: int, b: int) -> list[Known]:
-        return [k for known in self.scoped + self.lasting if (k := known.seen_from(a)) is not None and k.right == b]
+    def _compare(self, a: int, b: int, offset: int, propagate: bool) -> int:
+        if not propagate:
+            from_a = self._edges.get(a, ())
+            if b and len(from_a) > len(self._edges.get(b, ())):
+                return _REVERSED[_merge([k for k in self._edges.get(b, ()) if k.right == a], -offset)]
+            return _merge([k for k in from_a if k.right == b], offset)
+        forward = _merge(self._reach(a, b), offset)
+        return forward if b == 0 else forward & _REVERSED[_merge(self._reach(b, a), -offset)]
 
     def _reach(self, start: int, goal: int) -> list[Known]:
         """Everything that follows of `start` against `goal`."""
@@ -198,13 +211,6 @@ class TransitiveComparisons:
 
     def _search(self, start: int) -> dict[int, list[Known]]:
         """Everything that follows of `start` against each expression, along chains of comparisons."""
-        if self._known_of is None:
-            self._known_of = {}
-            for known in self.lasting + self.scoped:
-                for side in {known.left, known.right}:
-                    seen = known.seen_from(side)
-                    assert seen is not None
-                    self._known_of.setdefault(side, []).append(seen)
         reached: dict[int, list[Known]] = {}
         todo: list[int] = []
 
@@ -216,13 +222,13 @@ class TransitiveComparisons:
                 if new.right not in (start, 0):  # what follows by way of a constant, the bounds know
                     todo.append(new.right)
 
-        for known in self._known_of.get(start, []):
+        for known in self._edges.get(start, ()):
             declare(known)
         for _ in range(MAX_STEPS):
             if not todo:
                 break
             middle = todo.pop()
-            for step in self._known_of.get(middle, []):
+            for step in self._edges.get(middle, ()):
                 if step.right == start:
                     continue
                 for first in list(reached[middle]):
