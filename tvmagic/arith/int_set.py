@@ -271,6 +271,8 @@ def to_interval(value: Any) -> IntervalSet:
         return value
     if isinstance(value, Range):
         return IntSet.from_range(value)
+    if isinstance(value, IntSet):
+        return IntervalSet(value.min(), value.max())
     return IntSet.single_point(value)
 
 
