@@ -11,7 +11,7 @@ from typing import Any
 from tvmagic.codegen.target import Target, host_target
 from tvmagic.ir import IRModule, PrimFunc
 
-__all__ = ["Target", "assembly", "compile_module", "host_target", "llvm_ir"]
+__all__ = ["Target", "assembly", "assembly_lines", "compile_module", "host_target", "llvm_ir"]
 
 
 def _module_of(mod: Any) -> IRModule:
@@ -45,6 +45,19 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     target = _target_of(target)
     text = emit_module(_module_of(mod), target, check_bounds).text.text()
     return assembly_of(optimized(text, target), target)
+
+
+def assembly_lines(mod: Any, target: Any = None) -> Any:
+    """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
+    (`tvmagic.codegen.debug.AssemblyLines`)."""
+    from tvmagic.codegen.debug import Lines, lines_of_assembly
+    from tvmagic.codegen.module import emit_module
+    from tvmagic.codegen.optimize import assembly_of, optimized
+
+    mod, target = _module_of(mod), _target_of(target)
+    lines = Lines(mod)
+    text = emit_module(mod, target, lines=lines, debug=True).text.text()
+    return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
 
 
 def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> Any:

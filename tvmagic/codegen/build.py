@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from tvmagic.codegen.cache import from_disk, from_memory
+from tvmagic.codegen.debug import Lines
 from tvmagic.codegen.module import ModuleContext, emit_module
 from tvmagic.codegen.optimize import assembly_of, object_of, optimized
-from tvmagic.codegen.target import Target
+from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule
+from tvmagic.passes import run_step
 
 __all__ = ["build_host_module"]
 
 
 def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False) -> Any:
-    """`mod` as a `tvmagic.runtime.Module`."""
-    from tvmagic.runtime.module import Module
-
+    """`mod` as a `tvmagic.runtime.Module`; the same one for an equal module that was built before."""
     if not target.is_host:
         raise BuildError(
             f"code for `{target}` does not run on this machine",
             hint="its text can be had with `tvmagic.codegen.llvm_ir` and `tvmagic.codegen.assembly`",
         )
-    context = emit_module(mod, target, check_bounds)
+    make = lambda: _build(mod, target, check_bounds)  # noqa: E731
+    return run_step(
+        "codegen.build",
+        lambda: from_memory(mod, (str(target), check_bounds), make),
+        before=mod,
+        after=lambda built: built.get_source("ll"),
+        kind="codegen",
+    )
+
+
+def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
+    from tvmagic.runtime.module import Module
+
+    context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text = context.text.text()
-    module = optimized(text, target)
-    code = object_of(module, target)
-    sources = {
-        "ll": lambda: str(module),
-        "asm": lambda: assembly_of(module, target),
-        "raw": lambda: text,
-    }
+    module = cache(lambda: optimized(text, target))
+    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)))
+    code = from_disk(text, machine, lambda: object_of(module(), target))
+    sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
     return Module(code, list(context.abis.values()), context.sites, sources, exported(context))
 
 

@@ -59,6 +59,7 @@ class ModuleContext:
     target: Target
     check_bounds: bool = False
     lines: Any = None
+    with_debug: bool = False
     sites: list[Site] = field(default_factory=list)
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
@@ -73,7 +74,7 @@ class ModuleContext:
         self.has_threads = not self.target.is_nvptx
         self.has_avx512 = has_feature(self.target, "avx512f")
         self.debug: Any = None
-        if self.lines is not None:
+        if self.with_debug:
             from tvmagic.codegen.debug import DebugInfo
 
             self.debug = DebugInfo(self.text, self.lines)
@@ -116,7 +117,7 @@ class ModuleContext:
         """The debug information of a function, as a suffix of its head."""
         return self.debug.subprogram(node, name) if self.debug is not None else ""
 
-    def at(self, emitter: FunctionEmitter, stmt: Stmt) -> None:
+    def at(self, emitter: FunctionEmitter, stmt: Stmt | PrimFunc) -> None:
         """What is emitted next belongs to `stmt`."""
         if self.debug is not None:
             self.debug.at(emitter.out, stmt)
@@ -310,6 +311,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     text = FunctionText(context.text, f"{head} {context.attributes()}{context.subprogram(func, abi.name)}")
     emitter = FunctionEmitter(context, text)
     emitter.void = kernel
+    context.at(emitter, func)
     for var, name, param in loads:
         if param.buffer is not None:
             emitter.values[var] = emitter.values[param.buffer.data] = name
@@ -327,12 +329,17 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     context.text.functions.append(text.text())
 
 
-def emit_module(mod: IRModule, target: Target, check_bounds: bool = False, lines: Any = None) -> ModuleContext:
-    """The LLVM text of `mod` for `target`, not yet optimized, with its failure sites."""
+def emit_module(
+    mod: IRModule, target: Target, check_bounds: bool = False, lines: Any = None, debug: bool = False
+) -> ModuleContext:
+    """The LLVM text of `mod` for `target`, not yet optimized, with its failure sites.
+
+    `lines` knows the line of each node in the program's text; with `debug` each instruction gets it.
+    """
     from tvmagic.codegen.target import layout_of
 
     triple, layout = layout_of(target)
-    context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines)
+    context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
     for var, func in mod.functions.items():

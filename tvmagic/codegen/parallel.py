@@ -26,7 +26,7 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
         f"i32 %worker) {context.attributes()}{context.subprogram(stmt, name)}"
     )
     child = FunctionEmitter(context, FunctionText(context.text, head), emitter)
-    child.out.location = emitter.out.location
+    context.at(child, stmt)
     _emit_chunk(child, stmt)
     child.leave("0")
     child.scopes.finish()

@@ -108,13 +108,14 @@ class FunctionEmitter(MemoryEmitter):
 
     def statement(self, stmt: Stmt) -> None:
         """Emit `stmt`. Statements that end in another one are followed without recursion."""
-        heap = len(self.heap)
+        heap, location = len(self.heap), self.out.location
         following: Stmt | None = stmt
         while following is not None:
             self.context.at(self, following)
             following = self.visit(following)
         while len(self.heap) > heap:
             self.context.free(self, self.heap.pop())
+        self.out.location = location
 
     @handles(SeqStmt)
     def sequence(self, stmt: SeqStmt) -> Stmt | None:

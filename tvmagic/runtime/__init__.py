@@ -15,6 +15,7 @@ __all__ = [
     "cpu",
     "device",
     "get_global_func",
+    "load_module",
     "num_threads",
     "register_func",
     "set_num_threads",
@@ -24,6 +25,7 @@ _LATER = {
     "Kernel": "kernel",
     "Module": "module",
     "NDArray": "ndarray",
+    "load_module": "saved",
     "num_threads": "threads",
     "set_num_threads": "threads",
 }

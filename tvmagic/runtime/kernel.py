@@ -136,7 +136,8 @@ def _error_of(site: Any, values: list[int]) -> TVMagicError:
     if site.kind == "assert":
         return TVMagicError(f"an assertion in `{site.function}` does not hold{line}: {site.message}", node=site.node)
     if site.kind == "zero":
-        return TVMagicError(f"division by zero in `{site.function}`{line}: `{_text(site.node)}`", node=site.node)
+        shown = f": `{_text(site.node)}`" if site.node is not None else ""
+        return TVMagicError(f"division by zero in `{site.function}`{line}{shown}", node=site.node)
     if site.kind == "memory":
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
     if site.kind == "bounds":
@@ -154,7 +155,8 @@ def _bounds_error(site: Any, values: list[int], line: str) -> BoundsError:
     if high:
         index[-1] = f"{min(low[-1], high[0])}..{max(low[-1], high[0])}"
     shape = "(" + ", ".join(str(e) for e in extents) + ("," if extent_count == 1 else "") + ")"
-    what = "store to" if type(site.node).__name__ == "BufferStore" else "load from"
+    store = type(site.node).__name__ == "BufferStore" or getattr(site, "store", False)
+    what = "store to" if store else "load from"
     return BoundsError(
         f"{what} buffer `{site.buffer.name}` of shape {shape} at index [{', '.join(index)}] in "
         f"`{site.function}`{line} is outside the buffer",

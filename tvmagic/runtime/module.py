@@ -31,6 +31,7 @@ class Module:
         from tvmagic.runtime.threads import ensure_pool
 
         self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
+        self.symbols = symbols
         self._object = LoadedObject(code, [a.name for a in abis] + sorted(symbols))
         self._error: Any = None
         if "__tvmagic_runtime" in symbols:
@@ -101,6 +102,29 @@ class Module:
     @property
     def imported_modules(self) -> list[Any]:
         return []
+
+    def save(self, file_name: Any, fmt: str = "") -> None:
+        """Save as an object file with a C header (`.o`), or as text (`.ll`, `.s`): `saved.save_module`."""
+        from tvmagic.runtime.saved import save_module
+
+        save_module(self, file_name, fmt)
+
+    def export_library(self, file_name: Any, **options: Any) -> None:
+        """Link a shared library of the module with the C compiler named by `cc` (default `cc`)."""
+        import pathlib
+        import subprocess
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            part = pathlib.Path(folder) / "module.o"
+            part.write_bytes(self.code)
+            command = [str(options.get("cc", "cc")), "-shared", "-o", str(file_name), str(part), "-lm"]
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+            except FileNotFoundError as error:
+                raise TVMagicError(f"there is no C compiler `{command[0]}` to link with", hint="pass cc=...") from error
+            except subprocess.CalledProcessError as error:
+                raise TVMagicError(f"the module cannot be linked: {error.stderr.strip()}") from error
 
     def error_record(self) -> Any:
         """Where the compiled code writes what failed: a place and values, or None where nothing can fail."""

@@ -1,0 +1,100 @@
+"""Saved and cached kernels."""
+
+import pathlib
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from tvmagic import codegen, runtime, tir
+from tvmagic.codegen import cache
+from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir import ForKind, IRModule, PrimFunc, decl_buffer
+from tvmagic.ir.expr import Var
+
+
+def program(name="scale", names=("X", "Y")):
+    n, k = Var("n", "int32"), Var("k", "float32")
+    x, y = (decl_buffer((n,), "float32", v) for v in names)
+    i = Var("i", "int32")
+    body = tir.For(i, 0, n, ForKind.PARALLEL, tir.BufferStore(y, x[i] * k, [i]))
+    return IRModule.from_expr(PrimFunc([x, y, k], body, attrs={"global_symbol": name, "tir.noalias": True}))
+
+
+def test_a_saved_module_comes_back(tmp_path):
+    path = tmp_path / "scale.o"
+    codegen.compile_module(program()).save(path)
+    loaded = runtime.load_module(path)
+    x, y = np.arange(5, dtype="float32"), np.zeros(5, "float32")
+    loaded(x, y, 3.0)
+    np.testing.assert_array_equal(y, x * 3)
+    with pytest.raises(TVMagicError, match="`Y` has size 4"):
+        loaded(x, np.zeros(4, "float32"), 3.0)
+    header = path.with_suffix(".h").read_text()
+    assert "int32_t scale(const float* X, float* Y, float k, int32_t n);" in header
+
+
+def test_failures_of_a_saved_module_are_told(tmp_path):
+    y = decl_buffer((4,), "float32", "Y")
+    i = Var("i", "int32")
+    func = PrimFunc([y], tir.For(i, 0, 4, 0, tir.BufferStore(y, 1.0, [i + 1])), attrs={"global_symbol": "main"})
+    codegen.compile_module(func, check_bounds=True).save(tmp_path / "k.o")
+    with pytest.raises(BoundsError, match=r"store to buffer `Y` of shape \(4,\) at index \[4\] in `main` \(line \d+\)"):
+        runtime.load_module(tmp_path / "k.o")(np.zeros(4, "float32"))
+
+
+def test_texts_and_unknown_forms(tmp_path):
+    built = codegen.compile_module(program())
+    built.save(tmp_path / "k.ll")
+    built.save(tmp_path / "k.s")
+    assert "define" in (tmp_path / "k.ll").read_text() and "scale" in (tmp_path / "k.s").read_text()
+    with pytest.raises(TVMagicError, match="cannot be saved as `zip`"):
+        built.save(tmp_path / "k.zip")
+    with pytest.raises(TVMagicError, match="there is no file"):
+        runtime.load_module(tmp_path / "none.o")
+    with pytest.raises(TVMagicError, match="no text of the form `ptx`"):
+        built.get_source("ptx")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_c_program_links_the_object(tmp_path):
+    codegen.compile_module(program()).save(tmp_path / "scale.o")
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "scale.h"\nint main(void) { float x[4] = {1, 2, 3, 4}, y[4];\n'
+        'int status = scale(x, y, 2.0f, 4); printf("%d %g %g", status, y[0], y[3]); return 0; }\n'
+    )
+    command = ["cc", "main.c", "scale.o", "-o", "main", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 2 8"
+    codegen.compile_module(program()).export_library(tmp_path / "scale.so")
+    assert (tmp_path / "scale.so").exists()
+
+
+def test_an_equal_module_is_compiled_once():
+    cache.clear_cache()
+    first = codegen.compile_module(program())
+    begin = time.perf_counter()
+    second = codegen.compile_module(program())
+    assert second is first and time.perf_counter() - begin < 0.05
+    assert codegen.compile_module(program(names=("P", "Q"))) is not first
+    assert codegen.compile_module(program(), check_bounds=True) is not first
+    assert codegen.compile_module(program(), "llvm -opt-level=1") is not first
+
+
+def test_object_files_are_kept_on_disk_where_asked(tmp_path):
+    cache.set_cache_dir(tmp_path)
+    try:
+        for _ in range(2):
+            cache.clear_cache()
+            built = codegen.compile_module(program())
+            x = np.ones(3, "float32")
+            y = np.zeros(3, "float32")
+            built(x, y, 2.0)
+            assert (y == 2).all()
+            assert len(list(pathlib.Path(tmp_path).glob("*.o"))) == 1
+        assert "fmul" in built.get_source("ll")
+    finally:
+        cache.set_cache_dir(None)

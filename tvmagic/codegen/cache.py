@@ -1,0 +1,88 @@
+"""Kernels that were compiled before: in memory by structure, and on disk where that is asked for.
+
+In memory a lowered module is found by its structural hash, its target, and the names that its errors
+would tell. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's
+version: `set_cache_dir(folder)` or the environment variable `TVMAGIC_CACHE` names the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.ir import IRModule, structural_equal, structural_hash
+
+__all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir"]
+
+_MOST = 256
+_lock = threading.Lock()
+_kept: OrderedDict[Any, list[tuple[IRModule, Any]]] = OrderedDict()
+_folder: pathlib.Path | None = None
+
+
+def set_cache_dir(folder: Any) -> None:
+    """Keep compiled kernels in `folder` for later processes; None ends it."""
+    global _folder
+    _folder = None if folder is None else pathlib.Path(folder)
+
+
+def clear_cache() -> None:
+    """Forget the kernels kept in memory."""
+    with _lock:
+        _kept.clear()
+
+
+def _names(mod: IRModule) -> tuple[Any, ...]:
+    return tuple(
+        [
+            (var.name_hint, *[func.buffer_map[p].name if p in func.buffer_map else p.name for p in func.params])
+            for var, func in mod.functions.items()
+        ]
+    )
+
+
+def from_memory(mod: IRModule, options: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """The module compiled from a structure equal to `mod` with equal `options`, or what `make` gives."""
+    key = (structural_hash(mod), options, _names(mod))
+    with _lock:
+        for known, built in _kept.get(key, ()):
+            if known is mod or structural_equal(known, mod):
+                _kept.move_to_end(key)
+                return built
+    built = make()
+    with _lock:
+        _kept.setdefault(key, []).append((mod, built))
+        while len(_kept) > _MOST:
+            _kept.popitem(last=False)
+    return built
+
+
+def from_disk(text: str, machine: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
+    """The object file of LLVM text for a machine (triple, CPU, features, level), from the folder or made."""
+    folder = _folder
+    if folder is None and os.environ.get("TVMAGIC_CACHE"):
+        folder = pathlib.Path(os.environ["TVMAGIC_CACHE"])
+    if folder is None:
+        return make()
+    import llvmlite
+
+    digest = hashlib.sha256("\0".join([llvmlite.__version__, *machine, text]).encode()).hexdigest()
+    path = folder / f"{digest}.o"
+    try:
+        return path.read_bytes()
+    except OSError:
+        pass
+    code = make()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_bytes(code)
+        part.replace(path)
+    except OSError:
+        pass  # a folder that cannot be written to costs time, not the kernel
+    return code

@@ -1,0 +1,112 @@
+"""Debug locations: from an instruction back to its line in the lowered program's text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.emit import FunctionText, ModuleText
+from tvmagic.ir import Node
+
+__all__ = ["AssemblyLines", "DebugInfo", "Lines", "lines_of_assembly"]
+
+
+class Lines:
+    """The text of a program and the line of every node in it."""
+
+    def __init__(self, program: Any) -> None:
+        from tvmagic.script import script_with_spans
+
+        self.text, self.spans = script_with_spans(program)
+
+    def line_of(self, node: Any) -> int:
+        """The first line that `node` stands on, counted from 1; 0 where it is not in the text."""
+        span = self.spans.get(node) if isinstance(node, Node) else None
+        return 0 if span is None else span.line
+
+
+class DebugInfo:
+    """The metadata that gives LLVM the line of each instruction."""
+
+    def __init__(self, module: ModuleText, lines: Lines) -> None:
+        self.module, self.lines = module, lines
+        self.file = module.node('!DIFile(filename: "lowered.py", directory: ".")')
+        self.unit = module.node(
+            f'distinct !DICompileUnit(language: DW_LANG_C, file: {self.file}, producer: "tvmagic", '
+            "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)"
+        )
+        kind = module.node("!DISubroutineType(types: !{})")
+        self.type = kind
+        dwarf = module.node('!{i32 7, !"Dwarf Version", i32 4}')
+        version = module.node('!{i32 2, !"Debug Info Version", i32 3}')
+        module.named_metadata.append(f"!llvm.dbg.cu = !{{{self.unit}}}\n!llvm.module.flags = !{{{dwarf}, {version}}}")
+        self.scope = ""
+        self.places: dict[tuple[str, int], str] = {}
+        self.scopes: dict[int, str] = {}
+
+    def subprogram(self, node: Any, name: str) -> str:
+        """The function called `name`, at the line of `node`: a suffix of its head."""
+        line = self.lines.line_of(node)
+        self.scope = self.module.node(
+            f'distinct !DISubprogram(name: "{name}", scope: {self.file}, file: {self.file}, line: {line}, '
+            f"type: {self.type}, scopeLine: {line}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {self.unit})"
+        )
+        return f" !dbg {self.scope}"
+
+    def at(self, out: FunctionText, node: Any) -> None:
+        """What `out` gets next belongs to the line of `node`."""
+        scope = re.search(r"!dbg (!\d+)$", out.head)
+        line = self.lines.line_of(node)
+        if scope is None or not line and out.location:
+            return
+        key = scope.group(1), line
+        if key not in self.places:
+            self.places[key] = self.module.node(f"!DILocation(line: {line}, column: 1, scope: {key[0]})")
+        out.location = f", !dbg {self.places[key]}"
+
+
+@dataclass(frozen=True)
+class AssemblyLines:
+    """A lowered program's text and its assembly, line by line.
+
+    `line_of[i]` is the line of `source` (from 1) that the i-th line of `assembly` comes from, 0 where it
+    comes from none.
+    """
+
+    source: str
+    assembly: tuple[str, ...]
+    line_of: tuple[int, ...]
+
+    def of_line(self, line: int) -> list[int]:
+        """The lines of the assembly (from 0) that come from one line of the source."""
+        return [i for i, own in enumerate(self.line_of) if own == line]
+
+
+_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_LABEL = re.compile(r"^[\w.$\"]+:")
+# Directives and labels that say nothing to a reader.
+_NOISE = re.compile(r"^\s*\.(file|cfi_\w+|ident|addrsig\w*|size|type)\b|^\.?L(func|tmp|debug|line|info)\w*:|^\s*#")
+
+
+def lines_of_assembly(source: str, text: str) -> AssemblyLines:
+    """Read the line directives of an assembly text, and leave them and the debug sections out."""
+    kept: list[str] = []
+    lines: list[int] = []
+    current = 0
+    skipped = False
+    for row in text.splitlines():
+        if row.lstrip().startswith(".section") or row.strip() in (".text", ".data", ".bss"):
+            skipped = ".debug" in row
+            current = 0
+        location = _LOCATION.match(row)
+        if location:
+            current = int(location.group(1))
+        if skipped or location or _NOISE.match(row) or not row.strip():
+            continue
+        if _LABEL.match(row) and not row.startswith((".LBB", "$")):
+            current = 0
+        kept.append(row)
+        instruction = row.startswith(("\t", " ")) and not row.lstrip().startswith(".")
+        lines.append(current if instruction else 0)
+    return AssemblyLines(source, tuple(kept), tuple(lines))

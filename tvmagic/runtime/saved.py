@@ -1,0 +1,184 @@
+"""Saved modules: an object file, how its functions are called, and a C header for them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Buffer, DataType, Evaluate, IRModule, PrimFunc, PrimType, Var, load_json, save_json
+from tvmagic.runtime.module import Module
+
+__all__ = ["c_header", "load_module", "read_saved", "save_module", "write_saved"]
+
+_FORMAT = 1
+_C_TYPES = {
+    "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
+    "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "bool": "uint8_t", "float16": "uint16_t",
+    "bfloat16": "uint16_t", "float32": "float", "float64": "double", "handle": "void*",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Param:
+    var: Var
+    dtype: DataType
+    buffer: Buffer | None
+
+
+@dataclass(frozen=True)
+class _ABI:
+    name: str
+    params: tuple[_Param, ...]
+    sizes: tuple[Var, ...]
+    written: frozenset[Var]
+    result: DataType | None
+    noalias: bool
+
+
+@dataclass(frozen=True)
+class _Site:
+    kind: str
+    message: str
+    function: str
+    line: int
+    values: tuple[int, ...]
+    buffer: Any
+    store: bool
+    node: Any = None
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+
+
+def _signature(abi: Any) -> PrimFunc:
+    """A function without a body that has the parameters of `abi`."""
+    params = [p.var for p in abi.params] + list(abi.sizes)
+    buffers = {p.var: p.buffer for p in abi.params if p.buffer is not None}
+    result = PrimType(abi.result) if abi.result is not None else None
+    return PrimFunc(params, Evaluate(0), result, buffers, {"global_symbol": abi.name, "tir.noalias": abi.noalias})
+
+
+def describe(module: Module) -> str:
+    """What is to be known of a module besides its object file, as JSON."""
+    functions = []
+    for abi in module.abis:
+        written = [i for i, p in enumerate(abi.params) if p.buffer is not None and p.buffer.data in abi.written]
+        functions.append({"name": abi.name, "sizes": len(abi.sizes), "written": written})
+    sites = [
+        {
+            "kind": s.kind, "message": s.message, "function": s.function, "line": s.line, "values": list(s.values),
+            "buffer": getattr(s.buffer, "name", ""), "store": type(s.node).__name__ == "BufferStore" or getattr(s, "store", False),
+        }
+        for s in module.sites
+    ]  # fmt: skip
+    signatures = save_json(IRModule({a.name: _signature(a) for a in module.abis}))
+    content = {"format": _FORMAT, "functions": functions, "sites": sites, "symbols": sorted(module.symbols)}
+    return json.dumps({**content, "signatures": signatures})
+
+
+def _read(text: str) -> tuple[list[_ABI], list[_Site], set[str]]:
+    content = json.loads(text)
+    if content.get("format") != _FORMAT:
+        raise TVMagicError("the saved module is of another version of its format", hint="save it again")
+    signatures = load_json(content["signatures"])
+    abis = []
+    for entry in content["functions"]:
+        func = signatures[entry["name"]]
+        count = len(func.params) - entry["sizes"]
+        params = tuple([_Param(v, v.dtype, func.buffer_map.get(v)) for v in func.params[:count]])
+        written = frozenset([params[i].buffer.data for i in entry["written"] if params[i].buffer is not None])  # type: ignore[union-attr]
+        result = func.ret_type.dtype if isinstance(func.ret_type, PrimType) else None
+        noalias = bool(func.attrs.get("tir.noalias", False))
+        abis.append(_ABI(entry["name"], params, tuple(func.params[count:]), written, result, noalias))
+    sites = [
+        _Site(
+            s["kind"], s["message"], s["function"], s["line"], tuple(s["values"]), _Named(s["buffer"]), s["store"]
+        )
+        for s in content["sites"]
+    ]  # fmt: skip
+    return abis, sites, set(content["symbols"])
+
+
+def write_saved(module: Module, path: pathlib.Path) -> None:
+    """Write `path` (the object file) and, beside it, `.json`, what is to be known to call it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for target, content in ((path.with_suffix(".json"), describe(module).encode()), (path, module.code)):
+        part = target.with_name(target.name + ".part")  # never half a file under the final name
+        part.write_bytes(content)
+        part.replace(target)
+
+
+def read_saved(path: pathlib.Path) -> Module:
+    """The module whose object file is `path`."""
+    abis, sites, symbols = _read(path.with_suffix(".json").read_text())
+    return Module(path.read_bytes(), abis, sites, {}, symbols)
+
+
+def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
+    """Save a module as an object file `x.o`, with `x.h` for C and `x.json` for `load_module`.
+
+    With the ending `.ll` or `.s` (or that `fmt`) only the text is written.
+    """
+    path = pathlib.Path(file_name)
+    kind = fmt or path.suffix.lstrip(".")
+    if kind in ("ll", "s", "asm"):
+        path.write_text(module.get_source("ll" if kind == "ll" else "asm"))
+    elif kind in ("o", "obj"):
+        write_saved(module, path)
+        path.with_suffix(".h").write_text(c_header(module, path.stem))
+    else:
+        raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll or .s")
+
+
+def load_module(path: Any, fmt: str = "") -> Module:
+    """The module saved as the object file `path`."""
+    path = pathlib.Path(path)
+    for needed in (path, path.with_suffix(".json")):
+        if not needed.exists():
+            raise TVMagicError(f"there is no file `{needed}`", hint="save a module with `module.save`")
+    return read_saved(path)
+
+
+def c_header(module: Module, name: str) -> str:
+    """The declarations of a module's functions for C."""
+    guard = "".join(c if c.isalnum() else "_" for c in name).upper() + "_H"
+    lines = [
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+    ]
+    for abi in module.abis:
+        lines += ["", *_declaration(abi)]
+    lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif"]
+    return "\n".join(lines) + "\n"
+
+
+def _declaration(abi: Any) -> list[str]:
+    about, params = [], []
+    for param in abi.params:
+        if param.buffer is None:
+            params.append(f"{_C_TYPES[param.dtype]} {param.var.name}")
+            continue
+        buffer, written = param.buffer, param.buffer.data in abi.written
+        shape = " x ".join(str(s) for s in buffer.shape) or "one"
+        about.append(f" * {buffer.name}: {'written' if written else 'read'}, {shape} elements, dense and row-major,"
+                     if not buffer.strides else f" * {buffer.name}: {shape} elements with strides,")  # fmt: skip
+        about.append(
+            f" *   aligned to {buffer.dtype.element_of.bytes} bytes"
+            + (", apart from all others" if abi.noalias and written else "")
+        )
+        params.append(f"{'' if written else 'const '}{_C_TYPES[buffer.dtype.element_of]}* {buffer.name}")
+    params += [f"{_C_TYPES[v.dtype]} {v.name}" for v in abi.sizes]
+    if abi.result is not None:
+        params.append(f"{_C_TYPES[abi.result]}* result")
+    return [f"/* {abi.name}: 0 where it ran to its end.", *about, " */", f"int32_t {abi.name}({', '.join(params)});"]
