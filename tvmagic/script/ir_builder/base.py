@@ -117,15 +117,17 @@ class IRBuilder:
 
     def close(self, frame: IRBuilderFrame) -> None:
         """Finish `frame`, and before it those that were opened inside it and reach to its end."""
-        while self.frames:
+        if frame.closed:  # with the frame around it, before its own callback came
+            return
+        if not self.frames or (self.frames[-1] is not frame and frame not in self.frames):
+            raise TVMagicError(f"the frame `{type(frame).__name__}` is not open")
+        while not frame.closed:
             top = self.frames[-1]
+            top.closed = True
             for callback in reversed(top.callbacks):
                 callback()
             self.frames.pop()
             top.finish(self)
-            if top is frame:
-                return
-        raise TVMagicError(f"the frame `{type(frame).__name__}` is not open")
 
 
 class IRBuilderFrame:
@@ -134,6 +136,7 @@ class IRBuilderFrame:
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], Any]] = []
         self.span = _stack.builders[-1].span if _stack.builders else None
+        self.closed = False
 
     def add(self, stmt: Any) -> None:
         """Take in a finished part."""

@@ -1,0 +1,125 @@
+"""`tir.ir_builder`: statements built by calls, as TVM's own tests of passes build them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tvmagic
+from tvmagic import tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Allocate, AttrStmt, BufferLoad, BufferStore, For, IfThenElse, LetStmt, SeqStmt, Var, While
+
+
+def test_a_vectorized_loop() -> None:
+    n = Var("n", "int32")
+    ib = tvmagic.tir.ir_builder.create()
+    A = ib.pointer("float32", name="A")
+    with ib.for_range(0, n) as i:
+        with ib.for_range(0, 4, kind="vectorize") as j:
+            A[i * 4 + j] += tvmagic.tir.const(1, A.dtype)
+    stmt = ib.get()
+    assert isinstance(stmt, For) and isinstance(stmt.body, tvmagic.tir.For)
+    assert stmt.body.kind is tir.ForKind.VECTORIZED
+    func = tvmagic.tir.PrimFunc([A, n], stmt)
+    assert [b.name for b in func.buffer_map.values()] == ["A"]
+    module = tvmagic.IRModule.from_expr(func)
+    assert "A[i * 4 + j] = A[i * 4 + j] + T.float32(1.0)" in module.script()
+
+
+def test_conditions() -> None:
+    ib = tir.ir_builder.create()
+    n = Var("n", "int32")
+    A = ib.pointer("float32", name="A")
+    with ib.for_range(1, n, name="i") as i:
+        with ib.if_scope(ib.likely(i % 2 == 0)):
+            A[i] = A[i] + 1.0
+        with ib.else_scope():
+            A[0] = A[i] + 2.0
+    body = ib.get()
+    assert isinstance(body, For) and str(body.extent) == "n - 1"
+    branch = body.body
+    assert isinstance(branch, IfThenElse) and isinstance(branch.else_case, BufferStore)
+    assert branch.condition.op.name == "tir.likely"  # type: ignore[attr-defined]
+
+
+def test_what_reaches_to_the_end_of_its_scope() -> None:
+    ib = tir.ir_builder.create()
+    tx = Var("tx", "int32")
+    with ib.new_scope():
+        ib.scope_attr(tir.IterVar(None, tx, 1, "threadIdx.x"), "thread_extent", tx)
+        x = ib.allocate("float32", (4, 8), name="x", scope="local")
+        y = ib.let("y", tx + 1)
+        x[y, 0] = x[1, 2] * 2.0
+    ib.emit(tir.call_extern("int32", "f", y))
+    whole = ib.get()
+    assert isinstance(whole, SeqStmt)
+    attr = whole[0]
+    assert isinstance(attr, AttrStmt) and str(attr.value) == "T.max(1, tx)"
+    assert isinstance(attr.body, Allocate) and isinstance(attr.body.body, LetStmt)
+
+
+def test_a_flat_index_into_several_dimensions() -> None:
+    ib = tir.ir_builder.create()
+    x = ib.allocate("float32", (4, 8))
+    load = x[Var("i", "int32")]
+    assert isinstance(load, BufferLoad)
+    assert [str(i) for i in load.indices] == ["i // 8 % 4", "i % 8"]
+
+
+def test_loops_while_a_condition_holds() -> None:
+    ib = tir.ir_builder.create()
+    count = ib.allocate("int32", (1,), name="count", scope="local")
+    count[0] = 0
+    with ib.while_loop(count[0] < 10):
+        count[0] += 1
+    whole = ib.get()
+    assert isinstance(whole, Allocate) and isinstance(whole.body, SeqStmt)
+    assert isinstance(whole.body[1], While)
+
+
+def test_names_and_types_of_loop_variables() -> None:
+    ib = tir.ir_builder.create()
+    names = []
+    for _ in range(5):
+        with ib.for_range(0, 4) as i:
+            names.append(i.name)
+            ib.emit(tir.Evaluate(i))
+    assert names == ["i", "j", "k", "i_0", "i_1"]
+    with ib.for_range(0, tir.const(4, "int64")) as wide:
+        assert wide.dtype == "int64"
+    with ib.for_range(0, 4, dtype="int8") as small:
+        assert small.dtype == "int8"
+    assert isinstance(ib.get(), SeqStmt)
+
+
+def test_buffers_of_others() -> None:
+    buffer = tir.decl_buffer((4,), "int8", name="B")
+    ib = tir.ir_builder.create()
+    B = ib.buffer_ptr(buffer)
+    B[0] = tir.const(3, "int8")
+    assert B.dtype == "int8" and B.asobject() is buffer
+    store = ib.get()
+    assert isinstance(store, BufferStore) and store.buffer is buffer
+
+
+def _open_scope(ib: Any) -> None:
+    with ib.for_range(0, 4):
+        ib.get()
+
+
+@pytest.mark.parametrize(
+    "action,message",
+    [
+        (lambda ib: ib.for_range(0, 4, kind="odd"), "`odd` is not a kind of loop"),
+        (lambda ib: ib.for_range(0, 4.5), "the bounds of a loop are integers"),
+        (lambda ib: ib.pointer("float32").__setitem__(0, 1), "cannot be stored"),
+        (lambda ib: ib.else_scope(), "stands right after `if_scope`"),
+        (lambda ib: ib.emit(3), "is not a statement"),
+        (_open_scope, "inside an open scope"),
+    ],
+)
+def test_misuse(action: Any, message: str) -> None:
+    with pytest.raises(TVMagicError, match=message):
+        action(tir.ir_builder.create())
