@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Block,
     Buffer,
@@ -18,12 +20,20 @@ from tvmagic.ir import (
     mutate_all,
 )
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.requirements import access_owner
+from tvmagic.tir.schedule.requirements import access_owner, region_at
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["BufferReplacer", "check_storage_scope", "defining_block", "replace_in_block"]
+__all__ = [
+    "BufferReplacer",
+    "buffer_of",
+    "check_storage_scope",
+    "defining_block",
+    "locate_buffer",
+    "prepare_index",
+    "replace_in_block",
+]
 
 
 def check_storage_scope(storage_scope: str) -> None:
@@ -120,3 +130,43 @@ def replace_in_block(state: ScheduleState, owner: StmtSRef, replacer: BufferRepl
     """Run a replacer on the block that allocates the buffers."""
     new = replacer.visit(owner.block)
     state.replace(owner, new, replacer.reuse)
+
+
+# ---------------------------------------------------------------------------- buffers as arguments
+
+
+def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
+    """A buffer given as ("read", 0), by name, or itself, as its place in the block's signature."""
+    if isinstance(buffer, (tuple, list)) and len(buffer) == 2:
+        side, index = str(buffer[0]), int(buffer[1])
+        if side not in ("read", "write"):
+            raise TVMagicError(f"`{side}` is not a side of a block", hint="write `read` or `write`")
+        region_at(block, index, side + "s")
+        return side, index
+    for side, regions in (("read", block.block.reads), ("write", block.block.writes)):
+        for index, region in enumerate(regions):
+            if region.buffer is buffer or (isinstance(buffer, str) and region.buffer.name == buffer):
+                return side, index
+    raise ScheduleError(f"{block.label} accesses no buffer `{getattr(buffer, 'name', buffer)}`", block)
+
+
+def buffer_of(block: StmtSRef, place: tuple[str, int]) -> Buffer:
+    """The buffer at a place in a block's signature."""
+    return region_at(block, place[1], place[0] + "s").buffer
+
+
+def prepare_index(argument: str, side: str) -> Callable[..., dict[str, Any]]:
+    """For a primitive whose `argument` is a buffer's number on one side, its name, or itself: the number."""
+
+    def prepare(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+        given, block = values[argument], values["block"]
+        if isinstance(given, int):
+            return {}
+        if isinstance(given, (str, Buffer)):
+            regions = getattr(block.block, side + "s")
+            for index, region in enumerate(regions):
+                if region.buffer is given or region.buffer.name == given:
+                    return {argument: index}
+        raise ScheduleError(f"{block.label} does not {side} a buffer `{getattr(given, 'name', given)}`", block)
+
+    return prepare

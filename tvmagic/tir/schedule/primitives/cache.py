@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tvmagic.ir import (
     Block,
@@ -25,9 +26,11 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    substitute,
 )
+from tvmagic.tir.schedule.buffers import check_storage_scope, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.instruction import BlockRef, BlocksIn, primitive
+from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
 from tvmagic.tir.schedule.regions import replace_buffer_in_matches, replace_buffer_in_regions, whole_region
 from tvmagic.tir.schedule.relax import relax_region
 from tvmagic.tir.schedule.requirements import region_at, scope_root
@@ -281,11 +284,11 @@ def read_place(
     return place, index, relax_region(state, written, writer, writer.parent, place)
 
 
-@primitive("CacheRead")
+@primitive("CacheRead", prepare=prepare_index("read_buffer_index", "read"))
 def cache_read(
     state: ScheduleState,
     block: BlockRef,
-    read_buffer_index: int,
+    read_buffer_index: Any,
     storage_scope: str,
     consumer_blocks: BlocksIn = (),
 ) -> BlockRef:
@@ -296,6 +299,7 @@ def cache_read(
 
     Requires: at most one block of the scope writes the buffer.
     """
+    check_storage_scope(storage_scope)
     buffer = region_at(block, read_buffer_index, "reads").buffer
     scope = scope_root(state, block)
     place, index, region = read_place(state, scope, buffer, consumer_blocks)
@@ -305,11 +309,11 @@ def cache_read(
     return put_stage(state, scope, _ReadRewriter(scope, cache, buffer, copy))
 
 
-@primitive("CacheWrite")
+@primitive("CacheWrite", prepare=prepare_index("write_buffer_index", "write"))
 def cache_write(
     state: ScheduleState,
     block: BlockRef,
-    write_buffer_index: int,
+    write_buffer_index: Any,
     storage_scope: str,
     consumer_blocks: BlocksIn = (),
 ) -> BlockRef:
@@ -320,6 +324,7 @@ def cache_write(
 
     Requires: the block is the only writer of the buffer in its scope.
     """
+    check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
     buffer = region.buffer
     scope = scope_root(state, block)
@@ -330,3 +335,68 @@ def cache_write(
     cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
     cache.make(relaxed, storage_scope)
     return put_stage(state, scope, _WriteRewriter(scope, block, cache, buffer, copy))
+
+
+@primitive("CacheInplace", prepare=prepare_index("read_buffer_index", "read"))
+def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any, storage_scope: str) -> Blocks:
+    """Copy a buffer that a block reads and writes into a new one before it, and back after it.
+
+    The block works on the new buffer. The result is the two blocks that copy.
+
+    Requires: the block reads and writes the buffer.
+    """
+    check_storage_scope(storage_scope)
+    read = region_at(block, read_buffer_index, "reads")
+    written = [r for r in block.block.writes if r.buffer is read.buffer]
+    if not written:
+        raise ScheduleError(f"{block.label} does not both read and write buffer `{read.buffer.name}`", block)
+    scope = scope_root(state, block)
+    realize = state.realize_of(block)
+    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+    copy = with_scope(read.buffer, storage_scope)
+    before = CacheStage(read.buffer, copy, copy, scope, 0)
+    before.make(substitute(read, bound), storage_scope)
+    after = CacheStage(copy, read.buffer, copy, scope, 0)
+    after.make(substitute(written[0], bound), storage_scope)
+    rewriter = _InplaceRewriter(scope, block, before, after)
+    state.replace(scope, rewriter.visit(scope.block), rewriter.reuse)
+    assert before.block is not None and after.block is not None
+    return [state.sref_of(before.block), state.sref_of(after.block)]
+
+
+class _InplaceRewriter(CacheRewriter):
+    """The block works on the copy, which is made before it and written back after it."""
+
+    def __init__(self, scope: StmtSRef, target: StmtSRef, before: CacheStage, after: CacheStage) -> None:
+        super().__init__(scope, before, before.source, before.buffer)
+        self.target, self.after = target, after
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        return self.visit_children(node)
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Stmt:
+        new = self.visit_children(node)
+        if node.block is not self.target.stmt:
+            return new
+        return SeqStmt.flatten(self.cache.stage, new, self.after.stage)
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        if node is self.scope.stmt:
+            new = self.visit_children(node)
+            new = new.replace(alloc_buffers=(*new.alloc_buffers, self.cache.buffer))
+        elif node is self.target.stmt:
+            self.active = True
+            new = self.swap_buffers(self.visit_children(node), reads=True, writes=True)
+            self.active = False
+        else:
+            return self.visit_children(node)
+        self.reuse.note(node, new)
+        return new
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        new = self.visit_children(node)
+        return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new

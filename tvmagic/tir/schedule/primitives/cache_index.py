@@ -31,7 +31,6 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import check_storage_scope
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, primitive
 from tvmagic.tir.schedule.primitives.reindex import point
 from tvmagic.tir.schedule.requirements import scope_root
@@ -151,9 +150,8 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     """Compute the indices that a block uses beforehand, each into a buffer of its own, and load them.
 
     Conditions of `if_then_else` count as indices. `cse_thresh` is how often an expression must stand in the
-    block at least. The result is the blocks that compute the indices.
-
-    Requires: the block has an index that is more than a variable.
+    block at least. The result is the blocks that compute the indices; there are none, and nothing changes,
+    where all indices are plain variables.
     """
     check_storage_scope(storage_scope)
     root = scope_root(state, block)
@@ -162,7 +160,7 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     names = {v.var for v in block.block.iter_vars}
     chosen = [i for i in finder.order if i.count >= cse_thresh and _depends_on(i.value, names)]
     if not chosen:
-        raise ScheduleError(f"{block.label} has no index that is worth a buffer", block)
+        return []
     chosen.sort(key=lambda i: -i.size)
     stages = [_stage(n, i, block.block, storage_scope) for n, i in enumerate(chosen)]
     cached = [(i.value, BufferLoad(buffer, at)) for i, (buffer, _, _, at) in zip(chosen, stages)]

@@ -33,11 +33,11 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_not
-from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.regions import detected_regions
-from tvmagic.tir.schedule.requirements import access_owner, region_at, scope_root
+from tvmagic.tir.schedule.requirements import access_owner, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -52,26 +52,6 @@ def index_dtype_of(block: Block) -> str:
         for r in region.region:
             return r.min.dtype
     return "int64"
-
-
-def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
-    """A buffer given as ("read", 0), by name, or itself, as its place in the block's signature."""
-    if isinstance(buffer, (tuple, list)) and len(buffer) == 2:
-        side, index = str(buffer[0]), int(buffer[1])
-        if side not in ("read", "write"):
-            raise TVMagicError(f"`{side}` is not a side of a block", hint="write `read` or `write`")
-        region_at(block, index, side + "s")
-        return side, index
-    for side, regions in (("read", block.block.reads), ("write", block.block.writes)):
-        for index, region in enumerate(regions):
-            if region.buffer is buffer or (isinstance(buffer, str) and region.buffer.name == buffer):
-                return side, index
-    raise ScheduleError(f"{block.label} accesses no buffer `{getattr(buffer, 'name', buffer)}`", block)
-
-
-def buffer_of(block: StmtSRef, place: tuple[str, int]) -> Buffer:
-    """The buffer at a place in a block's signature."""
-    return region_at(block, place[1], place[0] + "s").buffer
 
 
 def _prepare_buffer(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,9 +162,10 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
         extents[var.var] = analyzer.simplify(ceildiv(var.dom.extent, number) * number)
         if not _equal(extents[var.var], var.dom.extent):
             padded.add(var.var)
+    if stmt.iter_vars:
+        _check_einsum(state, block, root, padded)
     if not padded:
         return
-    _check_einsum(state, block, root, padded)
     outermost = single_nest(state, block)
     realize = state.realize_of(block)
     loop_of: dict[Var, Var] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith import Analyzer
@@ -29,11 +29,11 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.tir.schedule.buffers import check_storage_scope
+from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
-from tvmagic.tir.schedule.primitives.layout import buffer_of, index_dtype_of, locate_buffer
+from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts, uses
 from tvmagic.tir.schedule.requirements import region_at, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -228,11 +228,16 @@ def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef) -> int
 # ---------------------------------------------------------------------------- reindex_cache_read and _write
 
 
-def _prepare_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
-    index_map, block = values["index_map"], values["block"].block
-    if not isinstance(index_map, IndexMap):
-        index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
-    return {"index_map": index_map}
+def _prepare_map(argument: str, side: str) -> Callable[..., dict[str, Any]]:
+    number = prepare_index(argument, side)
+
+    def prepare(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+        index_map, block = values["index_map"], values["block"].block
+        if not isinstance(index_map, IndexMap):
+            index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
+        return {"index_map": index_map, **number(state, values)}
+
+    return prepare
 
 
 def _mapped_buffer(
@@ -307,9 +312,9 @@ def _mapped_stage(
     cache.stage = nest
 
 
-@primitive("ReindexCacheRead", prepare=_prepare_map)
+@primitive("ReindexCacheRead", prepare=_prepare_map("read_buffer_index", "read"))
 def reindex_cache_read(
-    state: ScheduleState, block: BlockRef, read_buffer_index: int, storage_scope: str, index_map: Any
+    state: ScheduleState, block: BlockRef, read_buffer_index: Any, storage_scope: str, index_map: Any
 ) -> BlockRef:
     """Copy what a block reads of a buffer into a new one, ordered by `index_map`, and let it read that.
 
@@ -330,9 +335,9 @@ def reindex_cache_read(
     return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, region.buffer, new, indices))
 
 
-@primitive("ReindexCacheWrite", prepare=_prepare_map)
+@primitive("ReindexCacheWrite", prepare=_prepare_map("write_buffer_index", "write"))
 def reindex_cache_write(
-    state: ScheduleState, block: BlockRef, write_buffer_index: int, storage_scope: str, index_map: Any
+    state: ScheduleState, block: BlockRef, write_buffer_index: Any, storage_scope: str, index_map: Any
 ) -> BlockRef:
     """Let a block write a new buffer, ordered by `index_map`, which another block copies to the old one.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,
@@ -14,7 +16,13 @@ from tvmagic.ir import (
     attr_value,
     dtype_of,
 )
-from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, defining_block, replace_in_block
+from tvmagic.tir.schedule.buffers import (
+    BufferReplacer,
+    check_storage_scope,
+    defining_block,
+    prepare_index,
+    replace_in_block,
+)
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.annotate import set_annotations
@@ -25,9 +33,9 @@ from tvmagic.tir.schedule.state import ScheduleState
 BUFFER_DIM_ALIGN = "buffer_dim_align"
 
 
-@primitive("StorageAlign")
+@primitive("StorageAlign", prepare=prepare_index("buffer_index", "write"))
 def storage_align(
-    state: ScheduleState, block: BlockRef, buffer_index: int, axis: int, factor: int, offset: int
+    state: ScheduleState, block: BlockRef, buffer_index: Any, axis: int, factor: int, offset: int
 ) -> None:
     """Ask for a stride of `axis` of the block's written buffer that is `offset` modulo `factor`, in elements.
 
@@ -49,8 +57,8 @@ def storage_align(
     set_annotations(state, block, {**known, BUFFER_DIM_ALIGN: (*entries, entry)})
 
 
-@primitive("SetScope")
-def set_scope(state: ScheduleState, block: BlockRef, buffer_index: int, storage_scope: str) -> None:
+@primitive("SetScope", prepare=prepare_index("buffer_index", "write"))
+def set_scope(state: ScheduleState, block: BlockRef, buffer_index: Any, storage_scope: str) -> None:
     """Put a buffer that the block writes into the memory `storage_scope`.
 
     Requires: the buffer is allocated by a block.
@@ -73,8 +81,8 @@ class _DtypeReplacer(BufferReplacer):
         return new.replace(value=Cast(element.with_lanes(new.value.dtype.lanes), new.value))
 
 
-@primitive("UnsafeSetDType", method="unsafe_set_dtype")
-def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: int, dtype: str) -> None:
+@primitive("UnsafeSetDType", method="unsafe_set_dtype", prepare=prepare_index("buffer_index", "write"))
+def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, dtype: str) -> None:
     """Store a buffer that the block writes as `dtype`; its accesses convert.
 
     This may change results: values are rounded to `dtype`.

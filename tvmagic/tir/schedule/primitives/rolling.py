@@ -1,0 +1,180 @@
+"""The primitive that keeps just the last part of a buffer, as a ring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set import IntSet
+from tvmagic.arith.int_set_eval import eval_set, eval_sets
+from tvmagic.ir import (
+    And,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Mul,
+    Or,
+    PrimExpr,
+    Range,
+    Var,
+    handles,
+    substitute,
+)
+from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_domains
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.regions import detected_regions
+from tvmagic.tir.schedule.requirements import check_not_output, region_at, scope_root
+from tvmagic.tir.schedule.scope import DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+@dataclass
+class Roll:
+    """How one dimension of a region moves: by the loop `var`, with `overlap` elements kept each time."""
+
+    var: Var | None
+    overlap: int
+
+
+def _roll_of(side: Range) -> Roll | None:
+    """How a side of a region rolls; None where its form is not known."""
+    low, divisor = side.min, 1
+    if isinstance(low, FloorDiv) and isinstance(low.b, IntImm):
+        low, divisor = low.a, low.b.value
+    if isinstance(low, IntImm):
+        return Roll(None, 0)
+    if isinstance(low, Var):
+        var, stride = low, 1
+    elif isinstance(low, Mul) and isinstance(low.a, Var) and isinstance(low.b, IntImm):
+        var, stride = low.a, low.b.value
+    else:
+        return None
+    if not isinstance(side.extent, IntImm):
+        return None
+    overlap = side.extent.value - math.ceil(stride / divisor)
+    return Roll(var, overlap) if overlap > 0 else Roll(None, overlap)
+
+
+def _meeting_loop(state: ScheduleState, block: StmtSRef, consumers: Sequence[StmtSRef]) -> StmtSRef | None:
+    """The innermost loop round the block and all its consumers."""
+    shared = list(reversed(state.loops_of(block)))
+    for other in consumers:
+        around = set(state.loops_of(other))
+        shared = [loop for loop in shared if loop in around]
+    return shared[0] if shared else None
+
+
+class _RingRewriter(BufferReplacer):
+    """Accesses go round the ring; the writer computes just what the ring does not have."""
+
+    def __init__(self, old: Buffer, new: Buffer, axis: int, extent: int, writer: Block, rolls: Sequence[Roll]) -> None:
+        super().__init__({old: new})
+        self.old, self.new, self.axis, self.extent, self.writer, self.rolls = old, new, axis, extent, writer, rolls
+
+    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        turned = FloorMod(indices[self.axis], IntImm(indices[self.axis].dtype, self.extent))
+        return (*indices[: self.axis], turned, *indices[self.axis + 1 :])
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        return node
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        new = self.visit_children(node)
+        if node.block is not self.writer:
+            return new
+        condition = node.predicate
+        analyzer = Analyzer()
+        for roll, value in zip(self.rolls, node.iter_values):
+            if roll.var is not None:
+                first = eval_set(value, {roll.var: IntSet.single_point(0)}).min()
+                condition = analyzer.simplify(And(condition, Or(roll.var < 1, first >= roll.overlap)))
+        return new.replace(predicate=condition)
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        new = self.visit_children(node)
+        if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
+            reads, writes = detected_regions(new)
+            iters = list(new.iter_vars)
+            if self.axis < len(iters):
+                # each iteration needs what the ones before it left in the ring
+                iters[self.axis] = iters[self.axis].replace(iter_type=IterVar.Opaque)
+            new = new.replace(
+                iter_vars=tuple(iters),
+                reads=self._renewed(new.reads, reads),
+                writes=self._renewed(new.writes, writes),
+            )
+        self.reuse.note(node, new)
+        return new
+
+    def _renewed(self, regions: Sequence[BufferRegion], found: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
+        known = {r.buffer: r for r in found}
+        return tuple([known.get(self.new, r) if r.buffer is self.old else r for r in regions])
+
+
+@primitive("RollingBuffer")
+def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: int) -> None:
+    """Keep of a buffer just what one iteration of the loop round writer and readers needs, as a ring.
+
+    What iterations share is computed once: along the outermost loop whose regions overlap the buffer
+    becomes a ring, and the block computes the new elements alone.
+
+    Requires: the block is not an output block; it and its consumers are under one loop; the region it gives
+    there moves by a multiple of a loop's variable; its dependences are of readers on it alone.
+    """
+    region = region_at(block, write_buffer_index, "writes")
+    root = scope_root(state, block)
+    check_not_output(state, block, root)
+    scope = state.get_block_scope(root)
+    deps = [*scope.get_deps_by_src(block), *scope.get_deps_by_dst(block)]
+    if any(d.kind is not DepKind.RAW for d in deps):
+        raise ScheduleError(f"{block.label} must have no dependences but those of readers on writers", block)
+    loop = _meeting_loop(state, block, scope.consumers(block))
+    if loop is None:
+        raise ScheduleError(
+            f"{block.label} and the readers of `{region.buffer.name}` are under no common loop",
+            block,
+            hint="compute_at the block under a loop of its consumer first",
+        )
+    realize = state.realize_of(block)
+    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+    loops = state.loops_of(block)
+    inside = loop_domains(loops[loops.index(loop) + 1 :])
+    buffer = region.buffer
+    sets = eval_sets(substitute(region, bound).region, inside)
+    sides = [s.cover_range(Range.from_min_extent(IntImm(n.dtype, 0), n)) for s, n in zip(sets, buffer.shape)]
+    rolls = [_roll_of(side) for side in sides]
+    known = [r for r in rolls if r is not None]
+    axis = _rolling_axis(known, loops) if len(known) == len(rolls) else None
+    if axis is None:
+        raise ScheduleError(
+            f"no dimension of what {block.label} writes of `{buffer.name}` moves by a multiple of a loop's variable "
+            "and overlaps the iteration before",
+            block,
+        )
+    extent = sides[axis].extent
+    assert isinstance(extent, IntImm)
+    shape = (*buffer.shape[:axis], extent, *buffer.shape[axis + 1 :])
+    rewriter = _RingRewriter(buffer, buffer.replace(shape=shape), axis, extent.value, block.block, known)
+    state.replace(root, rewriter.visit(root.block), rewriter.reuse)
+
+
+def _rolling_axis(rolls: Sequence[Roll], loops: Sequence[StmtSRef]) -> int | None:
+    """The dimension that the outermost loop moves."""
+    for loop in loops:
+        for axis, roll in enumerate(rolls):
+            if roll.var is loop.loop.loop_var:
+                return axis
+    return None
