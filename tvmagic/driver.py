@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, DataType, IRModule, IterVar, PointerType, PrimFunc, PrimType, Var, dtype_of
-from tvmagic.passes import Pass, PassContext, Sequential, run_step
+from tvmagic.passes import Pass, PassContext, Sequential, is_recording, run_step
 from tvmagic.tir import transform
 
 __all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module"]
@@ -176,18 +176,36 @@ def build(
     name: str = "main",
     target_host: Any = None,
     binds: Mapping[Any, Buffer] | None = None,
+    check_bounds: bool = False,
 ) -> Any:
     """Compile a TE schedule, a function or a module for `target` (the host unless told).
 
-    Returns a runtime module; calling it runs the function `name`.
+    Returns a runtime module; calling it runs the function `name`. A function or module that was
+    built before with the same options gives the same runtime module, without being lowered again.
+    With `check_bounds`, an access outside a buffer stops the function with a `BoundsError`.
     """
     from tvmagic import codegen
+    from tvmagic.codegen.cache import from_memory
 
-    if isinstance(inputs, IRModule):
-        mod = lower(inputs)
-    else:
-        mod = lower(inputs, args, name, binds)
-    return codegen.compile_module(mod, target)
+    def make() -> Any:
+        mod = lower(inputs) if isinstance(inputs, IRModule) else lower(inputs, args, name, binds)
+        return codegen.compile_module(mod, target, check_bounds)
+
+    options = _plain_options()
+    if not isinstance(inputs, (IRModule, PrimFunc)) or options is None or is_recording():
+        return make()
+    mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
+    chosen = str(target or codegen.Target.current() or "")
+    return from_memory(mod, ("build", chosen, check_bounds, options), make)
+
+
+def _plain_options() -> tuple[Any, ...] | None:
+    """The context's options as a key; None where some are objects that may do anything."""
+    context = PassContext.current()
+    values = {key: getattr(value, "value", value) for key, value in context.config.items()}
+    if context.instruments or not all(isinstance(v, (bool, int, str)) for v in values.values()):
+        return None
+    return (context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
 
 
 # TVM has these names in `driver.build_module`.

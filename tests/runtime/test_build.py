@@ -1,0 +1,44 @@
+"""`tvmagic.build` from a schedule to a kernel."""
+
+import time
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import BoundsError
+
+
+def scaled(factor):
+    a = te.placeholder((64, 32), name="A")
+    b = te.compute((64, 32), lambda i, j: a[i, j] * factor + 1.0, name="B")
+    return [a, b]
+
+
+def test_a_te_schedule_runs():
+    a, b = scaled(2.0)
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[1], factor=8)
+    s[b].vectorize(inner)
+    s[b].parallel(b.op.axis[0])
+    values = np.random.default_rng(0).standard_normal((64, 32)).astype("float32")
+    np.testing.assert_allclose(tvmagic.build(s, [a, b])(values), values * 2 + 1, rtol=1e-6)
+
+
+def test_a_module_built_before_comes_at_once():
+    func = te.create_prim_func(scaled(3.0))
+    first = tvmagic.build(func)
+    again = te.create_prim_func(scaled(3.0))
+    begin = time.perf_counter()
+    assert tvmagic.build(again) is first
+    assert time.perf_counter() - begin < 0.05
+    assert tvmagic.build(again, check_bounds=True) is not first
+
+
+def test_check_bounds_reaches_a_schedule():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i + 1], name="B")
+    sch = tir.Schedule(te.create_prim_func([a, b]))
+    with pytest.raises(BoundsError, match=r"buffer `A\w*` of shape \(8,\) at index \[8\]"):
+        tvmagic.build(sch.mod, check_bounds=True)(np.zeros(8, "float32"))
