@@ -11,7 +11,7 @@ from arith_evaluate import evaluate
 from tvmagic import ir
 from tvmagic.arith import Analyzer, observe_rules
 from tvmagic.arith.rewrite import RULES
-from tvmagic.arith.rewrite.compile import Rule, _parse, _shape
+from tvmagic.arith.rewrite.compile import Rule, parse_expression, shape_of
 from tvmagic.errors import TVMagicError
 
 FIELDS = {ir.Not: ("a",), ir.Select: ("condition", "true_value", "false_value")}
@@ -27,7 +27,7 @@ class Instance:
         self.choice = choice
         self.floating = rule.section == "other" or "f1" in pattern
         self.named: dict[str, Any] = {"lanes": 4}
-        self.expr = self.build(_shape(_parse(pattern)), rule.root is ir.Not)
+        self.expr = self.build(shape_of(parse_expression(pattern)), rule.root is ir.Not)
 
     def build(self, shape: Any, boolean: bool = False) -> Any:
         if shape.value is not None:
@@ -66,7 +66,9 @@ def try_once(rule: Rule, pattern_index: int, choice: random.Random) -> bool:
             ranges[var] = (low, low + choice.choice([1, 2, 4, 7]))
             analyzer.bounds.update(var, (ranges[var][0], ranges[var][1] - 1))
     names = FIELDS.get(rule.root, ("a", "b"))
-    function = rule._compile(pattern_index, rule.patterns[pattern_index], tuple(type(getattr(e, n)) for n in names))
+    function = rule.compile_pattern(
+        pattern_index, rule.patterns[pattern_index], tuple(type(getattr(e, n)) for n in names)
+    )
     try:
         result = function(analyzer.rewriter, e) if function is not None else None
     except TVMagicError:  # a divisor that was chosen to be zero

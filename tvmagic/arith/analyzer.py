@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
 from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer
+from tvmagic.arith.extension import Extension, ProofStrength
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
 from tvmagic.arith.rewrite import RewriteSimplifier
 from tvmagic.arith.transitive import TransitiveComparisons
@@ -35,23 +35,6 @@ __all__ = ["Analyzer", "ConstraintScope", "Extension", "ProofStrength"]
 
 
 BUDGET = 20_000  # nodes visited for one request; what is left after that stays as it is
-
-
-class ProofStrength(enum.IntEnum):
-    """How hard `can_prove` tries."""
-
-    DEFAULT = 0
-    SYMBOLIC_BOUND = 1
-
-
-class Extension(enum.Flag):
-    """Parts of the rewrite simplifier that are off unless asked for."""
-
-    NoExtensions = 0
-    TransitivelyProveInequalities = 1 << 0
-    ConvertBooleanToAndOfOrs = 1 << 1
-    ApplyConstraintsToBooleanBranches = 1 << 2
-    ComparisonOfProductAndSum = 1 << 3
 
 
 class ConstraintScope:
@@ -290,8 +273,6 @@ class Analyzer:
         """Whether `expr >= lower_bound` is proved by its constant bound."""
         e = _expr(expr)
         if not isinstance(e, IntImm):
-            if self.bounds.visit(e)[0] >= lower_bound:
-                return True
             e = self.rewrite_simplify(e)
         return self.bounds.visit(e)[0] >= lower_bound
 
@@ -299,8 +280,6 @@ class Analyzer:
         """Whether `expr < upper_bound` is proved by its constant bound."""
         e = _expr(expr)
         if not isinstance(e, IntImm):
-            if self.bounds.visit(e)[1] < upper_bound:
-                return True
             e = self.rewrite_simplify(e)
         return self.bounds.visit(e)[1] < upper_bound
 
@@ -319,7 +298,7 @@ class Analyzer:
     @property
     def enabled_extensions(self) -> Extension:
         """The optional parts of the rewrite simplifier that are on."""
-        return self.rewriter.extensions
+        return Extension(self.rewriter.extensions)
 
     @enabled_extensions.setter
     def enabled_extensions(self, flags: Any) -> None:
@@ -327,7 +306,7 @@ class Analyzer:
 
     def set_enabled_extensions(self, flags: Any) -> None:
         """Turn optional parts of the rewrite simplifier on."""
-        self.rewriter.extensions = Extension(flags)
+        self.rewriter.extensions = Extension(flags).value
         self.changed()
 
 

@@ -10,6 +10,7 @@ from tvmagic.ir import (
     LT,
     NE,
     And,
+    BinaryOp,
     BufferLoad,
     Call,
     CallEffect,
@@ -19,6 +20,7 @@ from tvmagic.ir import (
     Or,
     PrimExpr,
     ProducerLoad,
+    Var,
     pre_order_visit,
 )
 
@@ -114,5 +116,11 @@ def side_effect(e: PrimExpr) -> CallEffect:
         elif isinstance(node, (BufferLoad, ProducerLoad)):
             worst = max(worst, CallEffect.READ_STATE)
 
-    pre_order_visit(e, look)
+    todo = [e]
+    while todo:  # most conditions are made of these alone
+        node = todo.pop()
+        if isinstance(node, BinaryOp):
+            todo += (node.a, node.b)
+        elif not isinstance(node, (Var, IntImm)):
+            pre_order_visit(node, look)
     return worst

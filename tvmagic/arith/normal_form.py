@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.arith.extension import Extension
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.ir import And, IntImm, Or, PrimExpr
@@ -125,8 +126,6 @@ class _AndOfOrs:
 
 def simplify_as_and_of_ors(e: PrimExpr, analyzer: Any) -> PrimExpr:
     """The condition `e`, simplified as a conjunction of disjunctions."""
-    from tvmagic.arith.analyzer import Extension
-
     extensions = analyzer.enabled_extensions
     analyzer.set_enabled_extensions(extensions & ~Extension.ConvertBooleanToAndOfOrs)
     try:

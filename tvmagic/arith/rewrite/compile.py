@@ -57,7 +57,7 @@ from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, truncate_divide, wrap_int
 from tvmagic.ir.ops import make_const
 
-__all__ = ["BUILDERS", "Rule", "RuleSet", "parse_rules"]
+__all__ = ["BUILDERS", "Rule", "RuleSet", "parse_expression", "parse_rules", "shape_of"]
 
 RuleFunction = Callable[[Any, Any], "PrimExpr | None"]
 
@@ -197,20 +197,21 @@ class _Shape:
         return [self.name] if self.name else [n for p in self.parts for n in p.names()]
 
 
-def _shape(node: ast.expr) -> _Shape:
+def shape_of(node: ast.expr) -> _Shape:
+    """A pattern or a result, from its Python syntax."""
     if isinstance(node, ast.BinOp):
-        return _Shape(_OPERATORS[type(node.op)], (_shape(node.left), _shape(node.right)))
+        return _Shape(_OPERATORS[type(node.op)], (shape_of(node.left), shape_of(node.right)))
     if isinstance(node, ast.Compare):
-        return _Shape(_OPERATORS[type(node.ops[0])], (_shape(node.left), _shape(node.comparators[0])))
+        return _Shape(_OPERATORS[type(node.ops[0])], (shape_of(node.left), shape_of(node.comparators[0])))
     if isinstance(node, ast.BoolOp):
-        result = _shape(node.values[0])
+        result = shape_of(node.values[0])
         for value in node.values[1:]:
-            result = _Shape(_OPERATORS[type(node.op)], (result, _shape(value)))
+            result = _Shape(_OPERATORS[type(node.op)], (result, shape_of(value)))
         return result
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _Shape(Not, (_shape(node.operand),))
+        return _Shape(Not, (shape_of(node.operand),))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _Shape(_FUNCTIONS[node.func.id], tuple(_shape(a) for a in node.args))
+        return _Shape(_FUNCTIONS[node.func.id], tuple(shape_of(a) for a in node.args))
     if isinstance(node, ast.Name):
         return _Shape(name=node.id)
     if isinstance(node, ast.Constant):
@@ -218,7 +219,8 @@ def _shape(node: ast.expr) -> _Shape:
     raise ValueError(f"a rule cannot hold {ast.dump(node)}")
 
 
-def _parse(text: str) -> ast.expr:
+def parse_expression(text: str) -> ast.expr:
+    """The Python syntax of a pattern, a result or a condition."""
     return ast.parse(text.strip(), mode="eval").body
 
 
@@ -329,7 +331,7 @@ class _Generator:
                 if name not in CONDITIONS:
                     self.generic_visit(call)
                     return call
-                first = generator.build(_shape(call.args[0]), "e.a.dtype")
+                first = generator.build(shape_of(call.args[0]), "e.a.dtype")
                 others = [ast.unparse(a) for a in call.args[1:]]
                 key = f"question_{len(asked)}"
                 asked[key] = CONDITIONS[name].format(first, *others)
@@ -353,7 +355,6 @@ class Rule:
     condition: str | None = None
     recursive: bool = False
     function: Callable[..., Any] | None = None
-    tried: int = 0
 
     @property
     def name(self) -> str:
@@ -372,9 +373,9 @@ class Rule:
         """The functions of the patterns that may fit operands of the given classes."""
         if self.function is not None:
             return [self.function]
-        return [f for i, p in enumerate(self.patterns) if (f := self._compile(i, p, classes)) is not None]
+        return [f for i, p in enumerate(self.patterns) if (f := self.compile_pattern(i, p, classes)) is not None]
 
-    def _compile(self, index: int, pattern: str, classes: tuple[type, ...]) -> RuleFunction | None:
+    def compile_pattern(self, index: int, pattern: str, classes: tuple[type, ...]) -> RuleFunction | None:
         key = (pattern, self.text, self.root)
         known = _COMPILED.get(key)
         if known is None:
@@ -386,7 +387,7 @@ class Rule:
         return function
 
     def _generate(self, pattern: str) -> tuple[tuple[type | None, ...], RuleFunction]:
-        shape = _shape(_parse(pattern))
+        shape = shape_of(parse_expression(pattern))
         if shape.cls is not self.root:
             raise ValueError(f"`{pattern}` is not a pattern of {self.root.__name__}")
         generator = _Generator()
@@ -395,8 +396,8 @@ class Rule:
         for part, name in zip(shape.parts, fields):
             generator.match(part, name, part.top() is not None)
         if self.condition:
-            generator.fail_unless(generator.condition(_parse(self.condition)))
-        value = generator.build(_shape(_parse(self.result)), f"e.{fields[0]}.dtype")
+            generator.fail_unless(generator.condition(parse_expression(self.condition)))
+        value = generator.build(shape_of(parse_expression(self.result)), f"e.{fields[0]}.dtype")
         generator.lines.append(f"return S.again({value})" if self.recursive else f"return {value}")
         source = "def rule(S, e):\n" + "".join(f"    {line}\n" for line in generator.lines)
         scope = dict(_SCOPE)

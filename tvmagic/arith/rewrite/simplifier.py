@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
+from tvmagic.arith.extension import Extension
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite import tables_extreme, tables_logic, tables_quotient, tables_sum
 from tvmagic.arith.rewrite.compile import BUILDERS, Rule, RuleSet
@@ -95,7 +96,12 @@ def observe_rules(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
-_subtract, _and = BUILDERS[Sub], BUILDERS[And]
+_subtract = BUILDERS[Sub]
+# a plain int is quicker to test than a flag
+_TRANSITIVE = Extension.TransitivelyProveInequalities.value
+_AND_OF_ORS = Extension.ConvertBooleanToAndOfOrs.value
+_BRANCHES = Extension.ApplyConstraintsToBooleanBranches.value
+_PRODUCT_AND_SUM = Extension.ComparisonOfProductAndSum.value
 
 
 class RewriteSimplifier(Mutator):
@@ -105,7 +111,7 @@ class RewriteSimplifier(Mutator):
         self.parent = parent
         self.values: dict[Var, PrimExpr] = {}
         self.literals: list[tuple[PrimExpr, bool]] = []
-        self.extensions: Any = 0
+        self.extensions = 0  # the value of an `Extension`
         self.depth = 0
         self.cut = 0  # how often depth or budget stopped it
         self.in_boolean = False
@@ -242,9 +248,9 @@ class RewriteSimplifier(Mutator):
         result = self.compare_constant(_subtract(a, b), 0)
         if result in (IS_EQ, IS_LT, IS_GT):
             return result
-        extensions = getattr(self.extensions, "value", self.extensions)
-        result &= self.parent.transitive.compare(a, b, bool(extensions & 1))
-        if result in (IS_EQ, IS_LT, IS_GT) or not extensions & 8:
+        extensions = self.extensions
+        result &= self.parent.transitive.compare(a, b, bool(extensions & _TRANSITIVE))
+        if result in (IS_EQ, IS_LT, IS_GT) or not extensions & _PRODUCT_AND_SUM:
             return result
         from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 
@@ -340,12 +346,12 @@ class RewriteSimplifier(Mutator):
 
     @handles(And, Or)
     def logical(self, e: Any) -> PrimExpr:
-        extensions = getattr(self.extensions, "value", self.extensions)
+        extensions = self.extensions
         outermost, self.in_boolean = not self.in_boolean, True
-        if extensions & 2:
+        if extensions & _AND_OF_ORS:
             self.cut += 1  # what becomes of it depends on where it stands
         try:
-            e = self.branches(e) if extensions & 4 else self.children(e)
+            e = self.branches(e) if extensions & _BRANCHES else self.children(e)
         finally:
             self.in_boolean = not outermost
         folded = FOLDERS[type(e)](e.a, e.b)
@@ -353,7 +359,7 @@ class RewriteSimplifier(Mutator):
             folded = self.literal(e)
         if folded is not None:
             return folded
-        if extensions & 2 and outermost:
+        if extensions & _AND_OF_ORS and outermost:
             from tvmagic.arith.normal_form import simplify_as_and_of_ors
 
             return simplify_as_and_of_ors(e, self.parent)
