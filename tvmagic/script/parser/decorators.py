@@ -6,7 +6,7 @@ import inspect
 import sys
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live import LiveSource, is_inside_module_class
 
@@ -26,7 +26,10 @@ def prim_func(func: Any = None, private: bool = False, check_well_formed: bool =
             raise TVMagicError(f"`T.prim_func` stands over a function, not over a `{type(function).__name__}`")
         if is_inside_module_class(caller):
             return function
-        return read_function(LiveSource.of(function, caller), private, check_well_formed)
+        try:
+            return read_function(LiveSource.of(function, caller), private, check_well_formed)
+        except DiagnosticError as error:  # the parser's own frames say nothing to a user
+            raise error.with_traceback(None) from error.__cause__
 
     return read if func is None else read(func)
 
@@ -53,7 +56,10 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
     def read(cls: Any) -> Any:
         if not isinstance(cls, type):
             raise TVMagicError(f"`I.ir_module` stands over a class, not over a `{type(cls).__name__}`")
-        return read_module(LiveSource.of(cls, caller), check_well_formed)
+        try:
+            return read_module(LiveSource.of(cls, caller), check_well_formed)
+        except DiagnosticError as error:
+            raise error.with_traceback(None) from error.__cause__
 
     return read if mod is None else read(mod)
 

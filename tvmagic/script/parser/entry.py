@@ -30,11 +30,16 @@ def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check
     extra_vars: further names that the text may use; by default `T`, `I`, `tir` and `ir`.
     check_well_formed: refuse programs with undefined variables, unbound blocks and the like.
     """
-    return parse(program, extra_vars, check_well_formed)
+    try:
+        return _parse(program, extra_vars, check_well_formed)
+    except DiagnosticError as error:  # the parser's own frames say nothing to a user
+        raise error.with_traceback(None) from error.__cause__
 
 
-def parse(program: Any, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = False) -> Any:
-    """As `from_source`."""
+parse = from_source
+
+
+def _parse(program: Any, extra_vars: Mapping[str, Any] | None, check_well_formed: bool) -> Any:
     if isinstance(program, str):
         source, outer, annotations = Source(program), [], {}
     else:

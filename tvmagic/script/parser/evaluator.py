@@ -113,7 +113,7 @@ class Evaluator:
     def attribute(self, node: ast.Attribute) -> Any:
         base = self.eval(node.value)
         try:
-            return attribute(base, node.attr, ast.unparse(node.value) if isinstance(base, (type, type(ast))) else "")
+            return attribute(base, node.attr, node.value)
         except TVMagicError as error:
             raise self.wrong(node, error) from None
 

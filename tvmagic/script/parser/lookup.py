@@ -7,6 +7,7 @@ nor a module inside another one.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import types
 from collections.abc import Iterable
@@ -40,12 +41,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean `{close[0]}`?" if close else None
 
 
-def attribute(base: Any, name: str, shown: str) -> Any:
-    """The attribute `name` of `base`; `shown` is how the script writes `base`."""
+def attribute(base: Any, name: str, written: ast.expr) -> Any:
+    """The attribute `name` of `base`; `written` is how the script writes `base`."""
     if name.startswith("_"):
         raise TVMagicError(f"the name `{name}` is not open to scripts")
     if isinstance(base, types.ModuleType):
-        return _module_attribute(base, name, shown)
+        return _module_attribute(base, name, written)
     if isinstance(base, ModuleNames):
         found = base.functions.get(name)
         if found is None:
@@ -57,7 +58,7 @@ def attribute(base: Any, name: str, shown: str) -> Any:
     elif isinstance(base, str) and name in _NO_TEXT_METHODS:
         raise TVMagicError(f"the method `{name}` of texts is not open to scripts", hint="write an f-string")
     if isinstance(base, type) and not any(name in vars(c) for c in base.__mro__ if c is not object):
-        raise TVMagicError(f"`{shown or base.__name__}` has no name `{name}`", hint=did_you_mean(name, vars(base)))
+        raise TVMagicError(f"`{ast.unparse(written)}` has no name `{name}`", hint=did_you_mean(name, vars(base)))
     value = getattr(base, name, MISSING)
     if value is MISSING:
         raise _missing(base, name, dir(base))
@@ -69,7 +70,7 @@ def _missing(base: Any, name: str, known: Iterable[str]) -> TVMagicError:
     return TVMagicError(f"a `{kind}` has no attribute `{name}`", hint=did_you_mean(name, known))
 
 
-def _module_attribute(module: types.ModuleType, name: str, shown: str) -> Any:
+def _module_attribute(module: types.ModuleType, name: str, written: ast.expr) -> Any:
     names = module.__dict__.get("NAMES")
     if names is not None:
         value = names.get(name, MISSING)
@@ -82,5 +83,5 @@ def _module_attribute(module: types.ModuleType, name: str, shown: str) -> Any:
     if isinstance(value, types.ModuleType) and not value.__name__.startswith(inside):
         value = MISSING
     if value is MISSING:
-        raise TVMagicError(f"there is no `{shown}.{name}`", hint=did_you_mean(name, names))
+        raise TVMagicError(f"there is no `{ast.unparse(written)}.{name}`", hint=did_you_mean(name, names))
     return value

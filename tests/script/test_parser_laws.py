@@ -1,0 +1,193 @@
+"""Laws of the parser: damaged texts give one kind of error, and large texts are read quickly."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tvmagic.errors import DiagnosticError
+from tvmagic.ir import Block, BufferLoad, BufferStore, For, PrimExpr, Stmt, Var, post_order_visit, structural_equal
+from tvmagic.script import from_source
+
+HEAD = "@T.prim_func\n"
+PROGRAMS = [
+    HEAD
+    + """def main(a: T.handle, B: T.Buffer((16, 16), "float32"), n: T.int32):
+    T.func_attr({"tir.noalias": True, "list": [1, "two"]})
+    A = T.match_buffer(a, (16, n), "float32", strides=("s", 1), offset_factor=2)
+    C = T.alloc_buffer((16,), scope="local")
+    for i, j in T.grid(16, 16):
+        with T.block("b"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            T.where(i * 16 + j < 200)
+            T.reads(A[vi, vj], B[vi, 0:vj + 1])
+            T.writes(C[vi])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + T.max(A[vi, vj], T.exp(B[vi, vj])) * 2.0
+""",
+    HEAD
+    + """def main(A: T.Buffer((256,), "int8"), n: T.int32, k: T.int64):
+    p = T.allocate([64], "int8", "local")
+    P = T.Buffer((64,), "int8", data=p, scope="local")
+    for i in T.serial(n, annotations={"a": 1}):
+        x: T.int32 = i * 4 + n // 2
+        for j in T.vectorized(4):
+            if T.likely(x < n and 0 <= j):
+                P[j] = T.Cast("int8", T.if_then_else(j == 3, x, n % 7))
+            else:
+                P[j] = A[T.min(x, 255)]
+        A[x:x + 4] = P[0:4] + T.Broadcast(T.int8(1), 4)
+    T.evaluate(T.call_extern("int32", "f", A.data, k))
+""",
+    """@I.ir_module
+class Module:
+    I.module_attrs({"level": 1})
+    @T.prim_func(private=True)
+    def helper(a: T.handle("float32"), n: T.int32) -> T.int32:
+        A = T.decl_buffer((16,), "float32", data=a)
+        tx = T.launch_thread("threadIdx.x", 16)
+        A[tx] = T.Select(tx < n, A[tx], T.float32("inf"))
+        return n
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32")):
+        with T.LetStmt(Module.helper(A.data, 3)) as x:
+            while A[x] < T.float32(3):
+                A[x] += A[0] if x > 2 else A[1]
+        assert A[0] > 1.0, "small"
+        T.evaluate(0)
+""",
+]
+WORDS = """( ) [ ] { } , : = + - * // % / ** @ < == != and or not if else for in while with as def class return lambda
+T I T.block T.grid T.Buffer T.reads T.axis T.axis.remap T.handle T.float32 T.func_attr T.match_buffer T.init T.Let
+T.LetStmt T.evaluate T.Ramp T.Cast T.comm_reducer T.launch_thread T.meta_var T.If T.iter_var T.attr T.realize T.call
+T.allocate_const T.Shuffle T.index_map T.prefetch T.arg T.frame T.func_name 0 1 -1 3.5 1e400 'x' None True A B n i x
+*args **kw ... len range sum list int float str max dict enumerate zip 99999999999999999999 'é' f'{n}' f'{n:>3}'
+.dtype .data .shape .astype .vload .access_ptr .value .name .__class__ ; # \\ yield await async global import""".split()
+PARTS = re.compile(r"\n\s*|[A-Za-z_][\w.]*|\d[\w.]*|\"[^\"]*\"|\s+|.")
+
+
+def damaged(text: str, rng: random.Random) -> str:
+    """`text` with one to three of its words left out, replaced, doubled or moved."""
+    parts = PARTS.findall(text)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(len(parts))
+        kind = rng.randrange(5)
+        if kind == 0 and len(parts) > 1:
+            del parts[at]
+        elif kind == 1:
+            parts[at] = rng.choice(WORDS)
+        elif kind == 2:
+            parts.insert(at, rng.choice(WORDS))
+        elif kind == 3:
+            parts[at] = rng.choice(parts)
+        else:
+            other = rng.randrange(len(parts))
+            parts[at], parts[other] = parts[other], parts[at]
+    return "".join(parts)
+
+
+def read_or_refuse(text: str) -> bool:
+    """Whether a text is read; anything but a diagnostic that can be shown is a defect."""
+    try:
+        from_source(text)
+    except DiagnosticError as error:
+        assert error.message and str(error)
+        return False
+    return True
+
+
+@pytest.mark.parametrize("text", PROGRAMS, ids=["blocks", "loops", "module"])
+def test_the_programs_are_sound(text: str) -> None:
+    read = from_source(text)
+    assert structural_equal(read, from_source(read.script()))
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(PROGRAMS), st.randoms(use_true_random=False))
+def test_damaged_texts_are_read_or_refused(text: str, rng: random.Random) -> None:
+    read_or_refuse(damaged(text, rng))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    read_or_refuse(text)
+    read_or_refuse(HEAD + f"def main(n: T.int32):\n    T.evaluate({text})\n")
+
+
+@pytest.mark.soak
+def test_many_damaged_texts() -> None:
+    rng = random.Random(7)
+    read = sum(read_or_refuse(damaged(rng.choice(PROGRAMS), rng)) for _ in range(100_000))
+    assert read > 1000
+
+
+def test_every_statement_and_expression_has_its_place() -> None:
+    for text in PROGRAMS[:2]:
+        func = from_source(text)
+        lines = text.split("\n")
+
+        def look(node: object, lines: list[str] = lines) -> None:
+            if isinstance(node, (Stmt, BufferLoad)) and not isinstance(node, (Block, Var)):
+                assert node.span is not None, node
+                line = lines[node.span.line - 1]
+                assert 1 <= node.span.column <= len(line)
+            if isinstance(node, BufferLoad):
+                shown = line[node.span.column - 1 : node.span.end_column - 1]  # type: ignore[union-attr]
+                assert shown.startswith(node.buffer.name) and shown.endswith("]")
+            if isinstance(node, (BufferStore, For)):
+                assert line[node.span.column - 1 :].startswith(  # type: ignore[union-attr]
+                    node.buffer.name if isinstance(node, BufferStore) else "for"
+                )
+
+        post_order_visit(func.body, look)
+
+
+def test_operators_have_their_place() -> None:
+    text = HEAD + 'def main(A: T.Buffer((16,), "float32"), n: T.int32):\n    A[n * 2 + 1] = A[n] * T.exp(A[3] + 1.5)\n'
+    shown: list[str] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, PrimExpr) and not isinstance(node, Var) and node.span is not None:
+            shown.append(text.split("\n")[node.span.line - 1][node.span.column - 1 : node.span.end_column - 1])
+
+    post_order_visit(from_source(text).body, look)
+    assert shown == [
+        "A[n]", "3", "A[3]", "1.5", "A[3] + 1.5", "T.exp(A[3] + 1.5)", "A[n] * T.exp(A[3] + 1.5)",
+        "2", "n * 2", "1", "n * 2 + 1",
+    ]  # fmt: skip
+
+
+def _large_text(lines: int) -> str:
+    block = (
+        "    for i{k}, j{k} in T.grid(16, 16):\n"
+        '        with T.block("b{k}"):\n'
+        '            vi, vj = T.axis.remap("SS", [i{k}, j{k}])\n'
+        "            T.reads(A[vi, vj], B[vi, 0:16])\n"
+        "            T.writes(B[vi, vj])\n"
+        "            B[vi, vj] = T.max(A[vi, vj] * T.float32(2.0), B[vi, vj // 2]) + T.exp(A[vi, 15 - vj])\n"
+    )
+    body = "".join(block.format(k=k) for k in range(lines // 6))
+    return HEAD + f'def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):\n{body}'
+
+
+def _seconds(text: str) -> float:
+    start = time.perf_counter()
+    from_source(text)
+    return time.perf_counter() - start
+
+
+def test_a_thousand_lines_are_read_in_150_milliseconds() -> None:
+    text = _large_text(1000)
+    assert min(_seconds(text) for _ in range(5)) < 0.150
+
+
+def test_time_grows_with_the_text() -> None:
+    small, large = _large_text(300), _large_text(3000)
+    assert min(_seconds(large) for _ in range(2)) < 30 * min(_seconds(small) for _ in range(3))
