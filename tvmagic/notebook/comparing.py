@@ -99,9 +99,7 @@ def compare(first: Version, second: Version, time: bool = False) -> Comparison:
         [[name, rows[0].get(name, "0"), rows[1].get(name, "0")] for name in names],
         "Cost",
     )
-    listings = [CostListing(func, cost) for func, cost in costs]
-    for listing, version in zip(listings, (first, second)):
-        listing.title = label(version)
+    listings = [CostListing(func, cost, label(v)) for (func, cost), v in zip(costs, (first, second))]
     parts: list[Shown] = [table, *listings]
     if time:
         op = first.operator

@@ -57,7 +57,7 @@ def cost_view(version: Version) -> Shown:
 class CostListing(Shown):
     """A program with what each line costs, as a bar beside it."""
 
-    def __init__(self, func: Any, cost: ProgramCost) -> None:
+    def __init__(self, func: Any, cost: ProgramCost, title: str = "Program with costs") -> None:
         text, spans = script_with_spans(func)
         self.lines = text.rstrip("\n").split("\n")
         self.costs: list[Cost | None] = [None] * len(self.lines)
@@ -67,7 +67,7 @@ class CostListing(Shown):
             if isinstance(place.node, Stmt) and number < len(self.lines) and (self.costs[number] is None or loop):
                 self.costs[number] = cost.of_statement(place.node)
         self.whole = max(1, cost.total.weight)
-        self.title = "Program with costs"
+        self.title = title
 
     def _share(self, cost: Cost | None) -> float:
         return cost.weight / self.whole if cost is not None else 0.0
@@ -91,10 +91,11 @@ class CostListing(Shown):
         box = (
             '<div class="tm-scroll" style="max-height:32em" tabindex="0" role="group" aria-label="Program with costs">'
         )
-        return frame(f"{box}<pre>{''.join(rows)}</pre></div>", self.title, styled)
+        head = f'<div class="tm-title">{escape(self.title)}</div>'
+        return frame(f"{head}{box}<pre>{''.join(rows)}</pre></div>", self.title, styled)
 
     def text(self, colour: bool | None = None) -> str:
         def bar(cost: Cost | None) -> str:
             return ("#" * round(self._share(cost) * _BAR)).ljust(_BAR)
 
-        return "\n".join(f"{bar(cost)} {line}" for line, cost in zip(self.lines, self.costs))
+        return "\n".join([self.title, *(f"{bar(cost)} {line}" for line, cost in zip(self.lines, self.costs))])

@@ -95,16 +95,16 @@ def summary_text(view: View) -> str:
     from tvmagic.notebook.view import format_seconds
 
     changed = sum(1 for s in view.steps if s.changed)
-    seconds = format_seconds(sum(s.seconds for s in view.steps))
     steps = "1 step" if len(view.steps) == 1 else f"{len(view.steps)} steps"
-    return f"{steps}, {changed} changed the program, {seconds}"
+    if any(s.kind == "compare" for s in view.steps):
+        return f"{steps}, different after {changed}"
+    return f"{steps}, {changed} changed the program, {format_seconds(sum(s.seconds for s in view.steps))}"
 
 
 def step_meta(step: StepView) -> str:
     """`4.2 ms, +3 -1`, or what else there is to say of a step in a few characters."""
-    if step.error:
-        return f"{step.time}, failed"
-    return f"{step.time}, +{step.added} -{step.removed}" if step.changed else f"{step.time}, no change"
+    change = "failed" if step.error else f"+{step.added} -{step.removed}" if step.changed else "no change"
+    return f"{step.time}, {change}" if step.time else change
 
 
 def _step_html(view: View, step: StepView, number: int, opened: bool, folded: int, whole: bool) -> str:

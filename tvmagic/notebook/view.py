@@ -76,7 +76,8 @@ class StepView:
 
     @property
     def time(self) -> str:
-        return format_seconds(self.seconds)
+        """How long it took; empty for what is no run of a pass."""
+        return "" if self.kind == "compare" else format_seconds(self.seconds)
 
 
 @dataclass

@@ -284,6 +284,7 @@ class _Statement:
             shape = notation.declared[self.name][0]
             for axis, size in zip(self.axes, shape):
                 ranges.setdefault(axis, (0, size))
+        given = set(ranges)  # said in the cell, so that a tensor may be read in part
         sums: list[tuple[Affine, Any]] = []
         for access, guarded in self._accesses(self.value):
             if guarded:
@@ -291,7 +292,7 @@ class _Statement:
             for item, size in self._dimensions(access):
                 affine = affine_of(item, self.names, notation.numbers)
                 plain = affine.plain_name if affine else None
-                if plain is not None and plain not in notation.ranges:
+                if plain is not None and plain not in given:
                     self._agree(ranges, where, plain, size, access)
                 elif affine is not None:
                     sums.append((affine, size))

@@ -13,6 +13,7 @@ from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.operators.cell import cell_names, parse
+from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.source import Source
 from tvmagic.passes import Record, recording, run_step
@@ -76,7 +77,7 @@ def _scope(
     op: Operator, used: set[str], tree: ast.AST, namespace: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     outer = {k: v for k, v in namespace.items() if not k.startswith("_")}
-    scope = {**outer, **cell_names(tree), **op.tensors, **given, op.name: op}
+    scope = {**outer, **cell_names(tree), "knob": plain_knob, **op.tensors, **given, op.name: op}
     if "s" in used:
         scope["s"] = op.te_schedule()
     if "sch" in used:

@@ -13,7 +13,7 @@ _CHARACTER = 6.7
 _PADDING = 9
 _ROW = 17
 _LAYER_GAP = 34
-_SIDE_GAP = 18
+_SIDE_GAP = 34
 
 
 def text_width(content: str) -> float:
@@ -224,7 +224,11 @@ def _vertex_svg(vertex: Vertex) -> str:
 
 def _edge_svg(chain: list[Vertex], edge: Edge) -> str:
     start, end = chain[0], chain[-1]
-    if start.layer >= end.layer:
+    if start.layer == end.layer and start.x < end.x:
+        y = start.y + min(start.height, end.height) / 2
+        x1, x2 = start.x + start.width, end.x
+        path, middle = f"M{x1:.1f} {y:.1f}L{x2:.1f} {y:.1f}", ((x1 + x2) / 2 - text_width(edge.label) / 2, y - 4)
+    elif start.layer >= end.layer:
         x1, x2 = start.x + start.width, end.x + end.width
         y1, y2 = start.y + start.height / 2, end.y + end.height / 2
         path = f"M{x1:.1f} {y1:.1f}C{x1 + 30:.1f} {y1:.1f} {x2 + 30:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"

@@ -491,9 +491,14 @@ export function mount(el, data, start) {
 
 export default {
   render({ model, el }) {
-    const show = () => mount(el, model.get("data"));
-    show();
-    model.on("change:data", show);
-    return () => model.off("change:data", show);
+    let stepper = mount(el, model.get("data"));
+    const renew = () => {
+      const name = stepper.step?.name;
+      const data = model.get("data");
+      const same = data.steps.findIndex((s) => s.name === name);
+      stepper = mount(el, data, same >= 0 ? same : undefined);
+    };
+    model.on("change:data", renew);
+    return () => model.off("change:data", renew);
   },
 };

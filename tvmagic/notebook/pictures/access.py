@@ -1,0 +1,111 @@
+"""The order in which a loop nest touches a buffer: a grid to play in a notebook, numbered without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import BufferLoad, BufferStore, ProducerLoad, ProducerStore, post_order_visit
+from tvmagic.notebook.pictures.svg import drawing, rectangle, text
+from tvmagic.notebook.results import Picture, in_kernel
+from tvmagic.operators import Version
+from tvmagic.operators.access import Accesses, trace_accesses
+from tvmagic.operators.scheduling import program_of_schedule
+
+__all__ = ["AccessPicture", "access_view", "order_svg"]
+
+_EVENTS = 4096
+_NUMBERED = 400
+_SIDE = 420.0
+
+
+def access_view(version: Version, name: str | None = None) -> AccessPicture:
+    """How the program of a version touches the buffer `name`; its first output unless told."""
+    op = version.operator
+    if version.schedule is not None and hasattr(version.schedule, "mod"):
+        program: Any = next(iter(version.schedule.mod.functions.values())).body
+    elif version.schedule is None and op.prim_func is not None:
+        program = op.prim_func.body
+    else:
+        program = program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
+    known = touched(program)
+    name = name or op.outputs[0].name
+    if name not in known:
+        raise TVMagicError(f"nothing touches a buffer `{name}`", hint="there are " + ", ".join(f"`{k}`" for k in known))
+    return AccessPicture(trace_accesses(program, name, _EVENTS), f"{op.name}: accesses of {name}")
+
+
+def touched(program: Any) -> list[str]:
+    """The names of the buffers that a program touches."""
+    names: dict[str, None] = {}
+
+    def look(node: Any) -> None:
+        if isinstance(node, (BufferLoad, BufferStore)):
+            names[node.buffer.name] = None
+        elif isinstance(node, (ProducerLoad, ProducerStore)):
+            names[node.producer.name] = None
+
+    post_order_visit(program, look)
+    return list(names)
+
+
+class AccessPicture(Picture):
+    """The touches of a buffer in order; in a notebook a player with a slider and keys."""
+
+    def __init__(self, accesses: Accesses, title: str) -> None:
+        self.accesses = accesses
+        super().__init__(order_svg(accesses, title), words_of(accesses), title)
+
+    def player(self) -> Any:
+        """The widget that plays the accesses."""
+        from tvmagic.notebook.player import AccessPlayer
+
+        return AccessPlayer(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        if in_kernel():
+            return self.player()._repr_mimebundle_()
+        return super()._repr_mimebundle_(include, exclude)
+
+
+def words_of(accesses: Accesses) -> str:
+    """The accesses in words: how many, and the first of them."""
+    reads = sum(not a.write for a in accesses.events)
+    writes = len(accesses.events) - reads
+    first = ", ".join(f"{'write' if a.write else 'read'} {list(a.index)}" for a in accesses.events[:8])
+    more = "" if accesses.complete else f" (the first {len(accesses.events)} only)"
+    return f"{writes} writes and {reads} reads of {accesses.name}{more}; first {first}"
+
+
+def place(index: tuple[int, ...], shape: list[int]) -> tuple[int, int]:
+    """Row and column of an element: the last axis goes right, all others down."""
+    row = 0
+    for i, n in zip(index[:-1], shape[:-1]):
+        row = row * n + i
+    return row, index[-1] if index else 0
+
+
+def order_svg(accesses: Accesses, title: str) -> str:
+    """The grid of elements, each with the number of its first touch (for the first few hundred)."""
+    first: dict[tuple[int, int], int] = {}
+    for number, access in enumerate(accesses.events):
+        first.setdefault(place(access.index, accesses.shape), number)
+    if not first:
+        return drawing(120, 30, title, "no accesses", [text(4, 18, "no accesses")])
+    rows, columns = max(r for r, _ in first) + 1, max(c for _, c in first) + 1
+    cell = max(5.0, min(30.0, _SIDE / max(rows, columns)))
+    last = max(1, len(first) - 1)
+    order = {spot: rank for rank, spot in enumerate(sorted(first, key=lambda s: first[s]))}
+    parts: list[str] = []
+    for (r, c), rank in list(order.items())[:2304]:
+        share = rank / last
+        style = {
+            "fill": "var(--tm-accent, #0550ae)",
+            "fill_opacity": f"{0.12 + 0.5 * share:.2f}",
+            "stroke": "var(--tm-line)",
+        }
+        parts.append(rectangle(8 + c * cell, 8 + r * cell, cell, cell, f"[{r}, {c}]: touch {first[r, c] + 1}", **style))
+        if rank < _NUMBERED and cell >= 7 * len(str(first[r, c] + 1)) + 2:
+            middle = (8 + (c + 0.5) * cell, 8 + (r + 0.5) * cell + 4)
+            parts.append(text(*middle, str(first[r, c] + 1), text_anchor="middle", font_size=10))
+    return drawing(16 + columns * cell, 16 + rows * cell, title, words_of(accesses), parts)

@@ -1,0 +1,358 @@
+"""The order in which a program touches a buffer: its loops run with indices alone, without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Add,
+    And,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    ConstExpr,
+    For,
+    IfThenElse,
+    IterVar,
+    Let,
+    LetStmt,
+    Max,
+    Min,
+    Node,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Ramp,
+    Select,
+    SeqStmt,
+    Stmt,
+    Sub,
+    Var,
+    Visitor,
+    handles,
+)
+
+__all__ = ["Access", "Accesses", "trace_accesses"]
+
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One touch of an element: `write` or a read, and the tensor that the reading statement computes."""
+
+    write: bool
+    index: Index
+    consumer: str = ""
+
+
+@dataclass
+class Accesses:
+    """The touches of a buffer in order. `complete` is False where the limit cut them off."""
+
+    name: str
+    shape: list[int]
+    events: list[Access] = field(default_factory=list)
+    complete: bool = True
+
+    def elements(self, write: bool) -> set[Index]:
+        """The distinct elements that are written, or read."""
+        return {a.index for a in self.events if a.write == write}
+
+
+class _Done(Exception):
+    pass
+
+
+def trace_accesses(
+    stmt: Stmt, name: str, limit: int = 4096, once: bool = False, first_instance: bool = False, size: int = 8
+) -> Accesses:
+    """Run the loops of a statement and note each touch of the buffer or tensor called `name`.
+
+    Parameters
+    ----------
+    limit: how many touches to note at most.
+    once: run loops that no index depends on one time only; enough where the set of elements counts.
+    first_instance: stop where the memory of the tensor is given up for the first time.
+    size: the value of symbolic sizes.
+    """
+    tracer = _Tracer(name, limit, once, first_instance, size)
+    tracer.prepare(stmt)
+    if not tracer.relevant:
+        raise TVMagicError(f"nothing in the program touches `{name}`")
+    try:
+        tracer.visit(stmt)
+    except _Done:
+        pass
+    return Accesses(name, tracer.shape, tracer.events, tracer.complete)
+
+
+def _name_of(node: Any) -> str:
+    producer = getattr(node, "producer", None)
+    return producer.name if producer is not None else node.buffer.name
+
+
+class _Uses(Visitor):
+    """The statements that have a touch of the buffer inside, and the variables that choose elements."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.above: list[Any] = []
+        self.relevant: set[int] = set()
+        self.variables: set[Var] = set()
+        self.bound: dict[Var, Any] = {}
+        self.sizes: list[Any] = []
+
+    @handles(Node)
+    def every(self, node: Node) -> None:
+        self.above.append(node)
+        if isinstance(node, (BufferLoad, BufferStore, ProducerLoad, ProducerStore)) and _name_of(node) == self.name:
+            self.relevant.update(id(n) for n in self.above)
+            self.note(node.indices)
+            owner = node.producer if hasattr(node, "producer") else node.buffer
+            self.sizes = list(owner.shape)
+        if isinstance(node, IfThenElse):
+            self.note((node.condition,))
+        if isinstance(node, (LetStmt, Let)):
+            self.bound[node.var] = node.value
+        if isinstance(node, BlockRealize):
+            self.note((node.predicate,))
+            self.bound.update((iv.var, v) for iv, v in zip(node.block.iter_vars, node.iter_values))
+        self.visit_children(node)
+        self.above.pop()
+
+    def note(self, nodes: Any) -> None:
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Var):
+                if node not in self.variables:
+                    self.variables.add(node)
+                    pending.append(self.bound.get(node))
+            elif isinstance(node, Node):
+                for f in node.FIELDS:
+                    value = getattr(node, f.name)
+                    pending.extend(value if isinstance(value, tuple) else (value,))
+
+
+class _Tracer(Visitor):
+    def __init__(self, name: str, limit: int, once: bool, first_instance: bool, size: int) -> None:
+        self.name, self.limit, self.once, self.first_instance, self.size = name, limit, once, first_instance, size
+        self.events: list[Access] = []
+        self.values: dict[Var, Any] = {}
+        self.relevant: set[int] = set()
+        self.variables: set[Var] = set()
+        self.shape: list[int] = []
+        self.complete = True
+        self.consumer = ""
+
+    def prepare(self, stmt: Stmt) -> None:
+        uses = _Uses(self.name)
+        uses.visit(stmt)
+        self.relevant, self.variables = uses.relevant, uses.variables
+        self.shape = [self.number(s) for s in uses.sizes]
+
+    def number(self, node: PrimExpr) -> int:
+        value = self.visit(node)
+        return value[0] if isinstance(value, tuple) else int(value)
+
+    def touch(self, node: Any, write: bool) -> None:
+        indices = [self.visit(i) for i in node.indices]
+        lanes = max((len(i) for i in indices if isinstance(i, tuple)), default=1)
+        for lane in range(lanes):
+            index = tuple(i[lane] if isinstance(i, tuple) else int(i) for i in indices)
+            self.events.append(Access(write, index, "" if write else self.consumer))
+            if len(self.events) >= self.limit:
+                self.complete = False
+                raise _Done
+
+    # ------------------------------------------------------------------------ statements
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        for f in node.FIELDS:
+            value = getattr(node, f.name)
+            if f.kind.name == "STMT" and value is not None:
+                self.run(value)
+
+    def run(self, stmt: Stmt) -> None:
+        if id(stmt) in self.relevant:
+            self.visit(stmt)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        for part in node.seq:
+            self.run(part)
+
+    @handles(BufferStore, ProducerStore)
+    def store(self, node: Any) -> None:
+        self.consumer = _name_of(node)
+        self.visit(node.value)
+        if self.consumer == self.name:
+            self.touch(node, True)
+
+    @handles(ProducerRealize)
+    def realize(self, node: ProducerRealize) -> None:
+        self.run(node.body)
+        if self.first_instance and node.producer.name == self.name:
+            raise _Done
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        begin, extent = self.number(node.min), self.number(node.extent)
+        if self.once and node.loop_var not in self.variables:
+            extent = min(extent, 1)
+        for step in range(extent):
+            self.values[node.loop_var] = begin + step
+            self.run(node.body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key == "thread_extent" and isinstance(node.node, IterVar) and node.node.var not in self.values:
+            for step in range(self.number(node.value)):
+                self.values[node.node.var] = step
+                self.run(node.body)
+            del self.values[node.node.var]
+            return
+        self.run(node.body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        chosen = node.then_case if self.visit(node.condition) else node.else_case
+        if chosen is not None:
+            self.run(chosen)
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> None:
+        self.values[node.var] = self.visit(node.value)
+        self.run(node.body)
+
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> None:
+        for iv, value in zip(node.block.iter_vars, node.iter_values):
+            self.values[iv.var] = self.visit(value)
+        if self.visit(node.predicate):
+            self.block(node.block)
+
+    def block(self, block: Block) -> None:
+        starts = (
+            self.values[iv.var] == self.number(iv.dom.min)
+            for iv in block.iter_vars
+            if iv.iter_type == IterVar.CommReduce and iv.dom is not None
+        )
+        if block.init is not None and all(starts):
+            self.run(block.init)
+        self.run(block.body)
+
+    # ------------------------------------------------------------------------ expressions
+
+    @handles(ConstExpr)
+    def constant(self, node: Any) -> Any:
+        return node.value
+
+    @handles(Var)
+    def var(self, node: Var) -> Any:
+        return self.values.get(node, self.size)
+
+    @handles(PrimExpr)
+    def expression(self, node: Any) -> Any:
+        operands = [self.visit(getattr(node, n)) for n in ("a", "b") if hasattr(node, n)]
+        compute = _OPERATORS.get(type(node).__name__)
+        if compute is None or len(operands) != 2:
+            return 0
+        return _lanewise(compute, *operands)
+
+    @handles(Ramp)
+    def ramp(self, node: Ramp) -> Any:
+        base, stride = self.number(node.base), self.number(node.stride)
+        return tuple(base + stride * i for i in range(node.lanes))
+
+    @handles(Broadcast)
+    def broadcast(self, node: Broadcast) -> Any:
+        return (self.visit(node.value),) * node.lanes
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> Any:
+        return self.visit(node.value)
+
+    @handles(Not)
+    def negation(self, node: Not) -> Any:
+        return not self.visit(node.a)
+
+    @handles(And, Or)
+    def logical(self, node: Any) -> Any:
+        first = self.visit(node.a)
+        if isinstance(first, tuple):
+            return _lanewise(_OPERATORS[type(node).__name__], first, self.visit(node.b))
+        return self.visit(node.b) if bool(first) == isinstance(node, And) else first
+
+    @handles(Select)
+    def select(self, node: Select) -> Any:
+        return self.visit(node.true_value if self.visit(node.condition) else node.false_value)
+
+    @handles(Let)
+    def let(self, node: Let) -> Any:
+        self.values[node.var] = self.visit(node.value)
+        return self.visit(node.body)
+
+    @handles(Call)
+    def call(self, node: Call) -> Any:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            return self.visit(node.args[1] if self.visit(node.args[0]) else node.args[2])
+        values = [self.visit(a) for a in node.args]
+        return values[0] if name == "tir.likely" else 0
+
+    @handles(BufferLoad, ProducerLoad)
+    def load(self, node: Any) -> Any:
+        for index in node.indices:
+            self.visit(index)
+        if _name_of(node) == self.name:
+            self.touch(node, False)
+        return 0
+
+
+def _lanewise(compute: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        lanes = len(a) if isinstance(a, tuple) else len(b)
+        left = a if isinstance(a, tuple) else (a,) * lanes
+        right = b if isinstance(b, tuple) else (b,) * lanes
+        return tuple(compute(x, y) for x, y in zip(left, right))
+    return compute(a, b)
+
+
+def _trunc(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    Add.__name__: lambda a, b: a + b,
+    Sub.__name__: lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "FloorDiv": lambda a, b: a // b if b else 0,
+    "FloorMod": lambda a, b: a % b if b else 0,
+    "Div": lambda a, b: (_trunc(a, b) if isinstance(a, int) else a / b) if b else 0,
+    "Mod": lambda a, b: a - b * _trunc(a, b) if b and isinstance(a, int) else 0,
+    Min.__name__: min,
+    Max.__name__: max,
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+    "And": lambda a, b: a and b,
+    "Or": lambda a, b: a or b,
+}
