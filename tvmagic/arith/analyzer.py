@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
@@ -203,16 +202,15 @@ class Analyzer:
 
     # ------------------------------------------------------------------ simplification
 
-    @contextlib.contextmanager
-    def budgeted(self) -> Iterator[None]:
-        """One request from outside: it and all that it asks for share one budget."""
+    def open_request(self) -> None:
+        """Begin a request; one from outside, and all that it asks for, share one budget."""
         if self._open == 0:
             self.budget = BUDGET
         self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
+
+    def close_request(self) -> None:
+        """End a request."""
+        self._open -= 1
 
     def rewrite_simplify(self, expr: Any) -> PrimExpr:
         """`expr` simplified by rules."""
@@ -224,13 +222,19 @@ class Analyzer:
 
     def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
         """`expr` simplified: the canonical form, then `steps` times the rules and that form in turn."""
-        with self.budgeted():
-            result = self.canonical(_expr(expr))
+        result = _expr(expr)
+        if isinstance(result, Var) and result not in self.rewriter.values and not result.dtype.is_bool:
+            return result
+        self.open_request()
+        try:
+            result = self.canonical(result)
             for i in range(steps):
                 if isinstance(result, IntImm):
                     break
                 result = self.canonical(result) if i % 2 else self.rewriter(result)
             return result
+        finally:
+            self.close_request()
 
     # ------------------------------------------------------------------ proofs
 

@@ -95,8 +95,11 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` in canonical form."""
-        with self.parent.budgeted():
+        self.parent.open_request()
+        try:
             return self.visit(e)
+        finally:
+            self.parent.close_request()
 
     def visit(self, node: Any) -> Any:
         known = self.memo.get(id(node))

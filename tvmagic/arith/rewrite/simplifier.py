@@ -119,16 +119,18 @@ class RewriteSimplifier(Mutator):
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified, twice where the first time changed it."""
-        with self.parent.budgeted():
+        self.parent.open_request()
+        in_boolean = self.in_boolean
+        try:
             first = self.visit(e)
             if first is e:
                 return e
             # the second time conditions keep the form that they were brought to
-            in_boolean, self.in_boolean = self.in_boolean, True
-            try:
-                return self.visit(first)
-            finally:
-                self.in_boolean = in_boolean
+            self.in_boolean = True
+            return self.visit(first)
+        finally:
+            self.in_boolean = in_boolean
+            self.parent.close_request()
 
     # ------------------------------------------------------------------ what is known
 
