@@ -275,3 +275,40 @@ def test_random_maps_keep_the_value():
 def test_random_maps_keep_the_value_long():
     for seed in range(1_000, 21_000):
         check_keeps_value(seed)
+
+
+def check_regions(seed):
+    """The upper bound of a moving box holds the union of its places; a strict bound is the union."""
+    choice = random.Random(seed)
+    indices, ranges, predicate = random_map(choice)
+    iters = {v: Range.from_min_extent(*r) for v, r in ranges.items()}
+    region = [Range.from_min_extent(i, choice.randint(1, 4)) for i in indices]
+    upper = arith.estimate_region_upper_bound(region, iters, predicate)
+    strict = arith.estimate_region_strict_bound(region, iters, predicate)
+    union = set()
+    for values in itertools.product(*[range(low, low + extent) for low, extent in ranges.values()]):
+        point = dict(zip(ranges, values))
+        if evaluate(predicate, point):
+            firsts = [evaluate(r.min, point) for r in region]
+            union.update(itertools.product(*[range(f, f + int(r.extent)) for f, r in zip(firsts, region)]))
+    for bounds in (upper, strict) if union else ():
+        if bounds is None:
+            continue
+        ends = [(evaluate(s.min_value, {}), evaluate(s.max_value, {})) for s in bounds]
+        assert all(low <= i <= high for p in union for i, (low, high) in zip(p, ends)), (seed, region, bounds)
+        if bounds is strict:
+            size = 1
+            for low, high in ends:
+                size *= high - low + 1
+            assert size == len(union), (seed, region, ranges, predicate, strict)
+
+
+def test_random_regions():
+    for seed in range(200):
+        check_regions(seed)
+
+
+@pytest.mark.soak
+def test_random_regions_long():
+    for seed in range(1_000, 6_000):
+        check_regions(seed)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith.int_set import IntSet, as_int_set, new_analyzer
-from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.arith.int_set import IntSet, as_int_set, is_const, new_analyzer
+from tvmagic.arith.int_set_eval import eval_set, uses_var
 from tvmagic.arith.iter_map import IterMapLevel, IterSumExpr, detect_iter_map
-from tvmagic.ir import IntImm, PrimExpr, Range, ops
+from tvmagic.arith.iter_map.detect import iterator_domains
+from tvmagic.ir import IntImm, PrimExpr, Range, Var, ops, substitute
 
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
@@ -63,13 +64,27 @@ def _map_bound(
     found = detect_iter_map(firsts, var_dom, predicate, IterMapLevel.Surjective, True, analyzer)
     if not found.indices or (exact and not found.takes_all_values):
         return None
+    domains = iterator_domains(var_dom)
     result: list[IntSet] = []
     for total, range_ in zip(found.indices, region):
-        touched = _touched(total, range_.extent, analyzer)
+        first = _without_trivial(total, domains)
+        touched = None if first is None else _touched(first, range_.extent, analyzer)
         if touched is None:
             return None
         result.append(touched)
     return result
+
+
+def _without_trivial(total: IterSumExpr, domains: Mapping[Var, Range]) -> IterSumExpr | None:
+    """`total` with the only value of a trivial iterator in its place, for quotients of them stay as they are.
+
+    None where another iterator is left, which has one value because of the predicate.
+    """
+    if isinstance(total.base, IntImm) or not uses_var(total.base, domains):
+        return total
+    values = {var: domain.min for var, domain in domains.items() if is_const(domain.extent, 1)}
+    base = substitute(total.base, values)
+    return None if uses_var(base, domains) else total.replace(base=base)
 
 
 def estimate_region_lower_bound(
