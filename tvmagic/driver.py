@@ -128,6 +128,7 @@ _BLOCK_PASSES = (
     "CompactBufferAllocation",
     "LowerMatchBuffer",
     "Simplify",
+    "Simplify",
     "LowerOpaqueBlock",
     "FlattenBuffer",
 )

@@ -46,7 +46,7 @@ _EXTENSIONS = {
 }
 
 
-# Bodies that came out of the pass: it runs several times in a pipeline, often with nothing in between.
+# Bodies that the pass left as they were: it runs several times in a pipeline, often with nothing in between.
 _simplified: WeakSet[Stmt] = WeakSet()
 
 
@@ -190,7 +190,7 @@ def Simplify() -> Pass:
         simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
         simplifier.mark_sizes(func)
         body = simplifier.visit(func.body)
-        if plain:
+        if plain and body is func.body:
             _simplified.add(body)
         return func.with_body(body)
 

@@ -1,0 +1,173 @@
+"""`lower`: the pipelines, their records, their options, long and deep programs."""
+
+import time
+
+import pytest
+from pass_checks import module, parse, script
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Add, BufferLoad, BufferStore, For, IRModule, PrimFunc, SeqStmt, Span, Var, decl_buffer
+from tvmagic.passes import PassContext, Sequential, module_pass, prim_func_pass, recording
+
+
+def matmul(n: int = 64):
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    cc = s.cache_write(c, "global")
+    _, yo, _, _ = s[c].tile(c.op.axis[0], c.op.axis[1], 16, 16)
+    s[cc].compute_at(s[c], yo)
+    xc, yc = s[cc].op.axis
+    ko, ki = s[cc].split(s[cc].op.reduce_axis[0], factor=4)
+    s[cc].reorder(ko, xc, ki, yc)
+    s[cc].vectorize(yc)
+    s[cc].unroll(ki)
+    return s, [a, b, c]
+
+
+def test_the_record_of_a_schedule_shows_every_step() -> None:
+    s, args = matmul()
+    with recording() as record:
+        tvmagic.lower(s, args)
+    names = [step.name for step in record]
+    assert names[:4] == ["te.normalize", "te.InferBound", "te.ScheduleOps", "te.SchedulePostProcToPrimFunc"]
+    assert names[4:7] == ["tir.InjectPrefetch", "tir.TextureFlatten", "tir.StorageFlatten"]
+    assert names[-1] == "tir.CommonSubexprElimTIR"
+    for step in record:
+        assert step.before is not None and step.after is not None and step.error is None
+    assert record["tir.VectorizeLoop"].changed and not record["tir.InjectDoubleBuffer"].changed
+    assert record["te.InferBound"].notes  # its phases
+
+
+def test_simple_mode_leaves_loop_partition_out() -> None:
+    s, args = matmul()
+    with recording() as record:
+        tvmagic.lower(s, args, simple_mode=True)
+    assert "tir.LoopPartition" not in [step.name for step in record]
+
+
+def test_lower_of_a_function_and_of_a_module() -> None:
+    func = parse('def f(A: T.Buffer((4, 4), "float32")):\n    for i, j in T.grid(4, 4):\n        A[i, j] = T.float32(1)')
+    mod = tvmagic.lower(func, name="fill")
+    assert [v.name_hint for v in mod.get_global_vars()] == ["fill"]
+    assert mod["fill"].attrs["tir.noalias"] and mod["fill"].attrs["global_symbol"] == "fill"
+    again = tvmagic.lower(IRModule({"a": func, "b": func}))
+    assert len(again) == 2 and "[i * 4 + j]" in script(again["a"])
+    with PassContext(config={"tir.noalias": False}):
+        assert "tir.noalias" not in tvmagic.lower(func)["main"].attrs
+
+
+def test_names_at_tvms_places() -> None:
+    s, args = matmul()
+    assert "T.realize" in script(tvmagic.driver.build_module.schedule_to_module(s, args)["main"])
+    assert tvmagic.transform.PassContext is PassContext and tvmagic.tir.transform.Sequential is Sequential
+
+
+def test_binds_give_the_buffers() -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i], name="B")
+    s = te.create_schedule(b.op)
+    mine = tir.decl_buffer((8,), "float32", "mine")
+    assert "mine: T.Buffer" in script(tvmagic.lower(s, [a, b], binds={a: mine}))
+
+
+def test_user_passes_run_at_the_end_of_their_phase() -> None:
+    ran = []
+
+    def note_pass(name: str):
+        @prim_func_pass(opt_level=0, name=name)
+        def spy(func: PrimFunc, mod, ctx) -> PrimFunc:
+            ran.append((name, "T.vectorized" in script(func), "T.realize" in script(func)))
+            return func
+
+        return spy
+
+    s, args = matmul()
+    added = [(3, note_pass("p3")), (1, note_pass("p1")), (0, note_pass("p0")), (2, note_pass("p2"))]
+    with PassContext(config={"tir.add_lower_pass": added}), recording() as record:
+        tvmagic.lower(s, args)
+    assert ran == [("p0", True, True), ("p1", True, False), ("p2", False, False), ("p3", False, False)]
+    names = [step.name for step in record]
+    assert names.index("p1") == names.index("tir.LoopPartition") - 1
+    assert names.index("p2") == names.index("tir.RenormalizeSplitPattern") - 1
+
+
+def test_options_of_the_pipeline() -> None:
+    s, args = matmul()
+    with PassContext(config={"tir.disable_vectorize": True, "tir.disable_cse_tir": True}):
+        text = script(tvmagic.lower(s, args))
+    assert "T.Broadcast" not in text and "cse_var" not in text
+    with PassContext(config={"tir.disable_storage_rewrite": True}), recording() as record:
+        tvmagic.lower(s, args)
+    assert "tir.StorageRewrite" not in [step.name for step in record]
+    assert "tir.disable_vectorize" in PassContext.list_configs()
+
+
+def test_instruments_see_every_pass() -> None:
+    seen = []
+
+    class Spy:
+        def run_before_pass(self, mod, info):
+            seen.append(info.name)
+
+    with PassContext(instruments=[Spy()]):
+        tvmagic.lower(*matmul())
+    assert "tir.Simplify" in seen and "tir.InsertHoistIfThenElse" in seen
+
+
+def test_print_ir_and_module_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    mod = module('def main(A: T.Buffer((4,), "float32")):\n    A[0] = T.float32(1)')
+    same = Sequential([tvmagic.transform.PrintIR("here"), module_pass(lambda m, ctx: m, opt_level=0)])(mod)
+    assert same is mod and capsys.readouterr().out.startswith("PrintIR(here):")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tvmagic.lower(matmul()[0]), "`lower` of a schedule needs `args`"),
+        (lambda: tvmagic.lower(3), "takes a schedule, a PrimFunc or an IRModule, not `int`"),
+        (lambda: tvmagic.lower(matmul()[0], ["A"]), "an argument is a tensor, a buffer or a variable, not `str`"),
+    ],
+)
+def test_what_lower_cannot_take(call, message: str) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        call()
+    assert message in caught.value.message
+
+
+def test_a_negative_phase_is_refused() -> None:
+    keep = prim_func_pass(lambda f, m, c: f, opt_level=0)
+    with PassContext(config={"tir.add_lower_pass": [(-1, keep)]}), pytest.raises(TVMagicError, match="0, 1, 2 or 3"):
+        tvmagic.lower(*matmul())
+
+
+def test_a_span_is_followed_through_all_passes() -> None:
+    a, i = decl_buffer((4, 8), "float32", "A"), Var("i")
+    place = Span("cell 3", 7)
+    store = BufferStore(a, BufferLoad(a, [i, 1]) + 1.0, [i, 0], span=place)
+    func = PrimFunc([a], For(i, 0, 4, 0, store))
+    with recording() as record:
+        tvmagic.lower(func)
+    for step in record:
+        body = step.after["main"].body
+        while not isinstance(body, BufferStore):
+            body = body.body if hasattr(body, "body") else body.block.body
+        assert body.span == place, step.name
+
+
+def test_a_body_of_5000_statements_and_an_expression_of_1000_levels() -> None:
+    a, b, i = decl_buffer((6000,), "float32", "A"), decl_buffer((6000,), "float32", "B"), Var("i")
+    stores = [BufferStore(b, BufferLoad(a, [n]) * 2.0, [n]) for n in range(5000)]
+    deep = BufferLoad(a, [i])
+    for n in range(1000):
+        deep = Add(deep, BufferLoad(a, [i + n % 7]))
+    loop = For(i, 0, 16, 0, BufferStore(b, deep, [i]))
+    times = []
+    for count in (1000, 5000):
+        start = time.perf_counter()
+        tvmagic.lower(PrimFunc([a, b], SeqStmt([*stores[:count], loop])))
+        times.append(time.perf_counter() - start)
+    assert times[1] < 15 * times[0]  # linear is 5

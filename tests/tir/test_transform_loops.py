@@ -1,0 +1,287 @@
+"""Passes on loops: unrolling, partition, hoisting, virtual threads, double buffers, thread bindings."""
+
+import pytest
+from pass_checks import check, module, script
+
+from tvmagic.errors import TVMagicError
+from tvmagic.passes import PassContext, recording
+from tvmagic.tir.transform import (
+    ConvertSSA,
+    HoistExpression,
+    HoistIfThenElse,
+    InjectDoubleBuffer,
+    InjectVirtualThread,
+    LiftThreadBinding,
+    LoopPartition,
+    RemoveNoOp,
+    Simplify,
+    UnrollLoop,
+)
+
+
+def test_unroll_writes_out_the_iterations() -> None:
+    check(
+        [UnrollLoop(), Simplify()],
+        """
+        def main(A: T.Buffer((8,), "int32"), n: T.int32):
+            for i in range(n):
+                for j in T.unroll(2):
+                    A[i + j] = j
+        """,
+        """
+        def main(A: T.Buffer((8,), "int32"), n: T.int32):
+            for i in range(n):
+                A[i] = 0
+                A[i + 1] = 1
+        """,
+    )
+
+
+def test_short_loops_are_unrolled_within_the_limit_of_steps() -> None:
+    mod = module(
+        'def main(A: T.Buffer((8,), "int32")):\n    for i in range(4):\n        A[i] = 1\n    for j in range(8):\n        A[j] = 2'
+    )
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_step": 4}}):
+        text = script(UnrollLoop()(mod))
+    assert text.count("= 1") == 4 and "for j in range(8)" in text
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_step": 8, "explicit_unroll": False}}):
+        assert script(UnrollLoop()(mod)).count("T.unroll") == 2
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_extent": 4}}):
+        assert "range(4)" not in script(UnrollLoop()(mod))
+
+
+def test_pragmas_of_a_loop_stand_above_the_options() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((8,), "int32")):
+            with T.attr(0, "pragma_auto_unroll_max_step", 4):
+                with T.attr(0, "pragma_unroll_explicit", 0):
+                    for i in range(4):
+                        A[i] = 1
+        """
+    )
+    assert "for i in T.unroll(4)" in script(UnrollLoop()(mod))
+
+
+def test_unroll_of_an_unknown_extent_names_the_loop() -> None:
+    mod = module('def main(A: T.Buffer((8,), "int32"), n: T.int32):\n    for lane in T.unroll(n):\n        A[lane] = 1')
+    with pytest.raises(TVMagicError, match="loop `lane` cannot be unrolled: its extent `n`"):
+        UnrollLoop()(mod)
+
+
+def test_an_unknown_option_of_a_pass_is_named() -> None:
+    mod = module('def main(A: T.Buffer((8,), "int32")):\n    A[0] = 1')
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_steps": 4}}):
+        with pytest.raises(TVMagicError, match="`tir.UnrollLoop` has no option `auto_max_steps`"):
+            UnrollLoop()(mod)
+
+
+def test_every_copy_of_a_definition_gets_a_variable_of_its_own() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((8,), "float32")):
+            for j in T.unroll(2):
+                v: T.float32 = A[j]
+                for k in range(4):
+                    A[k] = v
+        """
+    )
+    first, second = UnrollLoop()(mod)["main"].body.seq
+    assert first.var is not second.var and first.body.loop_var is not second.body.loop_var
+    body = ConvertSSA()(mod)["main"].body
+    assert body is mod["main"].body  # nothing is defined twice
+
+
+PARTITION = """
+        def main(A: T.Buffer((100,), "float32"), n: T.int32):
+            for i in range((n + 3) // 4):
+                for j in range(4):
+                    if T.likely(i * 4 + j < n):
+                        A[i * 4 + j] = T.float32(1)
+        """
+
+
+def test_partition_splits_at_where_the_condition_changes() -> None:
+    text = script(RemoveNoOp()(Simplify()(LoopPartition()(module(PARTITION)))))
+    assert "likely" not in text
+    first, second = text.split("    for ")[1:]
+    assert "if " not in first and "if " in second  # the whole blocks of four, and the rest
+
+
+def test_partition_of_constant_loops_is_asked_for() -> None:
+    before = """
+        def main(A: T.Buffer((36,), "float32")):
+            for i, j in T.grid(4, 10):
+                if T.likely(i * 10 + j < 36):
+                    A[i * 10 + j] = T.float32(1)
+        """
+    assert "if i * 10 + j < 36" in script(LoopPartition()(module(before)))
+    with PassContext(config={"tir.LoopPartition": {"partition_const_loop": True}}), recording() as record:
+        result = RemoveNoOp()(Simplify()(LoopPartition()(module(before))))
+    assert script(result) == script(
+        module(
+            """
+        def main(A: T.Buffer((36,), "float32")):
+            for i, j in T.grid(3, 10):
+                A[i * 10 + j] = T.float32(1)
+            for j in range(6):
+                A[j + 30] = T.float32(1)
+        """
+        )
+    )
+    assert record.notes("partition")
+
+
+def test_a_condition_moves_out_of_the_loops_it_does_not_depend_on() -> None:
+    check(
+        HoistIfThenElse(),
+        """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i, j in T.grid(4, 16):
+                if i < n:
+                    A[i * 16 + j] = T.float32(1)
+        """,
+        """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i in range(4):
+                if i < n:
+                    for j in range(16):
+                        A[i * 16 + j] = T.float32(1)
+        """,
+    )
+
+
+def test_a_condition_beside_other_statements_stays() -> None:
+    before = """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i in range(4):
+                A[i] = T.float32(2)
+                if n < 3:
+                    A[i] = T.float32(1)
+        """
+    check(HoistIfThenElse(), before, before)
+
+
+def test_a_condition_on_a_let_that_stays_is_not_hoisted() -> None:
+    text = script(
+        HoistIfThenElse()(
+            module(
+                """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i in range(4):
+                v: T.float32 = A[i]
+                if v < T.float32(0):
+                    A[i] = T.float32(1)
+        """
+            )
+        )
+    )
+    assert text.index("v:") < text.index("if v <")
+
+
+def test_expressions_and_lets_are_hoisted() -> None:
+    text = script(
+        HoistExpression()(
+            module(
+                """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i in range(16):
+                A[i] = T.if_then_else(n < 3, A[i], T.float32(0))
+        """
+            )
+        )
+    )
+    assert text.index("if n < 3") < text.index("for i")
+
+
+def test_few_virtual_threads_are_written_out() -> None:
+    check(
+        [InjectVirtualThread(), Simplify()],
+        """
+        def main(A: T.Buffer((8,), "float32")):
+            vt = T.launch_thread("vthread", 2)
+            B = T.allocate([1], "float32", "local")
+            b = T.Buffer((1,), data=B, scope="local")
+            b[0] = A[vt]
+            A[vt + 2] = b[0]
+        """,
+        """
+        def main(A: T.Buffer((8,), "float32")):
+            B = T.allocate([2], "float32", "local")
+            b = T.Buffer((2,), data=B, scope="local")
+            b[0] = A[0]
+            b[1] = A[1]
+            A[2] = b[0]
+            A[3] = b[1]
+        """,
+    )
+
+
+def test_many_virtual_threads_become_a_loop() -> None:
+    text = script(
+        InjectVirtualThread()(
+            module('def main(A: T.Buffer((32,), "float32")):\n    vt = T.launch_thread("vthread", 32)\n    A[vt] = T.float32(1)')
+        )
+    )
+    assert "for vt_s in range(32)" in text
+
+
+def test_a_virtual_thread_needs_a_constant_extent() -> None:
+    mod = module(
+        'def main(A: T.Buffer((32,), "float32"), n: T.int32):\n    vt = T.launch_thread("vthread", n)\n    A[vt] = T.float32(1)'
+    )
+    with pytest.raises(TVMagicError, match="virtual thread `vt` has no constant extent"):
+        InjectVirtualThread()(mod)
+
+
+DOUBLE = """
+        def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+            for i in range(16):
+                B = T.allocate([4], "float32", "global")
+                b = T.Buffer((4,), data=B)
+                with T.attr(B, "double_buffer_scope", 1):
+                    for j in range(4):
+                        b[j] = A[i * 4 + j]
+                for j in range(4):
+                    C[i * 4 + j] = b[j] + T.float32(1)
+        """
+
+
+def test_a_double_buffer_is_filled_one_iteration_ahead() -> None:
+    text = script(InjectDoubleBuffer()(module(DOUBLE)))
+    assert "T.allocate([8]" in text and text.count("double_buffer_write") == 1
+    with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 2}}):
+        assert "i_outer" in script(InjectDoubleBuffer()(module(DOUBLE)))
+
+
+def test_double_buffer_errors() -> None:
+    with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 3}}):
+        with pytest.raises(TVMagicError, match="0, 1 or an even number"):
+            InjectDoubleBuffer()(module(DOUBLE))
+    outside = module(
+        """
+        def main(A: T.Buffer((64,), "float32")):
+            B = T.allocate([4], "float32", "global")
+            b = T.Buffer((4,), data=B)
+            with T.attr(B, "double_buffer_scope", 1):
+                b[0] = A[0]
+        """
+    )
+    with pytest.raises(TVMagicError, match="stands in no loop"):
+        InjectDoubleBuffer()(outside)
+
+
+def test_loops_bound_to_one_axis_become_one() -> None:
+    text = script(
+        LiftThreadBinding()(
+            module(
+                """
+        def main(A: T.Buffer((8, 8), "float32")):
+            for i in range(8):
+                for x in T.thread_binding(8, thread="threadIdx.x"):
+                    A[i, x] = T.float32(1)
+        """
+            )
+        )
+    )
+    assert 'for threadIdx_x in T.thread_binding(8, thread="threadIdx.x")' in text and "A[i, threadIdx_x]" in text

@@ -1,0 +1,158 @@
+"""Simplify and RemoveNoOp."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pass_checks import check, module, script
+
+from tvmagic.errors import TVMagicError
+from tvmagic.passes import PassContext, recording
+from tvmagic.tir.transform import RemoveNoOp, Simplify
+
+
+def test_what_loops_and_branches_say_is_known_inside() -> None:
+    check(
+        Simplify(),
+        """
+        def main(A: T.Buffer((64,), "int32"), n: T.int32):
+            for i in range(8):
+                if i < 8:
+                    A[i // 8 + i % 8] = 1
+                if n == 3:
+                    if n < 4:
+                        A[n - 3] = 2
+                    else:
+                        A[0] = 3
+        """,
+        """
+        def main(A: T.Buffer((64,), "int32"), n: T.int32):
+            for i in range(8):
+                A[i] = 1
+                if n == 3:
+                    A[n - 3] = 2
+        """,
+    )
+
+
+def test_integer_lets_are_inlined_and_others_kept() -> None:
+    check(
+        Simplify(),
+        """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            i: T.int32 = n * 2
+            x: T.float32 = A[i]
+            A[i + 1] = x + x
+        """,
+        """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            x: T.float32 = A[n * 2]
+            A[n * 2 + 1] = x + x
+        """,
+    )
+
+
+def test_an_assertion_holds_in_what_follows() -> None:
+    text = script(
+        Simplify()(
+            module(
+                """
+        def main(A: T.Buffer((64,), "int32"), n: T.int32):
+            with T.Assert(n < 4, "small"):
+                if n < 5:
+                    A[0] = 1
+        """
+            )
+        )
+    )
+    assert "if " not in text
+
+
+def test_a_store_of_what_is_there_goes() -> None:
+    check(
+        Simplify(),
+        'def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    A[n + 1] = A[1 + n]\n    A[0] = 1',
+        'def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    A[0] = 1',
+    )
+
+
+def test_a_branch_that_is_left_out_leaves_a_note() -> None:
+    mod = module('def main(A: T.Buffer((64,), "int32")):\n    for i in range(4):\n        if i < 9:\n            A[i] = 1')
+    with recording() as record:
+        Simplify()(mod)
+    assert [n.text for n in record.notes("simplify.branch")] == ["the condition is always True"]
+
+
+def test_sizes_of_buffers_are_not_negative() -> None:
+    text = script(
+        Simplify()(
+            module(
+                """
+        def main(a: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (n,), "int32")
+            if n >= 0:
+                A[0] = 1
+        """
+            )
+        )
+    )
+    assert "if " not in text
+
+
+def test_options_of_simplify() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((64,), "int32"), i: T.int32, j: T.int32, k: T.int32):
+            if i <= j:
+                if j <= k:
+                    if i <= k:
+                        A[0] = 1
+        """
+    )
+    assert "if i <= k" in script(Simplify()(mod))
+    with PassContext(config={"tir.Simplify": {"transitively_prove_inequalities": True}}):
+        assert "if i <= k" not in script(Simplify()(mod))
+    with PassContext(config={"tir.Simplify": {"try_harder": True}}), pytest.raises(TVMagicError, match="try_harder"):
+        Simplify()(mod)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(-9, 9), st.integers(1, 9), st.integers(1, 12))
+def test_simplify_comes_to_rest(a: int, b: int, c: int, d: int, n: int) -> None:
+    mod = module(
+        f"""
+        def main(A: T.Buffer((1024,), "int32")):
+            for i, j in T.grid({n}, {b}):
+                v: T.int32 = i * {a} + j
+                if v // {d} < {n}:
+                    A[(v + 512) // {b} + (v + {c}) % {d}] = T.max(v - {c}, j * {d})
+        """
+    )
+    texts = []
+    for _ in range(4):
+        mod = Simplify()(mod)
+        texts.append(script(mod))
+    assert texts[2] == texts[3]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for i in range(8):\n        T.evaluate(0)", "T.evaluate(0)"),
+        ("if n < 3:\n        T.evaluate(0)\n    else:\n        T.evaluate(0)", "T.evaluate(0)"),
+        ("if n < 3:\n        A[0] = 1\n    else:\n        T.evaluate(0)", "if n < 3:\n        A[0] = 1"),
+        ("for i in range(0):\n        A[i] = 1", "T.evaluate(0)"),
+        ("x: T.int32 = n + 1\n    A[0] = 1", "A[0] = 1"),
+        ("A[n] = A[n]", "T.evaluate(0)"),
+        ('B = T.allocate([4], "float32", "global")\n    T.evaluate(0)', "T.evaluate(0)"),
+        ('with T.attr(0, "pragma_debug_skip_region", 1):\n        A[0] = 1', "T.evaluate(0)"),
+    ],
+)
+def test_what_does_nothing_goes(before: str, after: str) -> None:
+    head = 'def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    '
+    check(RemoveNoOp(), head + before, head + after)
+
+
+def test_calls_with_effects_stay() -> None:
+    before = 'def main(A: T.Buffer((64,), "int32")):\n    T.evaluate(T.call_extern("int32", "f", 1))'
+    check(RemoveNoOp(), before, before)

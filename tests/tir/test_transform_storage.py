@@ -1,0 +1,269 @@
+"""Passes on memory: flattening, sharing, compaction, where buffers are allocated."""
+
+import pytest
+from pass_checks import check, module, script
+
+import tvmagic
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Buffer, BufferRealize, BufferStore, FloatImm, IRModule, PrimFunc, Range, decl_buffer, stmt_seq
+from tvmagic.passes import PassContext, recording
+from tvmagic.tir.transform import (
+    CompactBufferAllocation,
+    ConvertBlocksToOpaque,
+    FlattenBuffer,
+    LowerInitBlock,
+    LowerMatchBuffer,
+    LowerOpaqueBlock,
+    PlanAndUpdateBufferAllocationLocation,
+    Simplify,
+    StorageFlatten,
+    StorageRewrite,
+)
+
+
+def test_flatten_buffer() -> None:
+    check(
+        FlattenBuffer(),
+        """
+        def main(A: T.Buffer((4, 8), "float32")):
+            B = T.decl_buffer((4, 8), "bool")
+            for i, j in T.grid(4, 8):
+                B[i, j] = A[i, j] < T.float32(1)
+                if B[i, j]:
+                    A[i, j] = T.float32(0)
+        """,
+        """
+        def main(A: T.Buffer((4, 8), "float32")):
+            B = T.allocate([32], "int8", "global")
+            B_1 = T.Buffer((32,), "int8", data=B)
+            A_1 = T.Buffer((32,), data=A.data)
+            for i, j in T.grid(4, 8):
+                B_1[i * 8 + j] = T.Cast("int8", A_1[i * 8 + j] < T.float32(1))
+                if T.Cast("bool", B_1[i * 8 + j]):
+                    A_1[i * 8 + j] = T.float32(0)
+        """,
+    )
+
+
+def test_flatten_puts_a_fused_loop_together_again() -> None:
+    text = script(
+        FlattenBuffer()(
+            module(
+                'def main(A: T.Buffer((4, 8), "int32")):\n    for f in range(32):\n        A[f // 8, f % 8] = f'
+            )
+        )
+    )
+    assert "[f] = f" in text
+
+
+def test_memory_is_shared_by_what_does_not_live_together() -> None:
+    before = """
+        def main(A: T.Buffer((64,), "float32"), D: T.Buffer((64,), "float32")):
+            B = T.allocate([64], "float32", "global")
+            C = T.allocate([64], "float32", "global")
+            E = T.allocate([64], "float32", "global")
+            b = T.Buffer((64,), data=B)
+            c = T.Buffer((64,), data=C)
+            e = T.Buffer((64,), data=E)
+            for i in range(64):
+                b[i] = A[63 - i]
+            for i in range(64):
+                c[i] = b[63 - i]
+            for i in range(64):
+                e[i] = c[63 - i]
+            for i in range(64):
+                D[i] = e[63 - i]
+        """
+    with recording() as record:
+        result = StorageRewrite()(module(before))
+    assert script(result).count("T.allocate") == 2  # e takes b's memory
+    assert [n.facts for n in record.notes("storage.reuse")] == [{}]
+
+
+def test_memory_is_used_in_place() -> None:
+    text = script(
+        StorageRewrite()(
+            module(
+                """
+        def main(A: T.Buffer((64,), "float32"), D: T.Buffer((64,), "float32")):
+            B = T.allocate([64], "float32", "global")
+            C = T.allocate([64], "float32", "global")
+            b = T.Buffer((64,), data=B)
+            c = T.Buffer((64,), data=C)
+            for i in range(64):
+                b[i] = A[63 - i]
+            for i in range(64):
+                c[i] = b[i] + T.float32(1)
+            for i in range(64):
+                D[i] = c[i]
+        """
+            )
+        )
+    )
+    assert text.count("T.allocate") == 1
+
+
+def test_allocations_move_out_of_serial_loops_and_stay_in_parallel_ones() -> None:
+    before = """
+        def main(A: T.Buffer((64,), "float32")):
+            for i in range(8):
+                B = T.allocate([8], "float32", "global")
+                b = T.Buffer((8,), data=B)
+                for j in range(8):
+                    b[j] = A[i * 8 + j]
+                for j in range(8):
+                    A[i * 8 + j] = b[7 - j]
+        """
+    serial = script(StorageRewrite()(module(before)))
+    assert serial.index("T.allocate") < serial.index("for i")
+    parallel = script(StorageRewrite()(module(before.replace("i in range(8)", "i in T.parallel(8)"))))
+    assert parallel.index("T.allocate") > parallel.index("for i")
+
+
+def test_a_buffer_of_vectors_gets_vector_elements() -> None:
+    text = script(
+        StorageRewrite()(
+            module(
+                """
+        def main(A: T.Buffer((64,), "float32")):
+            B = T.allocate([64], "float32", "global")
+            b = T.Buffer((64,), data=B)
+            for i in range(8):
+                b[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8]
+            for i in range(8):
+                A[i * 8:i * 8 + 8] = b[56 - i * 8:56 - i * 8 + 8]
+        """
+            )
+        )
+    )
+    assert 'T.allocate([8], "float32x8", "global")' in text
+
+
+BLOCKS = """
+        def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+            B = T.alloc_buffer((16, 16))
+            for i in range(16):
+                for j in range(16):
+                    with T.block("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+                for j in range(16):
+                    with T.block("C"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        C[vi, vj] = B[vi, vj] + T.float32(1)
+        """
+
+
+def test_a_buffer_is_allocated_where_it_is_used_and_made_small() -> None:
+    passes = [PlanAndUpdateBufferAllocationLocation(), ConvertBlocksToOpaque(), CompactBufferAllocation(), Simplify()]
+    mod = module(BLOCKS)
+    with recording() as record:
+        for one in passes:
+            mod = one(mod)
+    text = script(mod)
+    assert "B = T.alloc_buffer((1, 16))" in text and "B[0, j]" in text
+    assert record.notes("plan.location") and record.notes("compact")
+
+
+def test_storage_align_pads_rows() -> None:
+    text = BLOCKS.replace('with T.block("B"):', 'with T.block("B"):\n                        T.block_attr({"buffer_dim_align": [[0, 0, 16, 4]]})')
+    mod = module(text)
+    for one in (ConvertBlocksToOpaque(), CompactBufferAllocation(), LowerOpaqueBlock(), FlattenBuffer()):
+        mod = one(mod)
+    assert "i * 20" in script(mod)
+
+
+def test_matched_buffers_become_accesses_of_what_they_match() -> None:
+    check(
+        [LowerMatchBuffer(), ConvertBlocksToOpaque(), LowerOpaqueBlock(), Simplify()],
+        """
+        def main(A: T.Buffer((16, 16), "float32")):
+            for i in range(4):
+                with T.block("b"):
+                    s = T.int32()
+                    V = T.match_buffer(A[i * 4:i * 4 + 4, 0:16], (4, 16), strides=(s, 1), offset_factor=1)
+                    V[1, 2] = T.float32(3)
+                    T.evaluate(s)
+        """,
+        """
+        def main(A: T.Buffer((16, 16), "float32")):
+            for i in range(4):
+                A[i * 4 + 1, 2] = T.float32(3)
+                T.evaluate(16)
+        """,
+    )
+
+
+def test_a_match_of_another_type_is_refused() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "float32")):
+            with T.block("b"):
+                V = T.match_buffer(A[0:4], (4,), "int32", offset_factor=1)
+                V[0] = 1
+        """
+    )
+    with pytest.raises(TVMagicError, match="buffer `V` of int32"):
+        LowerMatchBuffer()(mod)
+
+
+def test_passes_on_blocks_say_what_must_run_before() -> None:
+    init = module(
+        """
+        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((1,), "float32")):
+            C = T.alloc_buffer((1,))
+            for k in range(16):
+                with T.block("sum"):
+                    vk = T.axis.reduce(16, k)
+                    with T.init():
+                        C[0] = T.float32(0)
+                    C[0] = C[0] + A[vk]
+            with T.block("out"):
+                B[0] = C[0]
+        """
+    )
+    for needs_lowered in (ConvertBlocksToOpaque(), PlanAndUpdateBufferAllocationLocation()):
+        with pytest.raises(TVMagicError, match="`sum` still has an `init`") as caught:
+            needs_lowered(init)
+        assert caught.value.hint == "run LowerInitBlock first"
+    with pytest.raises(TVMagicError, match="`sum` still binds variables"):
+        LowerOpaqueBlock()(LowerInitBlock()(init))
+
+
+def te_function(*statements) -> IRModule:
+    """A module as SchedulePostProcToPrimFunc makes them, without parameters."""
+    func = PrimFunc([], stmt_seq(*statements)).with_attr({"from_legacy_te_schedule": True, "global_symbol": "main"})
+    return IRModule({"main": func})
+
+
+def realized(buffer: Buffer, body) -> BufferRealize:
+    return BufferRealize(buffer, [Range(0, s) for s in buffer.shape], True, body)
+
+
+def test_storage_flatten_refuses_accesses_outside_of_a_realization() -> None:
+    buffer = decl_buffer((4,), "float32", "B")
+    store = BufferStore(buffer, FloatImm("float32", 0), [0])
+    assert "T.allocate([4]" in script(StorageFlatten(64)(te_function(realized(buffer, store))))
+    with pytest.raises(TVMagicError, match="`B` is accessed where it is not realized"):
+        StorageFlatten(64)(te_function(realized(buffer, store), store))
+    with pytest.raises(TVMagicError, match="`B` is realized twice"):
+        StorageFlatten(64)(te_function(realized(buffer, store), realized(buffer, store)))
+
+
+def test_storage_align_of_te_becomes_strides() -> None:
+    a = te.placeholder((8, 8), name="A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((8, 8), lambda i, j: b[j, i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    s[b].storage_align(b.op.axis[0], 16, 4)
+    assert "* 20" in script(tvmagic.lower(s, [a, c]))
+
+
+def test_bounds_are_checked_where_asked_for() -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i + 1], name="B")
+    s = te.create_schedule(b.op)
+    with PassContext(config={"tir.instrument_bound_checkers": True}):
+        text = script(tvmagic.lower(s, [a, b]))
+    assert "OUT OF THE BOUNDS" in text and "buffer_bound" not in text

@@ -1,0 +1,233 @@
+"""VectorizeLoop: vectors where they can be, lanes where not, and why."""
+
+import pytest
+from pass_checks import check, module, script
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import For, ForKind, post_order_visit
+from tvmagic.passes import PassContext, recording
+from tvmagic.tir.transform import Simplify, VectorizeLoop
+
+
+def test_the_example_of_the_seed_5_vectorize_loop() -> None:
+    check(
+        VectorizeLoop(),
+        """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i in range(n):
+                for j in T.vectorized(4):
+                    A[i * 4 + j] = A[i * 4 + j] + T.float32(1.0)
+        """,
+        """
+        def main(A: T.Buffer((64,), "float32"), n: T.int32):
+            for i in range(n):
+                A[i * 4:i * 4 + 4] = A[i * 4:i * 4 + 4] + T.Broadcast(T.float32(1.0), 4)
+        """,
+    )
+
+
+def test_skipped_loops_become_serial() -> None:
+    before = """
+        def main(A: T.Buffer((8,), "float32")):
+            for j in T.vectorized(8):
+                A[j] = T.float32(1.0)
+        """
+    check(VectorizeLoop(False), before, before.replace("T.vectorized", "range"))
+
+
+@pytest.mark.parametrize(
+    ("value", "vector"),
+    [
+        ("j * 2 + 1", "T.Ramp(1, 2, 4)"),
+        ("3 - j", "T.Ramp(3, -1, 4)"),
+        ("j // 2", "T.Ramp(0, 1, 4) // T.Broadcast(2, 4)"),
+        ("T.max(j, n)", "T.max(T.Ramp(0, 1, 4), T.Broadcast(n, 4))"),
+        ("T.Select(j < n, j, 0)", "T.Select(T.Ramp(0, 1, 4) < T.Broadcast(n, 4), T.Ramp(0, 1, 4), T.Broadcast(0, 4))"),
+        ("T.if_then_else(n < 3, j, 0)", "T.if_then_else(n < 3, T.Ramp(0, 1, 4), T.Broadcast(0, 4))"),
+        ("n", "T.Broadcast(n, 4)"),
+        ("B[n]", "T.Broadcast(B[n], 4)"),
+        ("B[j * 2]", "B[0:8:2]"),
+        ("T.shift_left(j, 1)", "T.shift_left(T.Ramp(0, 1, 4), T.Broadcast(1, 4))"),
+        ('T.Cast("int32", T.Cast("int8", j))', 'T.Cast("int32x4", T.Cast("int8x4", T.Ramp(0, 1, 4)))'),
+    ],
+)
+def test_expressions(value: str, vector: str) -> None:
+    head = 'def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):'
+    check(
+        VectorizeLoop(),
+        f"{head}\n    for j in T.vectorized(4):\n        A[j] = {value}",
+        f"{head}\n    A[0:4] = {vector}",
+    )
+
+
+def test_a_let_becomes_a_vector() -> None:
+    check(
+        VectorizeLoop(),
+        """
+        def main(A: T.Buffer((64,), "int32")):
+            for j in T.vectorized(4):
+                v: T.int32 = j * 2
+                A[j] = v + v
+        """,
+        """
+        def main(A: T.Buffer((64,), "int32")):
+            v: T.int32x4 = T.Ramp(0, 2, 4)
+            A[0:4] = v + v
+        """,
+    )
+
+
+def test_an_allocation_gets_a_part_for_each_lane() -> None:
+    check(
+        VectorizeLoop(),
+        """
+        def main(A: T.Buffer((8,), "float32")):
+            for j in T.vectorized(4):
+                s = T.allocate([2], "float32", "global")
+                t = T.Buffer((2,), data=s)
+                t[1] = A[j]
+        """,
+        """
+        def main(A: T.Buffer((8,), "float32")):
+            s = T.allocate([8], "float32", "global")
+            t = T.Buffer((8,), data=s)
+            t[4:8] = A[0:4]
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if j < n:\n            A[j] = 1", "`if`"),
+        ("A[j] = T.if_then_else(j < n, 1, 2)", "`if_then_else`"),
+        ('A[j] = T.call_extern("int32", "f", j)', "`call_extern`"),
+        ("while A[0] < j:\n            A[j] = 1", "`while`"),
+        ("for k in range(j):\n            A[k] = 1", "range of loop `k`"),
+        ("B[j, 0] = 1", "other than the last"),
+    ],
+)
+def test_what_is_no_vector_runs_lane_by_lane_with_a_reason(body: str, reason: str) -> None:
+    mod = module(
+        'def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8, 8), "int32"), n: T.int32):\n'
+        f"    for j in T.vectorized(4):\n        {body}"
+    )
+    with recording() as record:
+        result = VectorizeLoop()(mod)
+    (note,) = record.notes("vectorize.scalar")
+    assert reason in note.text and note.facts["loop"] == "j" and note.facts["lanes"] == 4
+    loops = []
+    post_order_visit(result["main"].body, lambda n: loops.append(n) if isinstance(n, For) else None)
+    assert any(loop.loop_var.name == "j.s" and loop.kind is ForKind.SERIAL for loop in loops)
+
+
+def test_a_statement_kept_scalar_sees_the_scalar_of_a_vector_let() -> None:
+    check(
+        VectorizeLoop(),
+        """
+        def main(A: T.Buffer((64,), "int32"), n: T.int32):
+            for j in T.vectorized(4):
+                v: T.int32 = j + n
+                if v < 3:
+                    A[j] = v
+        """,
+        """
+        def main(A: T.Buffer((64,), "int32"), n: T.int32):
+            v: T.int32x4 = T.Ramp(n, 1, 4)
+            for j_s in range(4):
+                v_1: T.int32 = j_s + n
+                if v_1 < 3:
+                    A[j_s] = v_1
+        """,
+    )
+
+
+def test_only_the_statement_that_needs_it_is_scalar() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((8,), "int32"), n: T.int32):
+            for j in T.vectorized(4):
+                A[j] = 1
+                if j < n:
+                    A[j] = 2
+        """
+    )
+    assert "A[0:4] = T.Broadcast(1, 4)" in script(VectorizeLoop()(mod))
+
+
+def test_a_condition_on_the_lane_becomes_masks_where_asked_for() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32):
+            for i in range(4):
+                for j in T.vectorized(4):
+                    if i * 4 + j < n:
+                        B[i * 4 + j] = A[i * 4 + j]
+        """
+    )
+    with PassContext(config={"tir.enable_buffer_level_predication": True}):
+        text = script(VectorizeLoop()(mod))
+    assert text.count("T.get_active_lane_mask") == 2 and "if " not in text
+
+
+def test_a_branch_with_an_access_elsewhere_is_not_masked() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "float32"), n: T.int32):
+            for j in T.vectorized(4):
+                if j < n:
+                    A[j + 8] = T.float32(0)
+        """
+    )
+    with PassContext(config={"tir.enable_buffer_level_predication": True}):
+        assert "get_active_lane_mask" not in script(VectorizeLoop()(mod))
+
+
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [("T.vectorized(n)", "its extent `n`"), ("T.vectorized(0)", "its extent"), ("T.vectorized(2, 6)", "starts at `2`")],
+)
+def test_loops_that_cannot_be_vectorized_are_named(loop: str, message: str) -> None:
+    mod = module(f'def main(A: T.Buffer((8,), "int32"), n: T.int32):\n    for lane in {loop}:\n        A[lane] = 1')
+    with pytest.raises(TVMagicError, match="loop `lane` cannot be vectorized") as caught:
+        VectorizeLoop()(mod)
+    assert message in caught.value.message
+
+
+def test_a_vectorized_loop_inside_another_runs_serially() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((32,), "float32")):
+            for i in T.vectorized(4):
+                for j in T.vectorized(8):
+                    A[i * 8 + j] = T.float32(0)
+        """
+    )
+    with recording() as record:
+        text = script(VectorizeLoop()(mod))
+    assert "T.vectorized" not in text and record.notes("vectorize.nested")
+
+
+def test_no_vectorized_loop_is_left() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((32,), "float32"), n: T.int32):
+            for i in range(n):
+                for j in T.vectorized(8):
+                    if i < 3:
+                        A[i * 8 + j] = T.exp(A[j])
+            for j in T.vectorized(8):
+                A[j % 3] = A[j]
+        """
+    )
+    for pass_ in (VectorizeLoop(), VectorizeLoop(False)):
+        kinds = []
+        post_order_visit(pass_(mod)["main"].body, lambda n: kinds.append(n.kind) if isinstance(n, For) else None)
+        assert ForKind.VECTORIZED not in kinds
+
+
+def test_spans_stay() -> None:
+    mod = module('def main(A: T.Buffer((8,), "float32")):\n    for j in T.vectorized(8):\n        A[j] = T.float32(1)')
+    loop = mod["main"].body
+    result = Simplify()(VectorizeLoop()(mod))["main"].body
+    assert result.span is loop.body.span
