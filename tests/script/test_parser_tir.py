@@ -622,7 +622,10 @@ def test_every_name_in_use_is_there() -> None:
     ],
 )  # fmt: skip
 def test_operators_build_expressions(text: str) -> None:
-    assert isinstance(value(f"T.{text}"), tvmagic.ir.PrimExpr)
+    params = 'A: T.Buffer((16, 16), "float32"), n: T.int32, m: T.int64, b: T.bool'
+    read = func(f"T.evaluate(T.{text})", params=params)
+    assert isinstance(read.body, Evaluate) and isinstance(read.body.value, tvmagic.ir.PrimExpr)
+    assert structural_equal(from_source(read.script()), read)
 
 
 def test_a_long_sum_and_many_statements() -> None:

@@ -93,7 +93,8 @@ _DTYPE_FIRST: dict[str, int | None] = {
     "vectorhigh": 1,
     "vectorcombine": 2,
     "get_active_lane_mask": 2,
-    "masked_load": 3,
+    "masked_load": None,
+    "call_spirv_pure_glsl450": None,
 }
 
 
@@ -229,9 +230,15 @@ def large_uint_imm(dtype: Any, low: Any, high: Any) -> Call:
     return Call(dtype_from(dtype), "tir.large_uint_imm", [_argument(low), _argument(high)])
 
 
-def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
-    """The dot product of four int8 values, added to `acc`."""
-    return Call("int32", "tir.dp4a", [_argument(a) for a in (vec1, vec2, acc)])
+def dp4a(*args: Any) -> Call:
+    """`dp4a(vec1, vec2, acc=0)`: the dot product of four int8 values, added to `acc`.
+
+    A dtype may stand first, as TVM prints it.
+    """
+    dtype = dtype_from(args[0]) if args and isinstance(args[0], str) else None
+    rest = args[1:] if dtype is not None else args
+    _check_count("dp4a", len(rest), 2, 3)
+    return Call(dtype or "int32", "tir.dp4a", [_argument(a) for a in (*rest, *(0,) * (3 - len(rest)))])
 
 
 def fmod(x: Any, y: Any) -> PrimExpr:
