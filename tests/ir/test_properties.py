@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tvmagic import ir
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import load_json, save_json, structural_equal, structural_hash, verify_well_formed
 from tvmagic.script import from_source
 
 SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 ARITHMETIC = (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Min, ir.Max)
 COMPARISONS = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
@@ -224,3 +227,33 @@ def test_every_printed_node_has_its_place(f: ir.PrimFunc) -> None:
         if isinstance(node, ir.BufferStore):
             span = spans[node]
             assert lines[span.line - 1][span.column - 1 : span.end_column - 1] == lines[span.line - 1].strip()
+
+
+@SETTINGS
+@given(functions())
+def test_the_texts_in_braces_are_balanced(f: ir.PrimFunc) -> None:
+    from tvmagic.script import cinn_text, classic
+
+    for text in (classic(f), cinn_text(f)):
+        without_strings = re.sub(r'"[^"]*"', "", text)
+        assert without_strings.count("{") == without_strings.count("}") > 0
+        assert without_strings.count("(") == without_strings.count(")")
+
+
+@SETTINGS
+@given(functions(), st.data())
+def test_damaged_json_is_refused_or_read(f: ir.PrimFunc, data: Any) -> None:
+    """Whatever the text holds, reading it ends in a program or a `TVMagicError`."""
+    document = json.loads(save_json(f))
+    nodes = document["nodes"]
+    for _ in range(data.draw(st.integers(1, 3))):
+        entry = nodes[data.draw(st.integers(0, len(nodes) - 1))]
+        place = data.draw(st.integers(0, len(entry) - 1))
+        other = nodes[data.draw(st.integers(0, len(nodes) - 1))]
+        entry[place] = data.draw(
+            st.sampled_from([None, True, -1, 2**70, 0.5, "x", "", [], {}, {"node": 0}, {"map": [["a", 1]]}, *other])
+        )
+    try:
+        load_json(json.dumps(document))
+    except TVMagicError:
+        pass

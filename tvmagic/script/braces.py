@@ -43,7 +43,11 @@ class BracesPrinter:
     def stmt(self, node: Any) -> None:
         """Write a statement. What goes on at the same level does not deepen the stack."""
         while node is not None:
-            node = self.handler(type(node))(self, node)
+            done = self.handler(type(node))(self, node)
+            if isinstance(done, str):  # what is no statement, or has no handler
+                self.line(done)
+                return
+            node = done
 
     def line(self, text: str) -> None:
         self.lines.append(self.indent * self.level + text)

@@ -98,7 +98,7 @@ class _Cinn(BracesPrinter):
         self.braces(node.body)
 
     def condition(self, node: IfThenElse) -> None:
-        self.line(f"if ({self.text(node.condition).removeprefix('(').removesuffix(')')})")
+        self.line(f"if ({_bare(self.text(node.condition))})")
         self.braces(node.then_case)
         if node.else_case is not None:
             self.line("else")
@@ -145,6 +145,16 @@ class _Cinn(BracesPrinter):
             self.function(function)
 
 
+def _bare(text: str) -> str:
+    """A text without the parentheses around all of it."""
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1] if text.startswith("(") else text
+
+
 _Cinn.HANDLERS = {
     "Var": lambda p, n: n.name,
     "IterVar": lambda p, n: n.var.name,
@@ -184,8 +194,12 @@ _Cinn.HANDLERS = {
     "For": _Cinn.loop,
     "IfThenElse": _Cinn.condition,
     "LetStmt": lambda p, n: p.line(f"{n.var.name} = {p.text(n.value)}") or n.body,
+    "AssertStmt": lambda p, n: p.line(f"assert({p.text(n.condition)}, {p.text(n.message)})") or n.body,
+    "While": lambda p, n: p.line(f"while ({_bare(p.text(n.condition))})") or p.braces(n.body),
     "AttrStmt": lambda p, n: n.body,
     "Allocate": lambda p, n: n.body,
+    "AllocateConst": lambda p, n: n.body,
+    "BufferRealize": lambda p, n: n.body,
     "DeclBuffer": lambda p, n: n.body,
     "BlockRealize": _Cinn.realize,
     "Block": _Cinn.schedule_block,
