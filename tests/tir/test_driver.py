@@ -50,7 +50,9 @@ def test_simple_mode_leaves_loop_partition_out() -> None:
 
 
 def test_lower_of_a_function_and_of_a_module() -> None:
-    func = parse('def f(A: T.Buffer((4, 4), "float32")):\n    for i, j in T.grid(4, 4):\n        A[i, j] = T.float32(1)')
+    func = parse(
+        'def f(A: T.Buffer((4, 4), "float32")):\n    for i, j in T.grid(4, 4):\n        A[i, j] = T.float32(1)'
+    )
     mod = tvmagic.lower(func, name="fill")
     assert [v.name_hint for v in mod.get_global_vars()] == ["fill"]
     assert mod["fill"].attrs["tir.noalias"] and mod["fill"].attrs["global_symbol"] == "fill"

@@ -220,7 +220,9 @@ def test_few_virtual_threads_are_written_out() -> None:
 def test_many_virtual_threads_become_a_loop() -> None:
     text = script(
         InjectVirtualThread()(
-            module('def main(A: T.Buffer((32,), "float32")):\n    vt = T.launch_thread("vthread", 32)\n    A[vt] = T.float32(1)')
+            module(
+                'def main(A: T.Buffer((32,), "float32")):\n    vt = T.launch_thread("vthread", 32)\n    A[vt] = T.float32(1)'
+            )
         )
     )
     assert "for vt_s in range(32)" in text

@@ -76,7 +76,9 @@ def test_a_store_of_what_is_there_goes() -> None:
 
 
 def test_a_branch_that_is_left_out_leaves_a_note() -> None:
-    mod = module('def main(A: T.Buffer((64,), "int32")):\n    for i in range(4):\n        if i < 9:\n            A[i] = 1')
+    mod = module(
+        'def main(A: T.Buffer((64,), "int32")):\n    for i in range(4):\n        if i < 9:\n            A[i] = 1'
+    )
     with recording() as record:
         Simplify()(mod)
     assert [n.text for n in record.notes("simplify.branch")] == ["the condition is always True"]

@@ -23,8 +23,7 @@ from tvmagic.tir.transform import (
 
 
 def test_flatten_buffer() -> None:
-    check(
-        FlattenBuffer(),
+    mod = module(
         """
         def main(A: T.Buffer((4, 8), "float32")):
             B = T.decl_buffer((4, 8), "bool")
@@ -32,26 +31,23 @@ def test_flatten_buffer() -> None:
                 B[i, j] = A[i, j] < T.float32(1)
                 if B[i, j]:
                     A[i, j] = T.float32(0)
-        """,
         """
-        def main(A: T.Buffer((4, 8), "float32")):
-            B = T.allocate([32], "int8", "global")
-            B_1 = T.Buffer((32,), "int8", data=B)
-            A_1 = T.Buffer((32,), data=A.data)
-            for i, j in T.grid(4, 8):
-                B_1[i * 8 + j] = T.Cast("int8", A_1[i * 8 + j] < T.float32(1))
-                if T.Cast("bool", B_1[i * 8 + j]):
-                    A_1[i * 8 + j] = T.float32(0)
-        """,
     )
+    assert script(FlattenBuffer()(mod)).split("\n")[2:] == [
+        '    B = T.allocate([32], "int8", "global")',
+        "    for i, j in T.grid(4, 8):",
+        '        B_1 = T.Buffer((32,), "int8", data=B)',
+        "        A_1 = T.Buffer((32,), data=A.data)",
+        '        B_1[i * 8 + j] = T.Cast("int8", A_1[i * 8 + j] < T.float32(1.0))',
+        '        if T.Cast("bool", B_1[i * 8 + j]):',
+        "            A_1[i * 8 + j] = T.float32(0.0)",
+    ]
 
 
 def test_flatten_puts_a_fused_loop_together_again() -> None:
     text = script(
         FlattenBuffer()(
-            module(
-                'def main(A: T.Buffer((4, 8), "int32")):\n    for f in range(32):\n        A[f // 8, f % 8] = f'
-            )
+            module('def main(A: T.Buffer((4, 8), "int32")):\n    for f in range(32):\n        A[f // 8, f % 8] = f')
         )
     )
     assert "[f] = f" in text
@@ -167,7 +163,10 @@ def test_a_buffer_is_allocated_where_it_is_used_and_made_small() -> None:
 
 
 def test_storage_align_pads_rows() -> None:
-    text = BLOCKS.replace('with T.block("B"):', 'with T.block("B"):\n                        T.block_attr({"buffer_dim_align": [[0, 0, 16, 4]]})')
+    text = BLOCKS.replace(
+        'with T.block("B"):',
+        'with T.block("B"):\n                        T.block_attr({"buffer_dim_align": [[0, 0, 16, 4]]})',
+    )
     mod = module(text)
     for one in (ConvertBlocksToOpaque(), CompactBufferAllocation(), LowerOpaqueBlock(), FlattenBuffer()):
         mod = one(mod)
