@@ -39,8 +39,9 @@ def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
 
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text = context.text.text()
-    module = cache(lambda: optimized(text, target))
-    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)))
+    most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
+    module = cache(lambda: optimized(text, target, most))
+    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most))
     code = from_disk(text, machine, lambda: object_of(module(), target))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
     return Module(code, list(context.abis.values()), context.sites, sources, exported(context))

@@ -23,6 +23,7 @@ from tvmagic.ir import (
     Call,
     DataType,
     GlobalVar,
+    IntImm,
     IRModule,
     PrimExpr,
     PrimFunc,
@@ -194,7 +195,7 @@ class ModuleContext:
     # ------------------------------------------------------------------ memory and threads
 
     def allocated(self, emitter: FunctionEmitter, stmt: Allocate, count: int) -> None:
-        self.sizes[stmt.buffer_var] = (stmt.extents, stmt.dtype)
+        self.sizes[stmt.buffer_var] = ((IntImm("int64", count),) if count >= 0 else stmt.extents, stmt.dtype)
 
     def allocate(self, emitter: FunctionEmitter, size: str) -> str:
         pointer = emitter.out.op(f"call noalias align 64 ptr {self.helper('alloc')}(i64 {size})")

@@ -10,8 +10,8 @@ from tvmagic.errors import BuildError, InternalError
 __all__ = ["assembly_of", "object_of", "optimized"]
 
 
-def optimized(text: str, target: Target) -> Any:
-    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`."""
+def optimized(text: str, target: Target, most: int = 3) -> Any:
+    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`."""
     import llvmlite.binding as llvm
 
     machine = target_machine(target)
@@ -20,7 +20,7 @@ def optimized(text: str, target: Target) -> Any:
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refused the code made for it: {error}") from error
-    level = int(target.attrs.get("opt-level", 3))
+    level = min(int(target.attrs.get("opt-level", 3)), most)
     options = llvm.create_pipeline_tuning_options(level)
     options.loop_vectorization = options.slp_vectorization = level >= 2
     options.loop_interleaving = options.loop_unrolling = level >= 2

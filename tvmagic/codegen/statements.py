@@ -261,6 +261,9 @@ class FunctionEmitter(MemoryEmitter):
         count = 1
         for extent in stmt.extents:
             count = count * extent.value if isinstance(extent, IntImm) and count >= 0 else -1
+        # a buffer may be declared over more than is allocated, e.g. with strides that leave gaps
+        if count >= 0:
+            count = max(count, -(-self.context.work.reach.get(pointer, 0) // stmt.dtype.bytes))
         size = count * stmt.dtype.bytes
         if self.context.target.is_nvptx and scope.startswith("shared"):
             self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
@@ -268,14 +271,14 @@ class FunctionEmitter(MemoryEmitter):
             kind = f"[{max(count, 1)} x {memory_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
-            self.values[pointer] = self._heap(stmt)
+            self.values[pointer] = self._heap(stmt, size)
         self.scopes.add(pointer)
         self.context.allocated(self, stmt, count)
         return stmt.body
 
-    def _heap(self, stmt: Allocate) -> str:
-        size = str(stmt.dtype.bytes)
-        for extent in stmt.extents:
+    def _heap(self, stmt: Allocate, constant_size: int) -> str:
+        size = str(constant_size if constant_size >= 0 else stmt.dtype.bytes)
+        for extent in stmt.extents if constant_size < 0 else ():
             wide = self.convert(self.visit(extent), extent.dtype, extent.dtype if extent.dtype.bits == 64 else _INT64)
             size = self.out.op(f"mul nsw i64 {size}, {wide}")
         pointer = self.context.allocate(self, size)

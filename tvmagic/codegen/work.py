@@ -1,4 +1,4 @@
-"""How much work a statement is, roughly: to decide where a loop asks whether it is to stop."""
+"""How much work a statement is, roughly, and how much memory its buffers span."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tvmagic.ir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    Buffer,
     BufferLoad,
     Call,
     DeclBuffer,
@@ -16,6 +17,7 @@ from tvmagic.ir import (
     IntImm,
     LetStmt,
     PrimExpr,
+    Var,
     While,
 )
 from tvmagic.ir.functor import Visitor, handles
@@ -28,19 +30,33 @@ _UNKNOWN_EXTENT = 64
 
 
 class Work(Visitor):
-    """The number of scalar or short vector operations in one iteration of each loop.
+    """The number of scalar or short vector operations in one iteration of each loop: it decides where
+    a loop asks whether to stop. Extents that are not constant count as 64.
 
-    Extents that are not constant count as 64.
+    `reach` is the largest constant size in bytes of the buffers over each pointer.
     """
 
     def __init__(self, body: Any) -> None:
         self.total = 0
         self.bodies: dict[For, int] = {}
+        self.reach: dict[Var, int] = {}
+        self._seen: set[Buffer] = set()
         self.visit(body)
 
     def poll_wanted(self, loop: For) -> bool:
         """Whether one iteration of `loop` is enough work to ask whether to stop."""
         return self.bodies.get(loop, 0) >= _WORTH_A_POLL
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        """Note how many bytes the buffers over one pointer span, where that is constant."""
+        if buffer in self._seen:
+            return
+        self._seen.add(buffer)
+        size = buffer.dtype.bytes
+        for extent in buffer.shape:
+            size = size * extent.value if isinstance(extent, IntImm) else 0
+        if not buffer.strides:
+            self.reach[buffer.data] = max(self.reach.get(buffer.data, 0), size)
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> None:
