@@ -12,31 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Add,
     BinaryOp,
-    Call,
-    Cast,
     CommReducer,
-    FloatImm,
     IntImm,
     IterVar,
-    Let,
     Max,
     Min,
     Mul,
-    Not,
     PrimExpr,
-    ProducerLoad,
     Range,
     Reduce,
-    Select,
     Var,
-    Visitor,
-    handles,
 )
-from tvmagic.te.numpy_ops import BINARY, CALLS, numpy_dtype
+from tvmagic.te.numpy_eval import ArrayEvaluator, given
+from tvmagic.te.numpy_ops import numpy_dtype
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import (
     ComputeOp,
@@ -83,13 +75,7 @@ def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[n
         for op in post_dfs_order(roots, graph):
             if not isinstance(op, PlaceholderOp) and (op not in inside_scans or op in roots):
                 _compute_op(op, values, sizes)
-    return [_given(values, t) for t in tensors]
-
-
-def _given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
-    if tensor not in values:
-        raise TVMagicError(f"no array is given for `{tensor.name}`")
-    return values[tensor]
+    return [given(values, t) for t in tensors]
 
 
 def _bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
@@ -117,105 +103,11 @@ def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var
         values[tensor] = value
 
 
-# ---------------------------------------------------------------------------- expressions
-
-
-class _Evaluator(Visitor):
-    """Gives for an expression an array that broadcasts over the axes of the operation.
-
-    `strict`: a read outside a tensor is an error, unless a condition keeps it from being used.
-    """
-
-    def __init__(self, values: Mapping[Tensor, np.ndarray], env: Mapping[Var, np.ndarray], strict: bool = True) -> None:
-        self.values, self.env, self.strict = values, dict(env), strict
-        self.mask: np.ndarray | None = None
-
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> Any:
-        raise TVMagicError(f"`{type(node).__name__}` has no value by NumPy", node=node)
-
-    @handles(Var)
-    def var(self, var: Var) -> Any:
-        if var not in self.env:
-            raise TVMagicError(f"`{var.name}` has no value", hint="give it one among the inputs")
-        return self.env[var]
-
-    @handles(IntImm, FloatImm)
-    def constant(self, node: Any) -> Any:
-        return np.asarray(node.value, numpy_dtype(node.dtype))
-
-    @handles(BinaryOp)
-    def binary(self, node: BinaryOp) -> Any:
-        return BINARY[type(node)](self.visit(node.a), self.visit(node.b))
-
-    @handles(Not)
-    def negation(self, node: Not) -> Any:
-        return np.logical_not(self.visit(node.a))
-
-    @handles(Cast)
-    def cast(self, node: Cast) -> Any:
-        value = self.visit(node.value)
-        return (value != 0) if node.dtype.is_bool else value.astype(numpy_dtype(node.dtype))
-
-    @handles(Let)
-    def let(self, node: Let) -> Any:
-        self.env[node.var] = self.visit(node.value)
-        return self.visit(node.body)
-
-    @handles(Select)
-    def select(self, node: Select) -> Any:
-        return self._choose(node.condition, node.true_value, node.false_value)
-
-    @handles(Call)
-    def call(self, node: Call) -> Any:
-        name = getattr(node.op, "name", "")
-        if name == "tir.if_then_else":
-            return self._choose(*node.args)
-        if name == "tir.reinterpret":
-            return self.visit(node.args[0]).view(numpy_dtype(node.dtype))
-        function = CALLS.get(name)
-        if function is None:
-            raise TVMagicError(f"`{name or node.op}` has no value by NumPy", node=node)
-        return function(*[self.visit(a) for a in node.args])
-
-    def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
-        holds = self.visit(condition)
-        outer = self.mask
-        self.mask = holds if outer is None else np.logical_and(outer, holds)
-        first = self.visit(then)
-        self.mask = np.logical_not(holds) if outer is None else np.logical_and(outer, np.logical_not(holds))
-        second = self.visit(otherwise)
-        self.mask = outer
-        return np.where(holds, first, second)
-
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Any:
-        array = _given(self.values, node.producer)
-        places: list[np.ndarray] = []
-        for axis, index in enumerate(node.indices):
-            place, size = self.visit(index), array.shape[axis]
-            outside = (place < 0) | (place >= size)
-            if outside.any():
-                self._check_outside(node, axis, place, outside, size)
-                place = np.clip(place, 0, max(size - 1, 0))
-            places.append(place)
-        return array[tuple(places)]
-
-    def _check_outside(self, node: ProducerLoad, axis: int, place: Any, outside: Any, size: int) -> None:
-        used = outside if self.mask is None else np.logical_and(outside, self.mask)
-        if size == 0 or (self.strict and used.any()):
-            worst = np.broadcast_to(place, used.shape)[used].flat[0] if used.any() else 0
-            raise BoundsError(
-                f"index {int(worst)} is outside dimension {axis} of `{node.producer.name}`, which has {size} elements",
-                node=node,
-            )
-
-
 # ---------------------------------------------------------------------------- compute
 
 
 def _number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
-    return value.value if isinstance(value, IntImm) else int(_Evaluator({}, sizes).visit(value))
+    return value.value if isinstance(value, IntImm) else int(ArrayEvaluator(sizes).visit(value))
 
 
 def _ends(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
@@ -272,7 +164,7 @@ def _compute_block(
         shape = [1] * rank
         shape[axis] = high - low
         env[iv.var] = np.arange(low, high, dtype=numpy_dtype(iv.dtype)).reshape(shape)
-    evaluator = _Evaluator(values, env, strict)
+    evaluator = ArrayEvaluator(env, values, strict)
     spatial = tuple([high - low for low, high in block])
     first = op.body[0]
     if not isinstance(first, Reduce):
@@ -286,7 +178,7 @@ def _compute_block(
 _FAST: dict[type, np.ufunc] = {Add: np.add, Mul: np.multiply, Min: np.minimum, Max: np.maximum}
 
 
-def _reduce(reduce: Reduce, evaluator: _Evaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
+def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
     """The values of a reduction; the dimensions of `domain` from `rank` on are reduced."""
     combiner = reduce.combiner
     condition = None
@@ -323,15 +215,15 @@ def _simple_combiner(combiner: CommReducer) -> np.ufunc | None:
     return function if result.a is combiner.lhs[0] and result.b is combiner.rhs[0] else None
 
 
-def _combine(combiner: CommReducer, evaluator: _Evaluator, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-    inner = _Evaluator(evaluator.values, evaluator.env, evaluator.strict)
+def _combine(combiner: CommReducer, evaluator: ArrayEvaluator, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    inner = ArrayEvaluator(evaluator.env, evaluator.values, evaluator.strict)
     inner.env.update(zip(combiner.lhs, left))
     inner.env.update(zip(combiner.rhs, right))
     return [inner.visit(r) for r in combiner.result]
 
 
 def _reduce_pairs(
-    combiner: CommReducer, evaluator: _Evaluator, values: list[np.ndarray], neutral: list[Any]
+    combiner: CommReducer, evaluator: ArrayEvaluator, values: list[np.ndarray], neutral: list[Any]
 ) -> list[np.ndarray]:
     """Reduce the last dimension by combining neighbours, in order, until one is left."""
     while values[0].shape[-1] > 1:
@@ -356,7 +248,7 @@ def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.n
     states: list[np.ndarray] = []
     for tensor, first, state in zip(op.outputs, op.init, op.state_placeholder):
         array = np.zeros([_number(s, sizes) for s in tensor.shape], numpy_dtype(tensor.dtype))
-        array[: _given(values, first).shape[0]] = _given(values, first)
+        array[: given(values, first).shape[0]] = given(values, first)
         known[state] = array
         states.append(array)
     body = scan_get_body(op)
@@ -406,9 +298,9 @@ def _call_intrinsic(
 ) -> list[np.ndarray]:
     inputs: dict[Any, Any] = {}
     for tensor, source, region in zip(op.intrin.inputs, op.inputs, op.input_regions):
-        part = _given(values, source)[tuple([slice(*_ends(r, env)) for r in region])]
+        part = given(values, source)[tuple([slice(*_ends(r, env)) for r in region])]
         inputs[tensor] = part.reshape(part.shape[part.ndim - len(tensor.shape) :])
-    evaluator = _Evaluator(values, env)
+    evaluator = ArrayEvaluator(env, values)
     for param, scalar in zip(op.intrin.scalar_params, op.scalar_inputs):
         inputs[param] = evaluator.visit(scalar)
     return evaluate_all(list(inner.outputs), inputs)

@@ -16,3 +16,4 @@ from tvmagic.te.schedule.scan import scan_fix_point_analysis as ScanFixPointAnal
 from tvmagic.te.schedule.schedule import Schedule, create_schedule
 from tvmagic.te.schedule.schedule_ops import schedule_ops as ScheduleOps
 from tvmagic.te.schedule.stage import AttachType, IterVarAttr, Stage
+from tvmagic.te.schedule.waste import StageWaste, waste_report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from tvmagic.arith.regions import BoxUnion
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
@@ -18,13 +19,14 @@ from tvmagic.ir import (
     Range,
     Stmt,
     Var,
-    mutate_all,
     substitute,
 )
 from tvmagic.ir.ops import cast, likely
+from tvmagic.te.schedule.demand import box_condition
 from tvmagic.te.schedule.message_passing import BoundProver, make_bound_check, pass_down_mask, pass_up_index
-from tvmagic.te.schedule.relations import Masks, is_const
+from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
+from tvmagic.te.schedule.tight import TightLimits
 from tvmagic.te.tensor import BaseComputeOp
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
@@ -43,11 +45,23 @@ _DATA_BIT, _REDUCE_BIT = 1, 2
 
 
 class LoopContext:
-    """What making statements needs: the ranges, the prover made of them, and the options."""
+    """What making statements needs: the ranges, the prover made of them, and the options.
 
-    def __init__(self, ranges: Mapping[IterVar, Range], keep_trivial: bool = False) -> None:
+    `keep_trivial`: loops of one iteration stay. `tight_split`: inner loops of splits that do not
+    divide end where the parent ends. `demand`: for some stages the elements to compute, no others.
+    """
+
+    def __init__(
+        self,
+        ranges: Mapping[IterVar, Range],
+        keep_trivial: bool = False,
+        tight_split: bool = False,
+        demand: Mapping[Stage, BoxUnion] | None = None,
+    ) -> None:
         self.ranges = ranges
         self.keep_trivial = keep_trivial
+        self.tight_split = tight_split
+        self.demand = demand or {}
         self._prover: BoundProver | None = None
 
     @property
@@ -85,6 +99,7 @@ def make_loop_nest(
     begin: int = 0,
     init: bool = False,
     skip: Collection[IterVar] = (),
+    tight: set[IterVarRelation] | None = None,
 ) -> Nest:
     """The loops of `stage` from number `begin` on, outermost first; element 0 stands around all.
 
@@ -93,7 +108,9 @@ def make_loop_nest(
     values: gets the value of every variable of the stage.
     init: make loops of their own variables, for the initialization of a reduction.
     skip: loops to leave out.
+    tight: gets the splits whose inner loop ends where the parent ends, where that is asked for.
     """
+    limits = TightLimits(stage, context) if context.tight_split and tight is not None else None
     nest: Nest = [[] for _ in range(len(stage.leaf_iter_vars) + 1)]
     for position in range(begin, len(stage.leaf_iter_vars)):
         iv = stage.leaf_iter_vars[position]
@@ -106,7 +123,10 @@ def make_loop_nest(
         if axis.thread_tag:
             _thread_level(stage, iv, axis, context, values, level)
         else:
-            _loop_level(stage, iv, attr, context, values, level, init)
+            limit = limits.extent(iv, values) if limits is not None else None
+            if limit is not None and tight is not None:
+                tight.add(limit[0])
+            _loop_level(stage, iv, attr, context, values, level, init, limit[1] if limit is not None else None)
         if not init:  # marks the place, for stages that are computed here
             level.append(AttrStmt(iv, "loop_scope", iv.var, _NO_OP, stage.span))
     pass_up_index(stage, context.ranges, values)
@@ -121,8 +141,9 @@ def _loop_level(
     values: Values,
     level: list[Stmt],
     init: bool,
+    limit: PrimExpr | None = None,
 ) -> None:
-    """The statements of one loop: its pragmas, the loop, what it prefetches."""
+    """The statements of one loop: its pragmas, the loop (of `limit` iterations), what it prefetches."""
     range_, span = context.ranges[iv], stage.span
     var = Var(iv.var.name + ".init", iv.dtype) if init else iv.var
     kind = ForKind.SERIAL
@@ -139,7 +160,7 @@ def _loop_level(
         level.append(LetStmt(var, low, _NO_OP, span))
         values[iv] = low
     elif is_const(low, 0):
-        level.append(For(var, 0, extent, kind, _NO_OP, span=span))
+        level.append(For(var, 0, extent if limit is None else limit, kind, _NO_OP, span=span))
         values[iv] = var
     else:
         index = Var(iv.var.name + ".idx", iv.dtype)
@@ -184,9 +205,12 @@ class ComputeLoopNest:
         self.init_values: Values = {}
         self.init_nest: Nest = []
         self.init_predicates: list[PrimExpr] = []
-        self.main_nest = make_loop_nest(stage, context, self.main_values)
-        checks = make_bound_check(stage, context.ranges, self.main_values, context.prover)
-        self.main_predicates = [likely(c) for c in checks]
+        wanted = context.demand.get(stage)
+        self.wanted = [] if wanted is None else [box_condition(op, wanted)]
+        tight: set[IterVarRelation] = set()
+        self.main_nest = make_loop_nest(stage, context, self.main_values, tight=tight)
+        checks = make_bound_check(stage, context.ranges, self.main_values, context.prover, tight=tight)
+        self.main_predicates = [*[likely(c) for c in checks], *self.wanted]
         if stage.store_predicate is not None:
             self.main_predicates.append(stage.store_predicate)
         self.common = len(stage.leaf_iter_vars)
@@ -204,15 +228,10 @@ class ComputeLoopNest:
                 break
             self.init_values[iv] = self.main_values[iv]
         skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
-        self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip)
+        tight: set[IterVarRelation] = set()
+        self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip, tight)
         # the region is held for the whole domain, so only splits that overrun are guarded
-        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, False)
-        self.init_predicates = [likely(c) for c in checks]
+        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, False, tight)
+        self.init_predicates = [*[likely(c) for c in checks], *self.wanted]
         if stage.store_predicate is not None:
             self.init_predicates.append(stage.store_predicate)
-
-
-def map_values(values: Mapping[IterVar, PrimExpr], conditions: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
-    """`conditions` with each iteration variable replaced by its value."""
-    vmap = {iv.var: v for iv, v in values.items()}
-    return mutate_all(lambda c: substitute(c, vmap), tuple(conditions))

@@ -11,7 +11,7 @@ from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, Range, Var
 from tvmagic.ir.ops import greater_equal, less
-from tvmagic.te.schedule.relations import DownContext, Masks, is_const
+from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, is_const
 from tvmagic.te.schedule.stage import Stage
 
 __all__ = [
@@ -134,16 +134,22 @@ def make_bound_check(
     prover: BoundProver,
     skip: Collection[IterVar] = (),
     domains: bool = True,
+    tight: Collection[IterVarRelation] = (),
 ) -> list[PrimExpr]:
     """The conditions under which the loops of `stage` stay inside their domains.
 
     Only those that cannot be proved: where splits overrun, and where the range computed exceeds
     the domain of the output (left out without `domains`). Loops in `skip` are not looked at.
+    `tight` are splits whose loops end where the parent ends, however far the outer one runs.
     """
     checks = dict.fromkeys(stage.leaf_iter_vars, False)
     plain = Analyzer()
     for relation in reversed(stage.relations):
         relation.check_up(ranges, checks, plain)
+        if relation in tight:
+            for iv in (*relation.parents(), *relation.children()):
+                checks[iv] = False
+    ended = {iv for relation in tight for iv in relation.parents()}
     conditions: list[PrimExpr] = []
     for iv in stage.all_iter_vars:
         if iv in skip or iv.iter_type == IterVar.Opaque or not checks.get(iv, False):
@@ -156,8 +162,15 @@ def make_bound_check(
         if iv in skip or iv.iter_type == IterVar.Opaque:
             continue
         assert iv.dom is not None
-        if not _same_range(iv.dom, ranges[iv]):
-            conditions += _domain_conditions(values[iv] - iv.dom.min, iv.dom.extent, prover)
+        if _same_range(iv.dom, ranges[iv]):
+            continue
+        found = _domain_conditions(values[iv] - iv.dom.min, iv.dom.extent, prover)
+        if found and iv in ended:  # the loops end with its range, so that is what must be inside
+            first = ranges[iv].min - iv.dom.min
+            last = first + (ranges[iv].extent - 1)
+            if not _domain_conditions(first, iv.dom.extent, prover) + _domain_conditions(last, iv.dom.extent, prover):
+                continue
+        conditions += found
     return conditions
 
 

@@ -28,15 +28,25 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.passes import PassContext, is_recording, note
+from tvmagic.te.schedule.demand import needed_elements, saves_work
 from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.tensor import Operation, PlaceholderOp, ScanOp, Tensor
+from tvmagic.te.schedule.waste import waste_report
+from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
 __all__ = ["schedule_ops"]
+
+PassContext.register_config_option(
+    "te.tight_split", "Inner loops of splits that do not divide end where the parent ends, without a guard."
+)
+PassContext.register_config_option(
+    "te.exact_unions", "Stages at the root compute only the elements that are read, not the box around them."
+)
 
 
 def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:
@@ -47,7 +57,7 @@ def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_tri
     dom_map: the ranges that `InferBound` gives for `sch`.
     debug_keep_trivial_loop: keep loops of one iteration, and leave initializations out.
     """
-    context = LoopContext(dom_map, bool(debug_keep_trivial_loop))
+    context = _context(sch, dom_map, bool(debug_keep_trivial_loop))
     plan = _Plan(sch, context)
     body: Stmt | None = None
     for stage in plan.roots:
@@ -57,7 +67,24 @@ def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_tri
             body = _with_layout(stage, body)
     result = _Assembler(sch, plan).visit(body) if body is not None else Evaluate(0)
     plan.check_all_placed()
+    if is_recording():
+        for row in waste_report(sch, result, dom_map):
+            note("te.waste", str(row), stage=row.stage, computed=row.computed, used=row.used)
     return result
+
+
+def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool) -> LoopContext:
+    """The ranges and the options; with `te.exact_unions` also the elements to compute of each stage."""
+    options = PassContext.current()
+    demand: dict[Stage, Any] = {}
+    if options.option("te.exact_unions", False):
+        for stage, union in needed_elements(sch, dom_map, True).items():
+            if isinstance(stage.op, ComputeOp) and saves_work(union) and not stage.get_attach_spec().is_attached:
+                demand[stage] = union
+                note("te.exact_unions", f"of `{stage.name}` only {union.count()} elements are computed, not the "
+                     f"{union.count() + union.waste()} of the box around them", stage=stage.name,
+                     computed=union.count(), saved=union.waste())  # fmt: skip
+    return LoopContext(dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand)
 
 
 class _Plan:

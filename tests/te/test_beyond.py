@@ -1,0 +1,213 @@
+"""Tight splits, exact unions and the waste report: what goes beyond TVM, off unless asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from te_execution import largest_difference
+from te_generator import Program
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.passes import PassContext, recording, run_step
+
+SWITCHES = {"te.tight_split": True, "te.exact_unions": True}
+
+
+def ops_text(s: Any, **options: bool) -> str:
+    with PassContext(config={f"te.{k}": v for k, v in options.items()}):
+        n = s.normalize()
+        return str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
+
+
+def corners() -> tuple[Any, Any, Any, Any]:
+    X = te.placeholder((4, 4), name="X")
+    T = te.compute((4, 4), lambda i, j: X[i, j] + 1.0, name="T")
+    A = te.compute((2, 2), lambda i, j: T[i, j] * 2.0, name="A")
+    B = te.compute((2, 2), lambda i, j: T[i + 2, j + 2] + A[i, j], name="B")
+    return te.create_schedule(B.op), X, T, B
+
+
+def report(s: Any, **options: bool) -> dict[str, tuple[Any, Any]]:
+    with PassContext(config={f"te.{k}": v for k, v in options.items()}):
+        return {row.stage: (row.computed, row.used) for row in te.schedule.waste_report(s)}
+
+
+# ---------------------------------------------------------------------------- tight splits
+
+
+def split_of_20_by_16() -> tuple[Any, Any, Any]:
+    A = te.placeholder((20,), name="A")
+    B = te.compute((20,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 16)
+    return s, A, B
+
+
+def test_the_last_block_is_shorter() -> None:
+    s, A, B = split_of_20_by_16()
+    assert "likely" in ops_text(s)
+    text = ops_text(s, tight_split=True)
+    assert (
+        "likely" not in text
+        and "T.grid(2, T.min(16, 20 - i_outer * 16))" in text.replace("\n", "")
+        or ("range(T.min(16, 20 - i_outer * 16))" in text and "likely" not in text)
+    )
+    with PassContext(config={"te.tight_split": True}):
+        assert largest_difference(s, [A, B]) == 0
+
+
+def test_no_more_parts_than_there_is_work() -> None:
+    A = te.placeholder((5,), name="A")
+    B = te.compute((5,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], nparts=4)
+    text = ops_text(s, tight_split=True)
+    assert "T.max(5 - i_outer * 2, 0)" in text and "likely" not in text
+    with PassContext(config={"te.tight_split": True}):
+        assert largest_difference(s, [A, B]) == 0
+
+
+def test_a_dividing_split_is_as_before() -> None:
+    A = te.placeholder((32,), name="A")
+    B = te.compute((32,), lambda i: A[i] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 16)
+    assert ops_text(s, tight_split=True) == ops_text(s)
+
+
+@pytest.mark.parametrize("kind", ["vectorize", "unroll"])
+def test_loops_of_constant_extent_keep_their_guard(kind: str) -> None:
+    s, _, B = split_of_20_by_16()
+    getattr(s[B], kind)(s[B].leaf_iter_vars[1])
+    assert ops_text(s, tight_split=True) == ops_text(s)
+
+
+def test_a_block_that_is_not_known_yet_keeps_its_guard() -> None:
+    s, _, B = split_of_20_by_16()
+    outer, inner = s[B].leaf_iter_vars
+    s[B].reorder(inner, outer)
+    assert ops_text(s, tight_split=True) == ops_text(s)
+
+
+def test_initialization_and_reduction_are_tight() -> None:
+    A = te.placeholder((20, 33), name="A")
+    k = te.reduce_axis((0, 33), name="k")
+    M = te.compute((20,), lambda i: te.sum(A[i, k], axis=k), name="M")
+    s = te.create_schedule(M.op)
+    io, ii = s[M].split(M.op.axis[0], 6)
+    ko, ki = s[M].split(k, 8)
+    s[M].reorder(io, ko, ii, ki)
+    text = ops_text(s, tight_split=True)
+    assert "for i_inner_init in range(T.min(6, 20 - i_outer * 6))" in text
+    assert "for k_inner in range(T.min(8, 33 - k_outer * 8))" in text and "likely" not in text
+    with PassContext(config={"te.tight_split": True}):
+        assert largest_difference(s, [A, M]) < 1e-5
+
+
+# ---------------------------------------------------------------------------- exact unions
+
+
+def test_two_corners() -> None:
+    s, X, T, B = corners()
+    assert report(s)["T"] == (16, 8)
+    assert report(s, exact_unions=True)["T"] == (8, 8)
+    assert "if i < 2 and j < 2 or i >= 2 and j >= 2:" in ops_text(s, exact_unions=True)
+    with PassContext(config={"te.exact_unions": True}):
+        assert largest_difference(s, [X, B]) == 0
+
+
+def test_every_third_element() -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((20,), lambda i: B[i * 3 + 1], name="C")
+    s = te.create_schedule(C.op)
+    s[B].split(B.op.axis[0], 8)
+    assert report(s)["B"] == (58, 20)
+    assert report(s, exact_unions=True)["B"] == (20, 20)
+    with PassContext(config={"te.exact_unions": True}):
+        assert largest_difference(s, [A, C]) == 0
+
+
+def test_what_a_consumer_in_a_loop_computes_in_vain_is_there_too() -> None:
+    X = te.placeholder((40,), name="X")
+    T = te.compute((40,), lambda i: X[i] + 1.0, name="T")
+    U = te.compute((40,), lambda i: T[i] * 2.0, name="U")
+    V = te.compute((8,), lambda i: U[i * 4], name="V")
+    s = te.create_schedule(V.op)
+    outer, _ = s[V].split(V.op.axis[0], 4)
+    s[U].compute_at(s[V], outer)
+    assert report(s, exact_unions=True)["T"][0] == 29  # all that U computes, not every fourth
+    with PassContext(config={"te.exact_unions": True}):
+        assert largest_difference(s, [X, V]) == 0
+
+
+def test_reductions_and_symbolic_sizes() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((4,), lambda i: B[i * 2], name="C")
+    s = te.create_schedule(C.op)
+    assert ops_text(s, exact_unions=True) == ops_text(s)
+    assert report(s)["B"] == (7, None)
+
+
+# ---------------------------------------------------------------------------- the waste report
+
+
+def test_overlapping_blocks_are_counted_again() -> None:
+    A = te.placeholder((44,), name="A")
+    B = te.compute((40,), lambda i: A[i] + A[i + 4], name="B")
+    C = te.compute((36,), lambda i: B[i] + B[i + 4], name="C")
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(C.op.axis[0], 5)
+    s[B].compute_at(s[C], outer)
+    assert report(s) == {"B": (68, 40), "C": (36, 36)}
+
+
+def test_reductions_count_elements_not_updates() -> None:
+    A = te.placeholder((7, 10), name="A")
+    k = te.reduce_axis((0, 10), name="k")
+    M = te.compute((7,), lambda i: te.sum(A[i, k], axis=k), name="M")
+    s = te.create_schedule(M.op)
+    s[M].split(k, 3)
+    assert report(s) == {"M": (7, 7)}
+
+
+def test_the_record_has_the_savings() -> None:
+    s, _, _, _ = corners()
+    n = s.normalize()
+    bounds = te.schedule.InferBound(n)
+    with PassContext(config=SWITCHES), recording() as record:
+        run_step("te.ScheduleOps", lambda: te.schedule.ScheduleOps(n, bounds, False), before=n)
+    assert record.notes("te.exact_unions")[0].facts == {"stage": "T", "computed": 8, "saved": 8}
+    assert [(x.facts["stage"], x.facts["computed"], x.facts["used"]) for x in record.notes("te.waste")][0] == (
+        "T",
+        8,
+        8,
+    )
+
+
+# ---------------------------------------------------------------------------- both, on random programs
+
+
+def run_random(seeds: range) -> None:
+    for seed in seeds:
+        program = Program(seed)
+        with PassContext(config=SWITCHES):
+            try:
+                worst = largest_difference(program.s, program.args, seed, program.outputs)
+            except TVMagicError:
+                continue
+        assert worst < 1e-4, f"seed {seed}: off by {worst} after {program.calls}"
+
+
+def test_random_programs() -> None:
+    run_random(range(200, 215))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(5))
+def test_many_random_programs(part: int) -> None:
+    run_random(range(5000 + 100 * part, 5100 + 100 * part))

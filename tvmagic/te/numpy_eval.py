@@ -1,0 +1,133 @@
+"""Expressions evaluated by NumPy, each variable standing for an array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir import (
+    BinaryOp,
+    Call,
+    Cast,
+    FloatImm,
+    IntImm,
+    Let,
+    Not,
+    PrimExpr,
+    ProducerLoad,
+    Select,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.te.numpy_ops import BINARY, CALLS, numpy_dtype
+from tvmagic.te.tensor import Tensor
+
+__all__ = ["ArrayEvaluator", "given"]
+
+
+def given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
+    """The array of a tensor; an error where there is none."""
+    if tensor not in values:
+        raise TVMagicError(f"no array is given for `{tensor.name}`")
+    return values[tensor]
+
+
+class ArrayEvaluator(Visitor):
+    """Gives for an expression an array that broadcasts over the axes of the operation.
+
+    `env`: the arrays of variables; `values`: those of tensors.
+    `strict`: a read outside a tensor is an error, unless a condition keeps it from being used.
+    """
+
+    def __init__(
+        self,
+        env: Mapping[Var, np.ndarray],
+        values: Mapping[Tensor, np.ndarray] | None = None,
+        strict: bool = True,
+    ) -> None:
+        self.values, self.env, self.strict = values or {}, dict(env), strict
+        self.mask: np.ndarray | None = None
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> Any:
+        raise TVMagicError(f"`{type(node).__name__}` has no value by NumPy", node=node)
+
+    @handles(Var)
+    def var(self, var: Var) -> Any:
+        if var not in self.env:
+            raise TVMagicError(f"`{var.name}` has no value", hint="give it one among the inputs")
+        return self.env[var]
+
+    @handles(IntImm, FloatImm)
+    def constant(self, node: Any) -> Any:
+        return np.asarray(node.value, numpy_dtype(node.dtype))
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> Any:
+        return BINARY[type(node)](self.visit(node.a), self.visit(node.b))
+
+    @handles(Not)
+    def negation(self, node: Not) -> Any:
+        return np.logical_not(self.visit(node.a))
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> Any:
+        value = self.visit(node.value)
+        return (value != 0) if node.dtype.is_bool else value.astype(numpy_dtype(node.dtype))
+
+    @handles(Let)
+    def let(self, node: Let) -> Any:
+        self.env[node.var] = self.visit(node.value)
+        return self.visit(node.body)
+
+    @handles(Select)
+    def select(self, node: Select) -> Any:
+        return self._choose(node.condition, node.true_value, node.false_value)
+
+    @handles(Call)
+    def call(self, node: Call) -> Any:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            return self._choose(*node.args)
+        if name == "tir.reinterpret":
+            return self.visit(node.args[0]).view(numpy_dtype(node.dtype))
+        function = CALLS.get(name)
+        if function is None:
+            raise TVMagicError(f"`{name or node.op}` has no value by NumPy", node=node)
+        return function(*[self.visit(a) for a in node.args])
+
+    def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
+        holds = self.visit(condition)
+        outer = self.mask
+        self.mask = holds if outer is None else np.logical_and(outer, holds)
+        first = self.visit(then)
+        self.mask = np.logical_not(holds) if outer is None else np.logical_and(outer, np.logical_not(holds))
+        second = self.visit(otherwise)
+        self.mask = outer
+        return np.where(holds, first, second)
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> Any:
+        array = given(self.values, node.producer)
+        places: list[np.ndarray] = []
+        for axis, index in enumerate(node.indices):
+            place, size = self.visit(index), array.shape[axis]
+            outside = (place < 0) | (place >= size)
+            if outside.any():
+                self._check_outside(node, axis, place, outside, size)
+                place = np.clip(place, 0, max(size - 1, 0))
+            places.append(place)
+        return array[tuple(places)]
+
+    def _check_outside(self, node: ProducerLoad, axis: int, place: Any, outside: Any, size: int) -> None:
+        used = outside if self.mask is None else np.logical_and(outside, self.mask)
+        if size == 0 or (self.strict and used.any()):
+            worst = np.broadcast_to(place, used.shape)[used].flat[0] if used.any() else 0
+            raise BoundsError(
+                f"index {int(worst)} is outside dimension {axis} of `{node.producer.name}`, which has {size} elements",
+                node=node,
+            )

@@ -1,0 +1,57 @@
+"""Tight splits: where the factor does not divide, the last block is shorter.
+
+A split of 20 iterations by 16 gives two blocks. Instead of a guard in the innermost loop, the loop
+inside a block runs `min(16, 20 - outer * 16)` times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tvmagic.ir import IterVar, PrimExpr
+from tvmagic.ir.ops import make_zero, maximum, minimum
+from tvmagic.passes import is_recording, note
+from tvmagic.te.schedule.message_passing import pass_up_index
+from tvmagic.te.schedule.relations import IterVarRelation, Split, is_const
+from tvmagic.te.schedule.stage import Stage
+
+if TYPE_CHECKING:
+    from tvmagic.te.schedule.loop_nest import LoopContext
+
+__all__ = ["TightLimits"]
+
+
+class TightLimits:
+    """The extents of the inner loops of a stage's splits."""
+
+    def __init__(self, stage: Stage, context: LoopContext) -> None:
+        self.stage, self.context = stage, context
+        self.splits = {r.inner: r for r in stage.relations if isinstance(r, Split) and not r.disable_predication}
+
+    def extent(self, iv: IterVar, values: dict[IterVar, PrimExpr]) -> tuple[IterVarRelation, PrimExpr] | None:
+        """The split that `iv` is the inner loop of, and how many iterations it has in this block.
+
+        None where the split divides, where the loop must have a constant extent, or where the
+        block is not known yet because its loops are inside. `values`: of the loops around.
+        """
+        split = self.splits.get(iv)
+        attr = self.stage.iter_var_attrs.get(iv)
+        if split is None or not (attr is None or attr.iter_type in (IterVar.DataPar, IterVar.Parallelized)):
+            return None
+        ranges, prover = self.context.ranges, self.context.prover
+        size, extent = ranges[iv].extent, ranges[split.parent].extent
+        if is_const(size, 1) or prover.proves((size * ranges[split.outer].extent).equal(extent)):
+            return None
+        known = dict(values)
+        pass_up_index(self.stage, ranges, known, True)
+        block = known.get(split.outer)
+        if block is None:
+            return None
+        left = prover.analyzer.simplify(extent - block * size)
+        if not prover.proves(left >= 0):
+            left = maximum(left, make_zero(left.dtype))
+        limit = minimum(size, left)
+        if is_recording():
+            note("te.tight_split", f"`{iv.var.name}` of `{self.stage.name}` runs `{limit}` times",
+                 stage=self.stage.name, loop=iv.var.name, extent=str(limit))  # fmt: skip
+        return split, limit

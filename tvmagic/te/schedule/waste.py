@@ -1,0 +1,204 @@
+"""How much of what a schedule computes is used.
+
+The statement of ScheduleOps is counted, not run: loops become axes of NumPy arrays, and a guard
+is an array over the loops that it depends on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AttrStmt,
+    Call,
+    For,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    ProducerStore,
+    Range,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.te.numpy_eval import ArrayEvaluator
+from tvmagic.te.schedule.demand import needed_elements
+from tvmagic.te.schedule.stage import AttachType
+from tvmagic.te.tensor import BaseComputeOp, Tensor
+
+if TYPE_CHECKING:
+    from tvmagic.te.schedule.schedule import Schedule
+
+__all__ = ["StageWaste", "waste_report"]
+
+LIMIT = 1 << 22  # elements of a guard's array
+MAX_DEPTH = 31  # loops, each a dimension of NumPy's arrays
+
+
+@dataclass(frozen=True)
+class StageWaste:
+    """What one stage computes: `computed` elements, counted each time, of which `used` are needed.
+
+    Each is None where it is not known: symbolic sizes, or consumers that are not expressions.
+    """
+
+    stage: str
+    computed: int | None
+    used: int | None
+
+    @property
+    def wasted(self) -> int | None:
+        """Elements computed in vain or more than once."""
+        return None if self.computed is None or self.used is None else self.computed - self.used
+
+    def __str__(self) -> str:
+        if self.computed is None or self.used is None:
+            return f"`{self.stage}`: not known"
+        share = f", {100 * self.used / self.computed:.0f}%" if self.computed else ""
+        return f"`{self.stage}` computes {self.computed} elements, {self.used} are used{share}"
+
+
+def waste_report(
+    sch: Schedule, stmt: Stmt | None = None, ranges: Mapping[IterVar, Range] | None = None
+) -> list[StageWaste]:
+    """For each stage that a schedule computes, elements computed against elements used.
+
+    Parameters
+    ----------
+    stmt, ranges: what ScheduleOps and InferBound gave for `sch`, which is normalized then; made
+        here where they are not given.
+    """
+    from tvmagic.te.schedule.infer_bound import infer_bound
+    from tvmagic.te.schedule.schedule_ops import schedule_ops
+
+    if stmt is None or ranges is None:
+        sch = sch.normalize()
+        ranges = infer_bound(sch)
+        stmt = schedule_ops(sch, ranges, False)
+    counter = _Counter()
+    counter.visit(stmt)
+    demand = needed_elements(sch, ranges)
+    report: list[StageWaste] = []
+    for stage in sch.stages:
+        if stage.attach_type == AttachType.INLINED_ALREADY or not isinstance(stage.op, BaseComputeOp):
+            continue
+        computed = counter.of(stage.origin_op.output(0), stage.op)
+        union = demand.get(stage)
+        report.append(StageWaste(stage.name, computed, union.count() if union is not None and union.exact else None))
+    return report
+
+
+class _Counter(Visitor):
+    """Counts how often each store runs; `stores` holds the counts of a tensor's stores in order."""
+
+    def __init__(self) -> None:
+        self.stores: dict[Tensor, list[int | None]] = {}
+        self.loops: list[tuple[Var, int]] = []
+        self.env: dict[Var, Any] = {}
+        self.guards: list[np.ndarray] = []
+        self.unknown = 0
+
+    def of(self, tensor: Tensor, op: BaseComputeOp) -> int | None:
+        """How many elements of `tensor` are computed, by the last of its stores: the update of a reduction."""
+        counts = self.stores.get(tensor)
+        if not counts or any(c is None for c in counts):
+            return None
+        known = [c for c in counts if c is not None]
+        if not op.reduce_axis:
+            return sum(known)
+        work = 1
+        for iv in op.reduce_axis:
+            if iv.dom is None or not isinstance(iv.dom.extent, IntImm):
+                return None
+            work *= iv.dom.extent.value
+        half = len(known) // 2  # initializations and updates stand in pairs
+        return sum(known[half:] if len(known) == 2 else known[1::2]) // work if work else None
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        axis = len(self.loops)
+        extent, guard = self._extent(node, axis)
+        if extent is None or axis >= MAX_DEPTH:
+            self.unknown += 1
+            self.visit(node.body)
+            self.unknown -= 1
+            return
+        self.loops.append((node.loop_var, extent))
+        # outer loops are the last dimensions, so that arrays broadcast as they are
+        self.env[node.loop_var] = np.arange(extent, dtype=np.int64).reshape([extent] + [1] * axis)
+        if guard is not None:
+            self.guards.append(guard)
+        self.visit(node.body)
+        if guard is not None:
+            self.guards.pop()
+        self.loops.pop()
+
+    def _extent(self, node: For, axis: int) -> tuple[int | None, Any]:
+        """The largest extent of a loop, and where that differs the guard that stands for it."""
+        if isinstance(node.extent, IntImm):
+            return max(node.extent.value, 0), None
+        value = self._value(node.extent)
+        if value is None:
+            return None, None
+        largest = max(int(value.max(initial=0)), 0)
+        counts = np.arange(largest, dtype=np.int64).reshape([largest] + [1] * axis)
+        return largest, counts < value
+
+    def _value(self, value: Any) -> Any:
+        try:
+            return np.asarray(ArrayEvaluator(self.env).visit(value))
+        except TVMagicError:  # what has no value by NumPy is not known
+            return None
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        condition = node.condition
+        if isinstance(condition, Call):
+            condition = condition.args[0] if getattr(condition.op, "name", "") == "tir.likely" else condition
+        guard = self._value(condition)
+        if guard is None:
+            self.unknown += 1
+        else:
+            self.guards.append(guard)
+        self.visit(node.then_case)
+        if guard is None:
+            self.unknown -= 1
+        else:
+            self.guards.pop()
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        value = self._value(node.value)
+        if value is not None:
+            self.env[node.var] = value
+        self.visit(node.body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        self.visit(node.body)
+
+    @handles(ProducerStore)
+    def store(self, node: ProducerStore) -> None:
+        self.stores.setdefault(node.producer, []).append(None if self.unknown else self._count())
+
+    def _count(self) -> int | None:
+        """In how many iterations of the loops all guards hold."""
+        extents = [extent for _, extent in self.loops]
+        if not self.guards:
+            return math.prod(extents)
+        if math.prod(np.broadcast_shapes(*[g.shape for g in self.guards])) > LIMIT:
+            return None
+        holds = self.guards[0]
+        for guard in self.guards[1:]:
+            holds = np.logical_and(holds, guard)
+        holds = holds.reshape((1,) * (len(extents) - holds.ndim) + holds.shape)
+        free = math.prod(e for e, s in zip(reversed(extents), holds.shape) if s == 1 and e != 1)
+        return int(np.count_nonzero(holds)) * free
