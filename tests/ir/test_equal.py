@@ -172,6 +172,14 @@ def test_the_message_shows_both_places() -> None:
         assert_structural_equal([tir.const(1)], [tir.const(2)])
 
 
+def test_tensors_are_what_they_are() -> None:
+    from tvmagic import te
+
+    a, b = te.placeholder((4,), name="a"), te.placeholder((4,), name="a")
+    assert structural_equal(a[0], a[0]) and structural_hash(a[0]) == structural_hash(a[0])
+    assert not structural_equal(a[0], b[0])
+
+
 def test_deep_equality_keeps_variables() -> None:
     x, y = ir.Var("x"), ir.Var("y")
     assert expr_deep_equal(x * 2 + 1, x * 2 + 1)

@@ -16,7 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.expr import FloatImm, GlobalVar, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
-from tvmagic.ir.node import Field, Kind, Node
+from tvmagic.ir.node import Field, Kind, Node, slots_of
 from tvmagic.ir.path import ObjectPath
 
 __all__ = [
@@ -143,8 +143,12 @@ def _same_mapping(state: Comparison, a: dict[Any, Any], b: dict[Any, Any]) -> bo
     return True
 
 
+def _same_object(state: Comparison, a: Any, b: Any) -> bool:
+    return a is b
+
+
 def _same_plain(state: Comparison, a: Any, b: Any) -> bool:
-    same = a == b
+    same = True if a is b else a == b
     return same if isinstance(same, bool) else bool(getattr(same, "all", lambda: False)())
 
 
@@ -233,7 +237,9 @@ class _Compares(dict[type, Compare]):
         if issubclass(cls, Var):
             found: Compare = _same_var
         elif issubclass(cls, Node):
-            found = _generate(cls.FIELDS, cls.__name__)
+            # a class with data but without declared fields (a tensor) is what it is by identity
+            declared = cls.FIELDS or not set(slots_of(cls)) - {"span", "dtype"}
+            found = _generate(cls.FIELDS, cls.__name__) if declared else _same_object
         elif issubclass(cls, (tuple, list)):
             found = _same_items
         elif hasattr(cls, "__array__"):
@@ -261,8 +267,14 @@ COMPARE.update(
 # ---------------------------------------------------------------------------- what users call
 
 
+def _as_node(value: Any) -> Any:
+    """What stands for an expression (a comparison, a slice of a tensor) as the expression."""
+    return value.asobject() if hasattr(value, "asobject") else value
+
+
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
+    lhs, rhs = _as_node(lhs), _as_node(rhs)
     return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
 
 
@@ -273,6 +285,7 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
 
 def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
     """Where two programs differ first; None where they are equal."""
+    lhs, rhs = _as_node(lhs), _as_node(rhs)
     state = Comparison(map_free_vars)
     if state.equal(lhs, rhs):
         return None

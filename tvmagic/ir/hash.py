@@ -154,4 +154,5 @@ _buffer_fields = _generate(Buffer)
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A hash that structurally equal programs share (whether free variables are mapped or not)."""
+    node = node.asobject() if hasattr(node, "asobject") else node
     return HASH[type(node)](Numbers(), node)
