@@ -293,7 +293,7 @@ class _Eliminator(Mutator):
         introduced = [(k, self.new_var(self.keys.example[k].dtype)) for k, var in found.items() if var is None]
         replacer = _Replacer(self.keys, {**held, **dict(introduced)})
         result = replacer.visit(node)
-        make = LetStmt if isinstance(node, Stmt) else Let
+        make: Any = LetStmt if isinstance(node, Stmt) else Let
         for key, var in introduced:
             # smaller computations, introduced around this one, hold its parts
             value = replacer.visit_children(self.keys.example[key])

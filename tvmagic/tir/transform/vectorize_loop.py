@@ -161,7 +161,7 @@ class _Vectorizer(Mutator):
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        return type(node)(*_same_lanes(a, b), node.span)
+        return type(node)(*_same_lanes(a, b), span=node.span)
 
     @handles(Add, Sub)
     def sum(self, node: BinaryOp) -> PrimExpr:
@@ -174,7 +174,7 @@ class _Vectorizer(Mutator):
             return Ramp(combine(a, b.base), stride, b.lanes, node.span)
         if b.dtype.lanes == 1 and isinstance(a, Ramp):
             return Ramp(combine(a.base, b), a.stride, a.lanes, node.span)
-        return combine(*_same_lanes(a, b), node.span)
+        return combine(*_same_lanes(a, b), span=node.span)
 
     @handles(Mul)
     def product(self, node: Mul) -> PrimExpr:
@@ -184,7 +184,7 @@ class _Vectorizer(Mutator):
         for ramp, factor in ((a, b), (b, a)):
             if isinstance(ramp, Ramp) and factor.dtype.lanes == 1 and self._is_positive(factor):
                 return Ramp(multiply(ramp.base, factor), multiply(ramp.stride, factor), ramp.lanes, node.span)
-        return Mul(*_same_lanes(a, b), node.span)
+        return Mul(*_same_lanes(a, b), span=node.span)
 
     def _is_positive(self, value: PrimExpr) -> bool:
         return value.value > 0 if isinstance(value, IntImm) else self.analyzer.can_prove(value > 0)
@@ -199,7 +199,7 @@ class _Vectorizer(Mutator):
         parts = [self.visit(p) for p in (node.condition, node.true_value, node.false_value)]
         if parts[0] is node.condition and parts[1] is node.true_value and parts[2] is node.false_value:
             return node
-        return Select(*_same_lanes(*parts), node.span)
+        return Select(*_same_lanes(*parts), span=node.span)
 
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
