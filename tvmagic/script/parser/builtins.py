@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.script.ir_builder.tir.stmts import serial
+from tvmagic.script.ir_builder.tir.loops import serial
 
 __all__ = ["BUILTINS"]
 

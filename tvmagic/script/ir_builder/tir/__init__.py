@@ -19,12 +19,13 @@ from tvmagic.ir import (
     StringImm,
     Var,
 )
-from tvmagic.script.ir_builder.tir import frame, stmts, values
+from tvmagic.script.ir_builder.tir import frame, loops, stmts, values
 from tvmagic.script.ir_builder.tir.intrin import NODES, OPERATORS
 
 _STATEMENTS = """prim_func arg func_name func_attr func_ret match_buffer block init where reads writes block_attr
-alloc_buffer axis serial parallel vectorized unroll thread_binding grid Assert LetStmt let realize allocate
+alloc_buffer Assert LetStmt let realize allocate
 allocate_const decl_buffer attr launch_thread env_thread While If Then Else buffer_store evaluate prefetch""".split()
+_LOOPS = "axis serial parallel vectorized unroll thread_binding grid".split()
 _VALUES = """handle buffer boolean cast const ptr buffer_var var comm_reducer reduce iter_var index_map target
 meta_var""".split()
 _RENAMED = {
@@ -74,6 +75,7 @@ def _names() -> dict[str, Any]:
     table.update(OPERATORS)
     table.update(NODES)
     table.update({name: getattr(stmts, name) for name in _STATEMENTS})
+    table.update({name: getattr(loops, name) for name in _LOOPS})
     table.update({name: getattr(values, name) for name in _VALUES})
     table.update({cls.__name__: cls for cls in _CLASSES})
     table.update(_RENAMED)

@@ -77,10 +77,24 @@ _FIXED: dict[str, tuple[str, int, int | None]] = {
     "q_multiply_shift": ("int32", 4, 4),
     "q_multiply_shift_per_axis": ("int32", 7, 7),
     "ignore_loop_partition": ("bool", 1, 1),
+    "tvm_static_handle": ("handle", 0, 0),
+    "tvm_call_trace_packed": ("int32", 1, None),
+    "tvm_call_trace_packed_lowered": ("int32", 1, None),
+    "tvm_context_id": ("handle", 0, 0),
+    "tvm_thread_context": ("handle", 1, 1),
+    "tvm_global_barrier_kinit": ("int32", 0, 0),
+    "masked_store": ("", 3, None),
+    "end_of_function": ("", 0, 0),
     "ptx_wait_group": ("", 1, 1),
     "ptx_commit_group": ("", 0, 0),
 }
-_OF_FIRST = {"tvm_thread_invariant": 1}
+# name: the number of arguments, and which of them has the dtype of the result
+_OF_ARGUMENT: dict[str, tuple[int, int]] = {
+    "tvm_thread_invariant": (1, 0),
+    "tvm_warp_shuffle": (5, 1),
+    "tvm_warp_shuffle_up": (5, 1),
+    "tvm_warp_shuffle_down": (5, 1),
+}
 _PACKED = "call_packed call_cpacked call_packed_lowered call_cpacked_lowered".split()
 # name: the number of arguments after the dtype, or None for any
 _DTYPE_FIRST: dict[str, int | None] = {
@@ -165,15 +179,16 @@ def _packed(name: str) -> Callable[..., Call]:
     return call
 
 
-def _of_first(name: str) -> Callable[..., Call]:
+def _of_argument(name: str, count: int, which: int) -> Callable[..., Call]:
     op = Op.get(f"tir.{name}")
 
-    def call(value: Any) -> Call:
-        value = expr(as_value(value))
-        return Call(value.dtype, op, [value])
+    def call(*args: Any) -> Call:
+        _check_count(name, len(args), count, count)
+        values = [_argument(a) for a in args]
+        return Call(values[which].dtype, op, values)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"A call of `{name}`, of the type of its argument."
+    call.__doc__ = f"A call of `{name}`, of the type of its argument {which}."
     return call
 
 
@@ -252,7 +267,7 @@ def _operators() -> dict[str, Callable[..., Any]]:
     table["fabs"] = table["abs"]
     table.update({name: _of_dtype(name) for name in _OF_DTYPE})
     table.update({name: _fixed(name, *row) for name, row in _FIXED.items()})
-    table.update({name: _of_first(name) for name in _OF_FIRST})
+    table.update({name: _of_argument(name, *row) for name, row in _OF_ARGUMENT.items()})
     for name in _PACKED:
         table[name] = table[f"tvm_{name}"] = _packed(name)
     table.update({name: _dtype_first(name, count) for name, count in _DTYPE_FIRST.items()})

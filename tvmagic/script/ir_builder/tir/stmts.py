@@ -13,18 +13,13 @@ from tvmagic.ir import (
     BufferStore,
     DataType,
     Evaluate,
-    For,
-    ForKind,
     IntImm,
     IterVar,
     MatchBufferRegion,
-    Node,
     PointerType,
     Prefetch,
-    PrimExpr,
     PrimType,
     Range,
-    Stmt,
     StringImm,
     Type,
     Var,
@@ -32,9 +27,11 @@ from tvmagic.ir import (
     expr,
     ops,
 )
-from tvmagic.script.ir_builder.base import IRBuilderFrame, current_builder, name_value
+from tvmagic.script.ir_builder.base import current_builder, name_value
 from tvmagic.script.ir_builder.tir import frame as frames
-from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
+from tvmagic.script.ir_builder.tir.common import as_condition, as_mapping, the_block, the_function
+from tvmagic.script.ir_builder.tir.extent import constant_difference
+from tvmagic.script.ir_builder.tir.loops import as_domain
 from tvmagic.script.ir_builder.tir.values import (
     DTypeFunction,
     HandleFunction,
@@ -50,42 +47,6 @@ from tvmagic.script.ir_builder.tir.values import (
 BOOL = DataType("bool")
 
 
-def _frame(kind: type[Any], name: str, place: str) -> Any:
-    found = current_builder().find(kind)
-    if found is None:
-        raise TVMagicError(f"`{name}` stands inside {place}")
-    return found
-
-
-def _function(name: str) -> frames.PrimFuncFrame:
-    return _frame(frames.PrimFuncFrame, name, "a function")
-
-
-def _block(name: str) -> frames.BlockFrame:
-    found = current_builder().last(frames.BlockFrame)
-    if found is None:
-        raise TVMagicError(f"`{name}` stands directly inside a block", hint='write it under `with T.block("name"):`')
-    return found
-
-
-def _condition(value: Any, name: str) -> PrimExpr:
-    if isinstance(value, (bool, int)):
-        return IntImm(BOOL, bool(value))
-    value = expr(as_value(value))
-    if not value.dtype.is_bool:
-        raise TVMagicError(f"the condition of `{name}` is a bool, not `{value.dtype}`")
-    return value
-
-
-def _mapping(values: Any, name: str) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise TVMagicError(f"`{name}` takes a mapping from names to values", hint=f'write `{name}({{"key": value}})`')
-    for key in values:
-        if not isinstance(key, (str, StringImm)):
-            raise TVMagicError(f"the names in `{name}` are texts")
-    return {str(getattr(k, "value", k)): attr_value(as_value(v)) for k, v in values.items()}
-
-
 # ---------------------------------------------------------------------------- functions
 
 
@@ -96,7 +57,7 @@ def prim_func(is_private: bool = False) -> frames.PrimFuncFrame:
 
 def arg(name: str, obj: Any) -> Any:
     """A parameter of the function: a variable or a buffer."""
-    function = _function("T.arg")
+    function = the_function("T.arg")
     if isinstance(obj, (HandleFunction, DTypeFunction)):
         obj = obj()
     if isinstance(obj, Buffer):
@@ -117,7 +78,7 @@ def arg(name: str, obj: Any) -> Any:
 
 def func_name(name: str) -> None:
     """The name of the function."""
-    function = _function("T.func_name")
+    function = the_function("T.func_name")
     if function.name is not None:
         raise TVMagicError(f"the function has the name `{function.name}` already")
     function.name = name
@@ -126,8 +87,8 @@ def func_name(name: str) -> None:
 def func_attr(attrs: Mapping[str, Any]) -> None:
     """Facts about the function."""
     builder = current_builder()
-    function = builder.last(frames.PrimFuncFrame) or _function("T.func_attr")
-    values = _mapping(attrs, "T.func_attr")
+    function = builder.last(frames.PrimFuncFrame) or the_function("T.func_attr")
+    values = as_mapping(attrs, "T.func_attr")
     known = function.attrs or {}
     double = next((key for key in values if key in known), None)
     if double is not None:
@@ -137,7 +98,7 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
 
 def func_ret(ret_type: Any) -> Type:
     """The type that the function returns."""
-    function = _function("T.func_ret")
+    function = the_function("T.func_ret")
     if function.ret_type is not None:
         raise TVMagicError("the function has a return type already")
     function.ret_type = type_from(ret_type)
@@ -178,9 +139,9 @@ def match_buffer(
         matched=True,
     )
     if isinstance(param, BufferRegion):
-        _block("T.match_buffer").match_buffers.append(MatchBufferRegion(buffer, param, current_builder().span))
+        the_block("T.match_buffer").match_buffers.append(MatchBufferRegion(buffer, param, current_builder().span))
         return buffer
-    function = _function("T.match_buffer")
+    function = the_function("T.match_buffer")
     if not isinstance(param, Var) or not any(a is param for a in function.args):
         raise TVMagicError(
             "`T.match_buffer` takes a parameter of the function or a region of a buffer",
@@ -213,10 +174,10 @@ def init() -> frames.BlockInitFrame:
 
 def where(predicate: Any) -> None:
     """The block runs only where `predicate` holds."""
-    target = _block("T.where")
+    target = the_block("T.where")
     if target.predicate is not None:
         raise TVMagicError(f"block `{target.name}` has a second `T.where`")
-    target.predicate = _condition(predicate, "T.where")
+    target.predicate = as_condition(predicate, "T.where")
 
 
 def _region(value: Any, name: str) -> BufferRegion:
@@ -233,7 +194,7 @@ def _region(value: Any, name: str) -> BufferRegion:
 
 def _declare(field: str, slices: tuple[Any, ...]) -> None:
     name = f"T.{field}"
-    target = _block(name)
+    target = the_block(name)
     if getattr(target, field) is not None:
         raise TVMagicError(f"block `{target.name}` has a second `{name}`")
     if len(slices) == 1 and isinstance(slices[0], (list, tuple)):
@@ -253,8 +214,8 @@ def writes(*buffer_slices: Any) -> None:
 
 def block_attr(attrs: Mapping[str, Any]) -> None:
     """Annotations of the block."""
-    target = _block("T.block_attr")
-    values = _mapping(attrs, "T.block_attr")
+    target = the_block("T.block_attr")
+    values = as_mapping(attrs, "T.block_attr")
     known = target.annotations or {}
     double = next((key for key in values if key in known), None)
     if double is not None:
@@ -283,176 +244,8 @@ def alloc_buffer(
     if target is not None:
         target.alloc_buffers.append(buffer)
     else:
-        _function("T.alloc_buffer").root_alloc_buffers.append(buffer)
+        the_function("T.alloc_buffer").root_alloc_buffers.append(buffer)
     return buffer
-
-
-# ---------------------------------------------------------------------------- axes
-
-
-def _domain(dom: Any) -> Range:
-    if isinstance(dom, Range):
-        return dom
-    if isinstance(dom, (list, tuple)):
-        if len(dom) != 2:
-            raise TVMagicError("the domain of an axis is an extent, a pair of ends or a Range")
-        begin, end = make_shape(dom, "domain")
-        if isinstance(begin, IntImm) and isinstance(end, IntImm):
-            wide = begin.dtype if begin.dtype.bits > end.dtype.bits else end.dtype
-            return Range.from_min_extent(IntImm(wide, begin.value), IntImm(wide, end.value - begin.value))
-        return Range(begin, end)
-    (extent,) = make_shape(dom, "domain")
-    return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
-
-
-def _push(dom: Range, binding: Any, dtype: DataType, kind: int, name: str) -> Var:
-    target = _block(name)
-    binding = expr(as_value(binding))
-    if not (binding.dtype.is_int or binding.dtype.is_uint):
-        raise TVMagicError(f"an axis is bound to an integer, not to `{binding.dtype}`")
-    if not dtype.is_int and not dtype.is_uint:
-        raise TVMagicError(f"the type of an axis is an integer type, not `{dtype}`")
-    var = Var("", dtype, current_builder().span)
-    if dom.extent.dtype is not dtype:
-        dom = Range.from_min_extent(ops.cast(dtype, dom.min), ops.cast(dtype, dom.extent))
-    target.iter_vars.append(IterVar(dom, var, kind, "", current_builder().span))
-    target.iter_values.append(binding)
-    return var
-
-
-def _axis(kind: int, name: str, doc: str) -> Any:
-    def build(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        domain, wide = _domain(dom), dtype_from(dtype)
-        for part in (domain.min.dtype, domain.extent.dtype):
-            wide = part if part.bits > wide.bits else wide
-        return _push(domain, binding, wide, kind, f"T.axis.{name}")
-
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = doc
-    return staticmethod(build)
-
-
-_REMAP_KINDS = {"S": IterVar.DataPar, "R": IterVar.CommReduce}
-
-
-class axis:
-    """The axes of a block: `T.axis.spatial(128, i)`, `T.axis.remap("SR", [i, k])`."""
-
-    spatial = _axis(IterVar.DataPar, "spatial", "An axis whose iterations are independent.")
-    reduce = _axis(IterVar.CommReduce, "reduce", "An axis that is reduced over.")
-    scan = _axis(IterVar.Ordered, "scan", "An axis whose iterations run in order.")
-    opaque = _axis(IterVar.Opaque, "opaque", "An axis of which nothing is known.")
-    S = spatial
-    R = reduce
-
-    @staticmethod
-    def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:
-        """Axes bound to loop variables, with the domains of the loops; one letter S or R each."""
-        bindings = as_tuple(bindings)
-        if not isinstance(kinds, str) or len(kinds) != len(bindings):
-            raise TVMagicError(
-                f"`T.axis.remap` takes one letter for each of the {len(bindings)} loop variables",
-                hint='such as `T.axis.remap("SR", [i, k])`',
-            )
-        results = []
-        for letter, binding in zip(kinds, bindings):
-            if letter not in _REMAP_KINDS:
-                raise TVMagicError(f"`{letter}` is not a kind of axis", hint="the letters are S and R")
-            if not isinstance(binding, Var):
-                raise TVMagicError(
-                    "`T.axis.remap` takes loop variables only",
-                    hint="bind an expression with `T.axis.spatial(extent, value)`",
-                )
-            dom = _loop_domain(binding)
-            results.append(_push(dom, binding, binding.dtype, _REMAP_KINDS[letter], "T.axis.remap"))
-        return results[0] if len(results) == 1 else results
-
-
-def _loop_domain(var: Var) -> Range:
-    for frame in reversed(current_builder().frames):
-        if isinstance(frame, frames.ForFrame):
-            for known, dom in zip(frame.vars, frame.doms):
-                if known is var:
-                    return dom
-    raise TVMagicError(f"`{var.name}` is not the variable of a loop around the block")
-
-
-# ---------------------------------------------------------------------------- loops
-
-
-def _bounds(start: Any, stop: Any) -> tuple[DataType, Range]:
-    start = as_value(start)
-    if stop is None:
-        (extent,) = make_shape(start, "loop's extent")
-        return extent.dtype, Range.from_min_extent(IntImm(extent.dtype, 0), extent)
-    first, last = make_shape((start, as_value(stop)), "loop's range")
-    extent = difference(last, first)
-    wide = first.dtype if first.dtype.bits > extent.dtype.bits else extent.dtype
-    if isinstance(first, IntImm):
-        first = IntImm(wide, first.value)
-    if isinstance(extent, IntImm):
-        extent = IntImm(wide, extent.value)
-    return DataType(f"int{wide.bits}") if wide.is_int else wide, Range.from_min_extent(first, extent)
-
-
-def _loop(kind: ForKind, doc: str) -> Any:
-    def build(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> frames.ForFrame:
-        dtype, dom = _bounds(start, stop)
-        values = _mapping(annotations, "annotations") if annotations else None
-
-        def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
-            return For(variables[0], doms[0].min, doms[0].extent, kind, body, None, values, span)
-
-        return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
-
-    build.__name__ = build.__qualname__ = "unroll" if kind is ForKind.UNROLLED else kind.name.lower()
-    build.__doc__ = doc
-    return build
-
-
-serial = _loop(ForKind.SERIAL, "A loop whose iterations run in order.")
-parallel = _loop(ForKind.PARALLEL, "A loop whose iterations run in several threads.")
-vectorized = _loop(ForKind.VECTORIZED, "A loop that becomes vector operations.")
-unroll = _loop(ForKind.UNROLLED, "A loop whose body is repeated in the program.")
-
-
-def thread_binding(
-    start: Any, stop: Any = None, thread: str | None = None, *, annotations: Mapping[str, Any] | None = None
-) -> frames.ForFrame:
-    """A loop whose iterations are the threads of an axis such as `threadIdx.x`."""
-    if thread is None:
-        if not isinstance(stop, str):
-            raise TVMagicError("`T.thread_binding` names a thread axis", hint='such as thread="threadIdx.x"')
-        stop, thread = None, stop
-    if not isinstance(thread, str):
-        raise TVMagicError("the thread axis of `T.thread_binding` is a text", hint='such as "threadIdx.x"')
-    dtype, dom = _bounds(start, stop)
-    values = _mapping(annotations, "annotations") if annotations else None
-
-    def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
-        axis = IterVar(None, Var("iter", dtype), IterVar.ThreadIndex, thread)
-        return For(variables[0], doms[0].min, doms[0].extent, ForKind.THREAD_BINDING, body, axis, values, span)
-
-    return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
-
-
-def grid(*extents: Any) -> frames.ForFrame:
-    """A nest of loops, one for each extent."""
-    if len(extents) == 1 and isinstance(extents[0], (list, tuple)):
-        extents = tuple(extents[0])
-    if not extents:
-        raise TVMagicError("`T.grid` takes one extent or more")
-    span = current_builder().span
-    sizes = make_shape(extents, "grid")
-    variables = [Var("v", size.dtype, span) for size in sizes]
-    doms = [Range.from_min_extent(IntImm(size.dtype, 0), size) for size in sizes]
-    return frames.ForFrame(variables, doms, _make_nest)
-
-
-def _make_nest(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
-    for var, dom in zip(reversed(variables), reversed(doms)):
-        body = For(var, dom.min, dom.extent, ForKind.SERIAL, body, None, None, span)
-    return body
 
 
 # ---------------------------------------------------------------------------- other statements with a body
@@ -462,7 +255,7 @@ def Assert(condition: Any, message: Any = "") -> frames.AssertFrame:
     """A check that `condition` holds."""
     if not isinstance(message, (str, StringImm)):
         raise TVMagicError("the message of an assertion is a text")
-    return frames.AssertFrame(_condition(condition, "assert"), message)
+    return frames.AssertFrame(as_condition(condition, "assert"), message)
 
 
 def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> frames.LetFrame:
@@ -494,7 +287,7 @@ def realize(buffer_slice: Any, storage_scope: Any = None, condition: Any = True)
     if storage_scope is not None and not isinstance(storage_scope, str):
         storage_scope, condition = None, storage_scope
     region = _region(buffer_slice, "T.realize")
-    return frames.RealizeFrame(region, storage_scope, _condition(condition, "T.realize"))
+    return frames.RealizeFrame(region, storage_scope, as_condition(condition, "T.realize"))
 
 
 def allocate(
@@ -505,8 +298,8 @@ def allocate(
     if not isinstance(scope, str):
         raise TVMagicError("the memory of `T.allocate` is named by a text")
     var = Var("", PointerType(PrimType(dtype), scope), current_builder().span)
-    condition = IntImm(BOOL, 1) if condition is None else _condition(condition, "T.allocate")
-    values = _mapping(annotations, "annotations") if annotations else None
+    condition = IntImm(BOOL, 1) if condition is None else as_condition(condition, "T.allocate")
+    values = as_mapping(annotations, "annotations") if annotations else None
     return frames.AllocateFrame(var, dtype, make_shape(extents, "list of extents"), condition, values)
 
 
@@ -516,7 +309,7 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Any = None)
 
     dtype = dtype_from(dtype)
     sizes = make_shape(extents, "list of extents")
-    values = _mapping(annotations, "annotations") if annotations else None
+    values = as_mapping(annotations, "annotations") if annotations else None
     var = Var("", PointerType(PrimType(dtype), "global"), current_builder().span)
     if isinstance(data, (list, tuple)):
         plain = [getattr(item, "value", item) for item in data]
@@ -565,7 +358,7 @@ def launch_thread(thread: Any, extent: Any) -> frames.LaunchThreadFrame:
     (extent,) = make_shape(extent, "extent of a thread axis")
     if isinstance(thread, str):
         thread = env_thread(thread, extent.dtype)
-    function = _function("T.launch_thread")
+    function = the_function("T.launch_thread")
     axis = function.env_threads.get(thread) if isinstance(thread, Var) else None
     if axis is None:
         raise TVMagicError("`T.launch_thread` takes the name of a thread axis or a variable from `T.env_thread`")
@@ -582,18 +375,18 @@ def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
         raise TVMagicError("a thread axis is named by a text", hint='such as "threadIdx.x"')
     var = Var("", dtype_from(dtype), current_builder().span)
     axis = IterVar(None, var, IterVar.ThreadIndex, thread_tag)
-    _function("T.env_thread").env_threads[var] = axis
+    the_function("T.env_thread").env_threads[var] = axis
     return var
 
 
 def While(condition: Any) -> frames.WhileFrame:
     """A loop that runs while `condition` holds."""
-    return frames.WhileFrame(_condition(condition, "while"))
+    return frames.WhileFrame(as_condition(condition, "while"))
 
 
 def If(condition: Any) -> frames.IfFrame:
     """A condition; `T.Then()` and `T.Else()` stand inside."""
-    return frames.IfFrame(_condition(condition, "if"))
+    return frames.IfFrame(as_condition(condition, "if"))
 
 
 def Then() -> frames.ThenFrame:
@@ -646,14 +439,4 @@ def evaluate(value: Any) -> None:
 def prefetch(buffer: Buffer, bounds: Sequence[Any]) -> None:
     """Fetch the region `bounds` of `buffer` ahead."""
     builder = current_builder()
-    builder.add(Prefetch(buffer, [_domain(b) for b in bounds], builder.span))
-
-
-def is_frame(value: Any) -> bool:
-    """Whether `value` is a frame."""
-    return isinstance(value, IRBuilderFrame)
-
-
-def is_node(value: Any) -> bool:
-    """Whether `value` is a part of a program."""
-    return isinstance(value, Node)
+    builder.add(Prefetch(buffer, [as_domain(b) for b in bounds], builder.span))

@@ -1,0 +1,52 @@
+"""What the functions of `T` share: the frames they stand in, and their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import DataType, IntImm, PrimExpr, StringImm, attr_value, expr
+from tvmagic.script.ir_builder.base import current_builder
+from tvmagic.script.ir_builder.tir import frame as frames
+from tvmagic.script.ir_builder.tir.values import as_value
+
+__all__ = ["as_condition", "as_mapping", "the_block", "the_function"]
+
+BOOL = DataType("bool")
+
+
+def _frame(kind: type[Any], name: str, place: str) -> Any:
+    found = current_builder().find(kind)
+    if found is None:
+        raise TVMagicError(f"`{name}` stands inside {place}")
+    return found
+
+
+def the_function(name: str) -> frames.PrimFuncFrame:
+    return _frame(frames.PrimFuncFrame, name, "a function")
+
+
+def the_block(name: str) -> frames.BlockFrame:
+    found = current_builder().last(frames.BlockFrame)
+    if found is None:
+        raise TVMagicError(f"`{name}` stands directly inside a block", hint='write it under `with T.block("name"):`')
+    return found
+
+
+def as_condition(value: Any, name: str) -> PrimExpr:
+    if isinstance(value, (bool, int)):
+        return IntImm(BOOL, bool(value))
+    value = expr(as_value(value))
+    if not value.dtype.is_bool:
+        raise TVMagicError(f"the condition of `{name}` is a bool, not `{value.dtype}`")
+    return value
+
+
+def as_mapping(values: Any, name: str) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise TVMagicError(f"`{name}` takes a mapping from names to values", hint=f'write `{name}({{"key": value}})`')
+    for key in values:
+        if not isinstance(key, (str, StringImm)):
+            raise TVMagicError(f"the names in `{name}` are texts")
+    return {str(getattr(k, "value", k)): attr_value(as_value(v)) for k, v in values.items()}
