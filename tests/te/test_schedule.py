@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from te_execution import largest_difference
 
 from tvmagic import te, tir
 from tvmagic.errors import ScheduleError, TVMagicError
@@ -187,6 +188,40 @@ def test_tuple_reduction() -> None:
     assert (T0.op, T1.value_index, T0.name) == (T1.op, 1, "T.v0")
     text = ops_text(te.create_schedule(T0.op))
     assert "T.v0[i] = -1" in text and "T.Select(T.v1[i] >= V[i, k], T.v0[i], I[i, k])" in text
+
+
+def test_a_tuple_reduction_that_reads_what_it_stores() -> None:
+    product = te.comm_reducer(
+        lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]),
+        lambda a, b: (te.const(1, a), te.const(0, b)),
+        name="complex_product",
+    )
+    U = te.placeholder((4, 10), "int32", name="U")
+    V = te.placeholder((4, 10), "int32", name="V")
+    k = te.reduce_axis((0, 10), name="k")
+    R, S = te.compute((4,), lambda i: product((U[i, k], V[i, k]), axis=k), name="R")
+    s = te.create_schedule(R.op)
+    assert "v_R_v1: T.int32 = R.v0[i] * V[i, k] + R.v1[i] * U[i, k]" in ops_text(s)
+    assert largest_difference(s, [U, V, R, S]) == 0
+
+
+def test_auto_inline() -> None:
+    A = te.placeholder((8, 8), name="A")
+    v = te.placeholder((8,), name="v")
+    E = te.compute((8, 8), lambda i, j: A[i, j] + 1.0, name="E")
+    B = te.compute((8, 8), lambda i, j: E[i, j] * v[j], name="B")
+    T = te.compute((8, 8), lambda i, j: B[j, i], name="T")
+    O = te.compute((8, 8), lambda i, j: T[i, j] + 1.0, name="O")
+    expected = {"AutoInlineElemWise": "E", "AutoInlineBroadcast": "EB", "AutoInlineInjective": "EBT"}
+    for call, inlined in expected.items():
+        s = te.create_schedule(O.op)
+        getattr(te.schedule, call)(s)
+        assert "".join(st.name for st in s.stages if st.attach_type == AttachType.INLINE) == inlined
+        assert largest_difference(s, [A, v, O]) < 1e-6
+    s = te.create_schedule(O.op)
+    s[E].reorder(*reversed(E.op.axis))
+    te.schedule.AutoInlineElemWise(s)
+    assert s[E].attach_type == AttachType.GROUP_ROOT  # what is scheduled already is left alone
 
 
 def test_scan_runs_its_updates_inside() -> None:

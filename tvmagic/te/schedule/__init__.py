@@ -6,6 +6,9 @@ The names are those of `tvm.te.schedule`.
 from tvmagic.ir import Buffer, IterVar
 from tvmagic.te.post_process import schedule_postproc_to_primfunc as SchedulePostProcToPrimFunc
 from tvmagic.te.post_process import verify_compact_buffer as VerifyCompactBuffer
+from tvmagic.te.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast
+from tvmagic.te.schedule.auto_inline import auto_inline_elem_wise as AutoInlineElemWise
+from tvmagic.te.schedule.auto_inline import auto_inline_injective as AutoInlineInjective
 from tvmagic.te.schedule.graph import create_attach_path as CreateAttachPath
 from tvmagic.te.schedule.graph import create_read_graph as CreateReadGraph
 from tvmagic.te.schedule.graph import post_dfs_order as PostDFSOrder

@@ -14,6 +14,7 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     IterVar,
+    LetStmt,
     PrimExpr,
     ProducerRealize,
     ProducerStore,
@@ -21,6 +22,7 @@ from tvmagic.ir import (
     Reduce,
     SeqStmt,
     Stmt,
+    Var,
     substitute,
 )
 from tvmagic.ir.ops import make_zero
@@ -35,7 +37,7 @@ from tvmagic.te.schedule.loop_nest import (
 from tvmagic.te.schedule.message_passing import make_bound_check
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.tensor import BaseComputeOp, ComputeOp, ExternOp, ScanOp, Tensor, TensorComputeOp
+from tvmagic.te.tensor import BaseComputeOp, ComputeOp, ExternOp, ScanOp, Tensor, TensorComputeOp, loaded_tensors
 
 __all__ = ["build_provide", "build_realize", "make_reduction"]
 
@@ -110,10 +112,28 @@ def make_reduction(op: ComputeOp, tensors: tuple[Tensor, ...], stage: Stage) -> 
     combined = combine(reduce, [t(*args) for t in tensors])
     start = reduce.init or reduce.combiner.identity_element
     init = [ProducerStore(t, v, args, stage.span) for t, v in zip(tensors, start)]
-    update: Stmt = SeqStmt.flatten(*[ProducerStore(t, v, args, stage.span) for t, v in zip(tensors, combined)])
+    update = _store_all(tensors, combined, args, stage)
     if not is_const(reduce.condition, 1):
         update = IfThenElse(reduce.condition, update, span=stage.span)
     return SeqStmt.flatten(*init), update
+
+
+def _store_all(tensors: tuple[Tensor, ...], values: list[PrimExpr], args: list[Any], stage: Stage) -> Stmt:
+    """All values stored; computed first, where one reads a tensor that an earlier store changes."""
+    stored: set[Tensor] = set()
+    kept: list[tuple[Var, PrimExpr]] = []
+    stores: list[Stmt] = []
+    for tensor, value in zip(tensors, values):
+        if any(t in stored for t in loaded_tensors(value)):
+            var = Var(f"v_{tensor.name}", value.dtype)
+            kept.append((var, value))
+            value = var
+        stored.add(tensor)
+        stores.append(ProducerStore(tensor, value, args, stage.span))
+    body = SeqStmt.flatten(*stores)
+    for var, value in reversed(kept):
+        body = LetStmt(var, value, body, stage.span)
+    return body
 
 
 def combine(reduce: Reduce, left: list[Any]) -> list[PrimExpr]:

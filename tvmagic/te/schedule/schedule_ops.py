@@ -34,7 +34,7 @@ from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.schedule.waste import waste_report
-from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, loaded_tensors
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
@@ -207,7 +207,10 @@ class _Assembler(Mutator):
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> Any:
-        self.values[node.var] = self.visit(node.value)
+        value = self.visit(node.value)
+        if loaded_tensors(value):  # keeps what is there before a store
+            return node.replace(value=value, body=self.visit(node.body))
+        self.values[node.var] = value
         return self.visit(node.body)
 
     @handles(AttrStmt)

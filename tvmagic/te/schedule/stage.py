@@ -143,7 +143,10 @@ class Stage:
 
     @property
     def is_scheduled(self) -> bool:
-        return bool(self.relations) or self.attach_type != AttachType.GROUP_ROOT
+        """Whether any call has rearranged its loops, or moved it."""
+        moved = self.relations or self.attach_type != AttachType.GROUP_ROOT
+        same = len(self.all_iter_vars) == len(self.leaf_iter_vars)
+        return bool(moved) or not (same and all(a is b for a, b in zip(self.all_iter_vars, self.leaf_iter_vars)))
 
     @property
     def is_attached(self) -> bool:
