@@ -237,7 +237,7 @@ def test_boolean_extensions() -> None:
         (fld(flm(x, 2), 8), "0"),
         (flm(flm(x * 4 + y - 466036, 24528) - 24512, 16), "(x * 4 + y + 12) % 16"),
         (flm(-x, 2), "x % -2 * -1"),
-        (tmod(-x, 2), "T.truncmod(x, 2) * -1"),
+        (tmod(-x, 2), "T.truncmod(x, -2) * -1"),
         (tdiv(17 + 48 * x, 16), "T.Div(x * 48 + 17, 16)"),
         (flm(x * 32 * x, x * n), "x * 32 % n * x"),
         (fld(x * y * 6, y * 4), "x * 3 // 2"),

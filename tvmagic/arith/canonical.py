@@ -10,7 +10,7 @@ from tvmagic.arith.canonical_form import FLOOR, TRUNC, UNBOUNDED, Split, Sum, co
 from tvmagic.arith.constraint import side_effect
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
-from tvmagic.arith.rewrite.simplifier import RewriteSimplifier
+from tvmagic.arith.rewrite.simplifier import DIVISIONS, RewriteSimplifier
 from tvmagic.arith.transitive import LT as IS_LT
 from tvmagic.ir import (
     EQ,
@@ -85,6 +85,10 @@ def _keeps_rounding(split: Split) -> bool:
     return split.scale > 0 or split.lower == 1 or split.mode == TRUNC
 
 
+def _fits(factor: int, dtype: DataType) -> bool:
+    return abs(factor) < 1 << (dtype.bits - 1)
+
+
 class CanonicalSimplifier(RewriteSimplifier):
     """Brings index expressions to the canonical form; uses the rules for everything else."""
 
@@ -148,6 +152,8 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def folded(self, op: type, a: Form, b: Form) -> Form | None:
         """What constant folding gives for two forms."""
+        if op in DIVISIONS and _value(b) == 0:
+            return op(normalize(a), b)  # an error where it is reached, which may be nowhere
         if isinstance(a, IntImm) or isinstance(b, IntImm):
             return _fold_forms(op, a, b)
         return None
@@ -216,10 +222,12 @@ class CanonicalSimplifier(RewriteSimplifier):
     def split_quotient(self, split: Split, divisor: int, mode: int) -> Split:
         """`split / divisor`"""
         split = with_mode(split, mode)
+        if mode == TRUNC and split.upper < 0:  # a truncated remainder has the sign of the dividend
+            split = Split(split.index, split.lower, -split.upper, split.scale, mode)
         if split.scale % divisor == 0:
             return split.with_scale(split.scale // divisor)
-        if divisor % split.scale == 0 and _keeps_rounding(split):
-            lower = split.lower * (divisor // split.scale)
+        lower = split.lower * (divisor // split.scale)
+        if divisor % split.scale == 0 and _keeps_rounding(split) and _fits(lower, split.dtype):
             if split.upper == UNBOUNDED or split.upper % lower == 0:
                 return Split(split.index, lower, split.upper, 1, mode)
             if 0 < split.upper <= lower or lower <= split.upper < 0:
@@ -281,10 +289,8 @@ class CanonicalSimplifier(RewriteSimplifier):
         split = with_mode(split, mode)
         if split.scale % divisor == 0:
             return split.with_scale(0)
-        if divisor % split.scale == 0 and _keeps_rounding(split):
-            upper = split.lower * (divisor // split.scale)
-            if mode == TRUNC:
-                upper = abs(upper)  # a truncated remainder has the sign of the dividend
+        upper = split.lower * (divisor // split.scale)
+        if divisor % split.scale == 0 and _keeps_rounding(split) and _fits(upper, split.dtype):
             if split.upper == UNBOUNDED:
                 return Split(split.index, split.lower, upper, split.scale, mode)
             if split.upper % upper == 0:
@@ -442,14 +448,10 @@ def _value(form: Form) -> int | None:
 
 
 def _fold_quotient(a: Form, b: Form) -> Form | None:
-    if _value(b) == 0:
-        FOLDERS[FloorDiv](IntImm(b.dtype, 1), b)  # the error of a division by zero
     return a if _value(a) == 0 or _value(b) == 1 else None
 
 
 def _fold_remainder(a: Form, b: Form) -> Form | None:
-    if _value(b) == 0:
-        FOLDERS[FloorMod](IntImm(b.dtype, 1), b)
     if _value(a) == 0:
         return a
     return IntImm(b.dtype, 0) if _value(b) == 1 else None

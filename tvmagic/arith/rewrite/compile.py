@@ -57,7 +57,7 @@ from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, truncate_divide, wrap_int
 from tvmagic.ir.ops import make_const
 
-__all__ = ["BUILDERS", "Rule", "RuleSet", "parse_expression", "parse_rules", "shape_of"]
+__all__ = ["BUILDERS", "Rule", "RuleSet", "integer_constant", "parse_expression", "parse_rules", "shape_of"]
 
 RuleFunction = Callable[[Any, Any], "PrimExpr | None"]
 
@@ -131,8 +131,11 @@ BUILDERS |= {_Same: lambda a, b: IntImm(BOOL, a.value == b.value)}
 BUILDERS |= {_Differ: lambda a, b: IntImm(BOOL, a.value != b.value)}
 
 
-def _constant(dtype: DataType, value: int) -> PrimExpr:
-    return IntImm(dtype, wrap_int(value, dtype)) if dtype.lanes == 1 else make_const(dtype, value)
+def integer_constant(dtype: DataType, value: int) -> PrimExpr:
+    """A constant; an `OverflowError` where the type does not hold it, so that the rule does not fire."""
+    if wrap_int(value, dtype) != value:
+        raise OverflowError
+    return IntImm(dtype, value) if dtype.lanes == 1 else make_const(dtype, value)
 
 
 def _truncmod(a: int, b: int) -> int:
@@ -145,7 +148,7 @@ def _reads_only(e: PrimExpr) -> bool:
 
 _SCOPE: dict[str, Any] = {
     "equal": deep_equal,
-    "constant": _constant,
+    "constant": integer_constant,
     "truncdiv": truncate_divide,
     "truncmod": _truncmod,
     "reads_only": _reads_only,

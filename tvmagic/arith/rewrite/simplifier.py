@@ -96,6 +96,7 @@ def observe_rules(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
+DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
 _subtract = BUILDERS[Sub]
 # a plain int is quicker to test than a flag
 _TRANSITIVE = Extension.TransitivelyProveInequalities.value
@@ -202,7 +203,10 @@ class RewriteSimplifier(Mutator):
     def apply(self, e: PrimExpr, key: tuple[Any, ...]) -> PrimExpr:
         """The result of the first rule that fits, or `e`."""
         for function, rule in RULES[type(e)].lookup(key):
-            result = function(self, e)
+            try:
+                result = function(self, e)
+            except OverflowError:  # a constant of the result does not fit
+                continue
             if result is not None:
                 if _observers:
                     for observer in tuple(_observers):
@@ -223,6 +227,8 @@ class RewriteSimplifier(Mutator):
     def binary(self, e: BinaryOp) -> PrimExpr:
         e = self.children(e)
         a, b = e.a, e.b
+        if type(e) in DIVISIONS and isinstance(b, IntImm) and b.value == 0:
+            return e  # an error where it is reached, which may be nowhere
         folded = FOLDERS[type(e)](a, b)
         if folded is not None:
             return folded

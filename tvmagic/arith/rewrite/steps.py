@@ -7,6 +7,7 @@ from math import gcd
 from typing import Any
 
 from tvmagic.arith.rewrite.compile import BUILDERS
+from tvmagic.arith.rewrite.compile import integer_constant as _constant
 from tvmagic.arith.transitive import EQ as IS_EQ
 from tvmagic.arith.transitive import GE as IS_GE
 from tvmagic.arith.transitive import GT as IS_GT
@@ -65,17 +66,17 @@ def split_multiple(S: Any, e: FloorDiv) -> PrimExpr | None:
         return None
     x, factor, y = found
     c1, c2, dtype = factor.value, e.b.value, e.a.dtype
-    y = IntImm(dtype, 0) if y is None else y
+    y = _constant(dtype, 0) if y is None else y
     rest = _floordiv(
-        _add(_mul(x, IntImm(dtype, c1 % c2)), _floormod(y, e.b)),
+        _add(_mul(x, _constant(dtype, c1 % c2)), _floormod(y, e.b)),
         e.b,
     )
     low, high = S.bound(rest)
     if low == high:
-        quotient = _add(_quotient_or_zero(S, y, e.b), IntImm(dtype, high))
-        return _add(_mul(x, IntImm(dtype, c1 // c2)), quotient)
+        quotient = _add(_quotient_or_zero(S, y, e.b), _constant(dtype, high))
+        return _add(_mul(x, _constant(dtype, c1 // c2)), quotient)
     if c1 > 0 and c2 > 0 and c2 % c1 == 0 and S.prove_less(_floormod(y, e.b), c1):
-        return _add(_floordiv(x, IntImm(dtype, c2 // c1)), _quotient_or_zero(S, y, e.b))
+        return _add(_floordiv(x, _constant(dtype, c2 // c1)), _quotient_or_zero(S, y, e.b))
     return None
 
 
@@ -93,7 +94,7 @@ def _product_in_sum(e: PrimExpr) -> tuple[PrimExpr, IntImm, PrimExpr | None] | N
 
 def _quotient_or_zero(S: Any, y: PrimExpr, divisor: IntImm) -> PrimExpr:
     quotient = _floordiv(y, divisor)
-    return IntImm(y.dtype, 0) if S.is_zero(quotient) else quotient
+    return _constant(y.dtype, 0) if S.is_zero(quotient) else quotient
 
 
 def known_truncmod(S: Any, e: Mod) -> PrimExpr | None:
@@ -102,7 +103,7 @@ def known_truncmod(S: Any, e: Mod) -> PrimExpr | None:
         return None
     coeff, base = S.modular(e.a)
     if coeff % e.b.value == 0 and S.prove_greater_equal(e.a, 0):
-        return _truncmod(IntImm(e.dtype, base), e.b)
+        return _truncmod(_constant(e.dtype, base), e.b)
     return None
 
 
@@ -112,7 +113,7 @@ def known_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
         return None
     coeff, base = S.modular(e.a)
     if coeff % e.b.value == 0:
-        return IntImm(e.dtype, base % e.b.value)
+        return _constant(e.dtype, base % e.b.value)
     low, high = S.bound(e.a)
     return e.a if low >= 0 and high < e.b.value else None
 
@@ -141,9 +142,9 @@ def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
         return None
     base, c1, c2 = found
     lanes = e.dtype.lanes
-    divisor = IntImm(base.dtype, c2)
+    divisor = _constant(base.dtype, c2)
     if c1 % c2 == 0 and _one_sign(S, base, c1):
-        return Ramp(_truncdiv(base, divisor), IntImm(base.dtype, truncate_divide(c1, c2)), lanes)
+        return Ramp(_truncdiv(base, divisor), _constant(base.dtype, truncate_divide(c1, c2)), lanes)
     if S.prove_greater_equal(base, 0):
         coeff, start = S.modular(base)
         last = start + (lanes - 1) * c1
@@ -159,13 +160,13 @@ def ramp_remainder(S: Any, e: Mod) -> PrimExpr | None:
         return None
     base, c1, c2 = found
     lanes = e.dtype.lanes
-    divisor = IntImm(base.dtype, c2)
+    divisor = _constant(base.dtype, c2)
     if c1 % c2 == 0 and _one_sign(S, base, c1):
         return Broadcast(_truncmod(base, divisor), lanes)
     if c1 >= 0 and S.prove_greater_equal(base, 0):
         coeff, start = S.modular(base)
         if coeff % c2 == 0:
-            ramp = Ramp(_truncmod(IntImm(base.dtype, start), divisor), IntImm(base.dtype, c1), lanes)
+            ramp = Ramp(_truncmod(_constant(base.dtype, start), divisor), _constant(base.dtype, c1), lanes)
             last = start + (lanes - 1) * c1
             same = truncate_divide(start, c2) == truncate_divide(last, c2)
             return ramp if same else _truncmod(ramp, e.b)
@@ -179,9 +180,9 @@ def ramp_floordiv(S: Any, e: FloorDiv) -> PrimExpr | None:
         return None
     base, c1, c2 = found
     lanes = e.dtype.lanes
-    divisor = IntImm(base.dtype, c2)
+    divisor = _constant(base.dtype, c2)
     if c1 % c2 == 0:
-        return Ramp(_floordiv(base, divisor), IntImm(base.dtype, c1 // c2), lanes)
+        return Ramp(_floordiv(base, divisor), _constant(base.dtype, c1 // c2), lanes)
     if _one_block(S, base, c1, c2, lanes):
         return Broadcast(_floordiv(base, divisor), lanes)
     return None
@@ -203,15 +204,15 @@ def ramp_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
         return None
     base, c1, c2 = found
     lanes = e.dtype.lanes
-    divisor = IntImm(base.dtype, c2)
+    divisor = _constant(base.dtype, c2)
     if c1 % c2 == 0:
         return Broadcast(_floormod(base, divisor), lanes)
     coeff, start = S.modular(base)
     one_block = _one_block(S, base, c1, c2, lanes)
     if coeff % c2 == 0:
-        ramp = Ramp(IntImm(base.dtype, start % c2), IntImm(base.dtype, c1), lanes)
+        ramp = Ramp(_constant(base.dtype, start % c2), _constant(base.dtype, c1), lanes)
         return ramp if one_block else _floormod(ramp, e.b)
-    return Ramp(_floormod(base, divisor), IntImm(base.dtype, c1), lanes) if one_block else None
+    return Ramp(_floormod(base, divisor), _constant(base.dtype, c1), lanes) if one_block else None
 
 
 # ---------------------------------------------------------------------------- extremes
@@ -269,9 +270,9 @@ def merge_offsets(S: Any, e: LT) -> PrimExpr | None:
     if difference == 1:
         return S.again(_less_equal(left, right))
     if difference < 0 and right_offset != 0:
-        return S.again(_less(_add(left, IntImm(left.dtype, -difference)), right))
+        return S.again(_less(_add(left, _constant(left.dtype, -difference)), right))
     if difference > 0 and left_offset != 0:
-        return S.again(_less(left, _add(right, IntImm(right.dtype, difference))))
+        return S.again(_less(left, _add(right, _constant(right.dtype, difference))))
     return None
 
 
@@ -281,7 +282,7 @@ def divide_by_common_factor(S: Any, e: LT) -> PrimExpr | None:
     factor = gcd(*a, *b)
     if factor <= 1:
         return None
-    divisor = IntImm(e.a.dtype, factor)
+    divisor = _constant(e.a.dtype, factor)
     return S.again(_less(_floordiv(e.a, divisor), _floordiv(e.b, divisor)))
 
 
