@@ -175,3 +175,12 @@ def test_threads_may_be_bound_again() -> None:
     tx = ir.IterVar((0, 16), "tx", ir.IterVar.ThreadIndex, "threadIdx.x")
     launches = [tir.AttrStmt(tx, "thread_extent", 16, store(tx.var)) for _ in range(2)]
     assert verify_well_formed(function(tir.SeqStmt(launches)))
+
+
+def test_long_programs() -> None:
+    chain: ir.Stmt = store(tir.const(0))
+    for _ in range(5000):
+        chain = tir.LetStmt(ir.Var("v"), 1, chain)
+    many = tir.SeqStmt([store(tir.const(k % 16)) for k in range(5000)])
+    assert verify_well_formed(function(tir.SeqStmt([chain, many])))
+    assert not verify_well_formed(function(tir.LetStmt(I, J, chain)), assert_mode=False)

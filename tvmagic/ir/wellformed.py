@@ -6,6 +6,7 @@ accesses that the regions of their block do not name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
@@ -34,6 +35,7 @@ from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.stmt import (
     Allocate,
     AllocateConst,
+    AssertStmt,
     AttrStmt,
     Block,
     BlockRealize,
@@ -44,7 +46,6 @@ from tvmagic.ir.stmt import (
     IfThenElse,
     LetStmt,
     Stmt,
-    While,
 )
 
 __all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_formed"]
@@ -97,7 +98,6 @@ class WellFormednessError(TVMagicError, ValueError):
 
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
-_SCOPES = (LetStmt, Let, Allocate, AllocateConst, BufferRealize, Reduce, While)
 
 
 class _Scope(NamedTuple):
@@ -181,57 +181,68 @@ class _Checker(Visitor):
         self.visit_children(node)
         self._place.pop()
 
-    @handles(*_SCOPES, For)
-    def scope(self, node: Any) -> None:
-        self._place.append(node)
+    @handles(Let, Reduce)
+    def expression_scope(self, node: Let | Reduce) -> None:
         self._opened.append([])
-        if isinstance(node, For):
-            self.loop(node)
-        else:
-            self.visit_children(node)
+        self.visit_children(node)
         self.close()
-        self._place.pop()
 
     def close(self) -> None:
         for var in self._opened.pop():
             self.in_scope.pop(var, None)
 
+    @handles(For)
     def loop(self, node: For) -> None:
+        self._place.append(node)
+        self._opened.append([])
         self.visit(node.min)
         self.visit(node.extent)
         self.define(node.loop_var)
         self.loops[node.loop_var] = node
         self.visit(node.body)
         self.loops.pop(node.loop_var, None)
-
-    @handles(DeclBuffer)
-    def declare(self, node: DeclBuffer) -> None:
-        self._place.append(node)
-        self.buffer_is_known(node.buffer)
-        self.visit(node.body)
-        self._place.pop()
-
-    @handles(BufferRealize)
-    def realize(self, node: BufferRealize) -> None:
-        self._place.append(node)
-        self._opened.append([])
-        self.define_all_in(node.buffer)
-        for part in (*node.bounds, node.condition, node.body):
-            self.visit(part)
         self.close()
         self._place.pop()
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        self._place.append(node)
-        self._opened.append([])
+    @handles(LetStmt, Allocate, AllocateConst, DeclBuffer, BufferRealize, AttrStmt, AssertStmt)
+    def scopes(self, node: Any) -> None:
+        """Walk statements that define something for their bodies, one inside the other."""
+        depth = len(self._place)
+        while type(node) in _OPENERS:
+            self._place.append(node)
+            self._opened.append([])
+            _OPENERS[type(node)](self, node)
+            node = node.body
+        self.visit(node)
+        while len(self._place) > depth:
+            self.close()
+            self._place.pop()
+
+    def open_let(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        self.define(node.var)
+
+    def open_allocation(self, node: Allocate | AllocateConst) -> None:
+        for extent in node.extents:
+            self.visit(extent)
+        if isinstance(node, Allocate):
+            self.visit(node.condition)
+        self.define(node.buffer_var)
+
+    def open_realize(self, node: BufferRealize) -> None:
+        self.define_all_in(node.buffer)
+        for part in (*node.bounds, node.condition):
+            self.visit(part)
+
+    def open_attribute(self, node: AttrStmt) -> None:
         if isinstance(node.value, Node):
             self.visit(node.value)
         if isinstance(node.node, IterVar):
             self.thread(node.node)
-        self.visit(node.body)
-        self.close()
-        self._place.pop()
+
+    def open_assertion(self, node: AssertStmt) -> None:
+        self.visit(node.condition)
+        self.visit(node.message)
 
     def thread(self, axis: IterVar) -> None:
         """Threads may be bound several times, each time to the same extent."""
@@ -383,6 +394,17 @@ class _Checker(Visitor):
         self.visit(function.body)
         self.close()
         self._place.pop()
+
+
+_OPENERS: dict[type, Callable[[_Checker, Any], None]] = {
+    LetStmt: _Checker.open_let,
+    Allocate: _Checker.open_allocation,
+    AllocateConst: _Checker.open_allocation,
+    DeclBuffer: lambda checker, node: checker.buffer_is_known(node.buffer),
+    BufferRealize: _Checker.open_realize,
+    AttrStmt: _Checker.open_attribute,
+    AssertStmt: _Checker.open_assertion,
+}
 
 
 def _leaves(index: PrimExpr, region: Range, loops: dict[Var, For]) -> bool:

@@ -34,7 +34,6 @@ from tvmagic.ir import (
     IRModule,
     IterVar,
     PointerType,
-    PrimExpr,
     PrimFunc,
     ProducerRealize,
     ProducerStore,
@@ -42,12 +41,11 @@ from tvmagic.ir import (
     Reduce,
     SeqStmt,
     Stmt,
-    Visitor,
-    handles,
 )
 from tvmagic.script.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
+from tvmagic.script.walk import statements
 
 __all__ = ["classic"]
 
@@ -124,21 +122,36 @@ class _Classic(BracesPrinter):
         return found
 
     def body(self, node: Any) -> None:
-        """Write a body, with `produce` around what computes another tensor."""
-        parts = _flat(node)
-        for name, group in groupby(parts, self.output):
-            statements = list(group)
-            if name is None or name == self.producing or _is_head(statements[0]):
-                for statement in statements:
-                    self.stmt(statement)
-                continue
-            outer, self.producing = self.producing, name
-            self.line(f"produce {name} {{")
-            self.open()
-            for statement in statements:
-                self.stmt(statement)
-            self.close()
-            self.producing = outer
+        """Write a body, with `produce` around what computes another tensor.
+
+        A handler returns what follows its statement at the same level, so that long chains of
+        attributes and allocations do not deepen the stack.
+        """
+        while node is not None:
+            rest = None
+            for name, group in groupby(_flat(node), self.output):
+                statements = list(group)
+                if name is None or name == self.producing or _is_head(statements[0]):
+                    for statement in statements:
+                        self.body(rest)
+                        rest = self.handler(type(statement))(self, statement)
+                else:
+                    self.body(rest)
+                    rest = None
+                    self.produce(name, statements)
+            node = rest
+
+    def produce(self, name: str, statements: list[Any]) -> None:
+        outer, self.producing = self.producing, name
+        self.line(f"produce {name} {{")
+        self.open()
+        for statement in statements:
+            self.body(statement)
+        self.close()
+        self.producing = outer
+
+    def stmt(self, node: Any) -> None:
+        self.body(self.handler(type(node))(self, node))
 
     def braces(self, header: str, body: Any) -> None:
         self.line(header + " {")
@@ -160,7 +173,7 @@ class _Classic(BracesPrinter):
             self.body(node.else_case)
         self.close()
 
-    def allocate(self, node: Allocate) -> None:
+    def allocate(self, node: Allocate) -> Stmt:
         kind = node.buffer_var.type_annotation
         scope = kind.storage_scope if isinstance(kind, PointerType) and kind.storage_scope else "global"
         self.line(f'// attr [{node.buffer_var.name}] storage_scope = "{scope}"')
@@ -169,18 +182,18 @@ class _Classic(BracesPrinter):
             "" if isinstance(node.condition, IntImm) and node.condition.value else f" if {self.text(node.condition)}"
         )
         self.line(f"allocate {node.buffer_var.name}[{node.dtype}{extents}]{guard}")
-        self.body(node.body)
+        return node.body
 
-    def attr(self, node: AttrStmt) -> None:
+    def attr(self, node: AttrStmt) -> Stmt:
         subject = node.node
         name = quoted(subject) if isinstance(subject, str) else self.text(subject)
         value = quoted(node.value) if isinstance(node.value, str) else self.text(node.value)
         self.line(f"// attr [{name}] {node.attr_key} = {value}")
-        self.body(node.body)
+        return node.body
 
-    def then(self, text: str, body: Any) -> None:
+    def then(self, text: str, body: Any) -> Any:
         self.line(text)
-        self.body(body)
+        return body
 
     def store(self, node: BufferStore) -> None:
         self.line(f"{node.buffer.name}[{self.texts(node.indices)}] = {self.text(node.value)}")
@@ -335,31 +348,18 @@ _Classic.HANDLERS = {
 }
 
 
-class _Outputs(Visitor):
-    """The names of the buffers that a program stores to, and whether it stores to tensors."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.tensors = False
-
-    @handles(BufferStore)
-    def buffer_store(self, node: BufferStore) -> None:
-        self.names.add(node.buffer.name)
-
-    @handles(ProducerStore)
-    def producer_store(self, node: ProducerStore) -> None:
-        self.tensors = True
-
-    @handles(PrimExpr)
-    def nothing(self, node: PrimExpr) -> None:
-        pass
-
-
 def _only_output(node: Any) -> str | None:
-    outputs = _Outputs()
-    for part in node.functions.values() if isinstance(node, IRModule) else (node,):
-        outputs.visit(part)
-    return next(iter(outputs.names)) if len(outputs.names) == 1 and not outputs.tensors else None
+    """The name of the buffer that a program stores to, where that is one buffer alone."""
+    names: set[str] = set()
+    parts = list(node.functions.values()) if isinstance(node, IRModule) else [node]
+    for part in parts:
+        body = part.body if isinstance(part, PrimFunc) else part
+        for stmt in statements(body) if isinstance(body, Stmt) else ():
+            if isinstance(stmt, ProducerStore):
+                return None
+            if isinstance(stmt, BufferStore):
+                names.add(stmt.buffer.name)
+    return names.pop() if len(names) == 1 else None
 
 
 def classic(node: Any, indent: int = 2) -> str:

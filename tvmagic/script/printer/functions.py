@@ -10,7 +10,6 @@ from tvmagic.ir import (
     Buffer,
     IntImm,
     IRModule,
-    Kind,
     PrimFunc,
     TupleType,
     Var,
@@ -21,6 +20,7 @@ from tvmagic.script.printer.buffers import ALLOC_ALIGNMENT, buffer_annotation, d
 from tvmagic.script.printer.core import Printer, Suite, prints
 from tvmagic.script.printer.scope import Frame
 from tvmagic.script.printer.stmts import alloc_buffer, is_constant
+from tvmagic.script.walk import statements
 
 __all__: list[str] = []
 
@@ -49,23 +49,6 @@ def _is_plain(buffer: Buffer) -> bool:
     return buffer.scope() == "global" and buffer.data_alignment == ALLOC_ALIGNMENT and buffer.offset_factor == 1
 
 
-def _contains_block(stmt: Any) -> bool:
-    """Whether a block is run in a statement."""
-    stack = [stmt]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, BlockRealize):
-            return True
-        if node is None:
-            continue
-        for field in type(node).FIELDS:
-            if field.kind is Kind.STMT:
-                stack.append(getattr(node, field.name))
-            elif field.kind is Kind.STMTS:
-                stack.extend(getattr(node, field.name))
-    return False
-
-
 def _implicit_root(function: PrimFunc) -> Block | None:
     """The root block, where the text need not say more of it than a comment."""
     realize = function.body
@@ -78,7 +61,7 @@ def _implicit_root(function: PrimFunc) -> Block | None:
         return block
     if isinstance(block.body, BlockRealize):
         return block if block.body.block.iter_vars else None
-    return block if _contains_block(block.body) else None
+    return block if any(isinstance(s, BlockRealize) for s in statements(block.body)) else None
 
 
 @prints(PrimFunc)
