@@ -219,6 +219,8 @@ class PassContext:
         self.disabled_pass = tuple(disabled_pass or ())
         self.instruments = tuple(instruments or ())
         self.config: dict[str, Any] = dict(config or {})
+        if not self._keys.keys() >= self.config.keys():
+            import tvmagic.tir.transform.config  # noqa: F401  (registers the options of our passes)
         for key in self.config:
             if key not in self._keys:
                 close = difflib.get_close_matches(key, self._keys, n=1)
@@ -235,6 +237,8 @@ class PassContext:
     @staticmethod
     def list_configs() -> dict[str, str]:
         """The known options, each with a sentence on it."""
+        import tvmagic.tir.transform.config  # noqa: F401  (registers the options of our passes)
+
         return dict(PassContext._keys)
 
     @staticmethod
