@@ -60,6 +60,9 @@ class TVMagicError(Exception):
 TVMError = TVMagicError
 
 
+_WIDEST = 160  # columns of a line of the user's text that an error shows
+
+
 class DiagnosticError(TVMagicError):
     """A text that cannot be read.
 
@@ -86,12 +89,18 @@ class DiagnosticError(TVMagicError):
             return super().__str__()
         number, start = str(self.span.line), self.span.column - 1
         same_line = self.span.end_line == self.span.line and self.span.end_column > self.span.column
-        end = self.span.end_column - 1 if same_line else len(self.source_line.rstrip())
-        lead = "".join(["\t" if c == "\t" else " " for c in self.source_line[:start]])
+        line, end = self.source_line.rstrip(), self.span.end_column - 1
+        if not same_line:
+            end = len(line)
+        if len(line) > _WIDEST:  # a window on a long line
+            begin = max(0, start - _WIDEST // 4)
+            line = line[begin : begin + _WIDEST]
+            start, end = start - begin, min(end - begin, _WIDEST)
+        lead = "".join(["\t" if c == "\t" else " " for c in line[:start]])
         parts = [
             self.message,
             f"  at {self.span}",
-            f" {number} | {self.source_line}",
+            f" {number} | {line}",
             f" {' ' * len(number)} | {lead}{'^' * max(1, end - start)}",
         ]
         return "\n".join([*parts, f"  hint: {self.hint}"] if self.hint else parts)

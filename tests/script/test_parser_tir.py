@@ -666,3 +666,38 @@ def test_live_use_outside_a_builder() -> None:
             call()
     assert isinstance(T.Buffer((4,), "int8"), Buffer)
     assert T.float32(1.5).value == 1.5 and T.handle().dtype == "handle"
+
+
+def test_objects_without_a_text_of_their_own() -> None:
+    """`show_meta` prints them as JSON before the function, and that is read back."""
+    inner = func("T.evaluate(n)", params="n: T.int32")
+    outer = func("T.evaluate(n)", params="n: T.int32").with_attr("intrin", tvmagic.ir.TensorIntrin(inner, inner))
+    text = outer.script(show_meta=True)
+    assert text.startswith("metadata = ")
+    assert structural_equal(from_source(text), outer)
+    with pytest.raises(DiagnosticError) as caught:
+        from_source('metadata = tvm.ir.load_json("[1, 2")\n' + HEADER.sub("", text.split("\n", 1)[1]))
+    assert caught.value.line == 1
+
+
+def test_targets() -> None:
+    read = func('T.func_attr({"target": T.target("llvm")})\nT.evaluate(0)')
+    assert structural_equal(from_source(read.script()), read)
+
+
+def test_integers_as_conditions() -> None:
+    assert body_text("if n:\n    A[0, 0] = 1.0") == "if n:\n    A[0, 0] = T.float32(1.0)"
+    assert body_text("while n:\n    A[0, 0] = 1.0") == "while n:\n    A[0, 0] = T.float32(1.0)"
+
+
+def test_slices_as_keyword_arguments() -> None:
+    assert body_text("T.evaluate(T.exp(x=A[0, 0:4]))") == "T.exp(A[0, 0:4])"
+
+
+def test_an_error_in_a_long_line_shows_a_part_of_it() -> None:
+    text = "@T.prim_func\ndef main(n: T.int32):\n    T.evaluate(" + "n + " * 200 + "wrong" + " + n" * 200 + ")\n"
+    with pytest.raises(DiagnosticError) as caught:
+        from_source(text)
+    shown, caret = str(caught.value).split("\n")[2:4]
+    assert len(shown) < 200
+    assert shown[caret.index("^") : caret.rindex("^") + 1] == "wrong"

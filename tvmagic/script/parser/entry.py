@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from tvmagic.errors import DiagnosticError
-from tvmagic.ir import IRModule, PrimFunc, PrimType, Var, find_problems
+from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir import IRModule, PrimFunc, PrimType, Var, find_problems, load_json
 from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder.ir import IRModuleFrame
 from tvmagic.script.ir_builder.tir.values import type_from
@@ -131,6 +131,8 @@ class _Text:
                 result = self.names[node.name] = self.module(node)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self.imported(node)
+            elif _is_metadata(node):
+                self.metadata(node)
             elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 raise self.source.error(
                     node, "a text holds functions under `@T.prim_func` and classes under `@I.ir_module`"
@@ -151,6 +153,13 @@ class _Text:
                 raise self.source.error(
                     node, "a text cannot import", "names from outside are given as `extra_vars` of `from_source`"
                 )
+
+    def metadata(self, node: Any) -> None:
+        """`metadata = tvm.ir.load_json(...)`: the objects that the printer has no other text for."""
+        try:
+            self.names[node.targets[0].id] = load_json(node.value.args[0].value)
+        except TVMagicError as error:
+            raise self.source.from_error(node.value, error) from None
 
     def definition(self, node: ast.FunctionDef) -> PrimFunc | None:
         """A function of the text, or a macro, which later functions may call."""
@@ -206,6 +215,21 @@ class _Text:
                 if isinstance(returned, PrimType):
                     frame.ret_types[names.functions[function.name]] = returned.dtype
         return functions
+
+
+def _is_metadata(node: ast.stmt) -> bool:
+    """Whether a statement is `name = ....load_json("text")`."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return False
+    function, args = node.value.func, node.value.args
+    return (
+        isinstance(node.targets[0], ast.Name)
+        and isinstance(function, ast.Attribute)
+        and function.attr == "load_json"
+        and len(args) == 1
+        and isinstance(args[0], ast.Constant)
+        and isinstance(args[0].value, str)
+    )
 
 
 def decorator(parser: Parser, node: ast.FunctionDef) -> tuple[str, dict[str, Any]]:

@@ -298,6 +298,9 @@ class Evaluator:
             for i, value in enumerate(args):
                 if type(value) is BufferRegion:
                     args[i] = as_value(value)
+            for name, value in kwargs.items():
+                if type(value) is BufferRegion:
+                    kwargs[name] = as_value(value)
         return self.apply(function, args, kwargs, node)
 
     def apply(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:

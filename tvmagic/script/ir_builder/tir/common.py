@@ -34,11 +34,12 @@ def the_block(name: str) -> frames.BlockFrame:
     return found
 
 
-def as_condition(value: Any, name: str) -> PrimExpr:
+def as_condition(value: Any, name: str, or_integer: bool = False) -> PrimExpr:
+    """A condition; with `or_integer` a number too, which holds where it is not 0."""
     if isinstance(value, (bool, int)):
         return IntImm(BOOL, bool(value))
     value = expr(as_value(value))
-    if not value.dtype.is_bool:
+    if not value.dtype.is_bool and not (or_integer and (value.dtype.is_int or value.dtype.is_uint)):
         raise TVMagicError(f"the condition of `{name}` is a bool, not `{value.dtype}`")
     return value
 

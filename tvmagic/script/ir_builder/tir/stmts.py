@@ -381,12 +381,12 @@ def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
 
 def While(condition: Any) -> frames.WhileFrame:
     """A loop that runs while `condition` holds."""
-    return frames.WhileFrame(as_condition(condition, "while"))
+    return frames.WhileFrame(as_condition(condition, "while", or_integer=True))
 
 
 def If(condition: Any) -> frames.IfFrame:
     """A condition; `T.Then()` and `T.Else()` stand inside."""
-    return frames.IfFrame(as_condition(condition, "if"))
+    return frames.IfFrame(as_condition(condition, "if", or_integer=True))
 
 
 def Then() -> frames.ThenFrame:
