@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tvmagic.ir import For, ForKind, IterVar, Mutator, PrimExpr, PrimFunc, Stmt, Var, Visitor, handles
+from tvmagic.ir import For, ForKind, IntImm, IterVar, Mutator, PrimExpr, PrimFunc, Stmt, Var, Visitor, handles
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 
 
@@ -26,7 +26,7 @@ class _LowestCommonLoop(Visitor):
         self.axes: dict[str, For] = {}
         self.vars: dict[str, Var] = {}
         self.annotations: dict[str, dict[str, Any]] = {}
-        self.renamed: dict[Var, Var] = {}
+        self.renamed: dict[Var, PrimExpr] = {}
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> None:
@@ -54,7 +54,10 @@ class _LowestCommonLoop(Visitor):
             while common < min(len(path), len(self.path)) and path[common] is self.path[common]:
                 common += 1
             del path[common:]
-        self.renamed[node.loop_var] = self.vars[tag]
+        var = self.vars[tag]
+        # thread axes count from 0
+        starts_at_zero = isinstance(node.min, IntImm) and node.min.value == 0
+        self.renamed[node.loop_var] = var if starts_at_zero else var + node.min
 
     def loops_at(self) -> dict[For, list[tuple[For, Var, dict[str, Any]]]]:
         """The thread axes to put inside a loop, in the order in which they nest outwards."""
@@ -68,10 +71,10 @@ class _LowestCommonLoop(Visitor):
 class _Lifter(Mutator):
     def __init__(self) -> None:
         self.at: dict[For, list[tuple[For, Var, dict[str, Any]]]] = {}
-        self.renamed: dict[Var, Var] = {}
+        self.renamed: dict[Var, PrimExpr] = {}
 
     @handles(Var)
-    def var(self, var: Var) -> Var:
+    def var(self, var: Var) -> PrimExpr:
         return self.renamed.get(var, var)
 
     @handles(For)
@@ -87,7 +90,7 @@ class _Lifter(Mutator):
             assert axis.thread_binding is not None
             tag = axis.thread_binding.thread_tag
             binding = IterVar(None, Var(tag, var.dtype), IterVar.ThreadIndex, tag)
-            body = For(var, axis.min, axis.extent, ForKind.THREAD_BINDING, body, binding, facts, axis.span)
+            body = For(var, 0, axis.extent, ForKind.THREAD_BINDING, body, binding, facts, axis.span)
         if root:
             self.at, self.renamed = {}, {}
         if node.kind is ForKind.THREAD_BINDING:

@@ -49,6 +49,8 @@ OPTIONS = {
     "no_unroll_loop_with_extent_one": False,
     "unroll_loop_with_partition_hint_no_interval": False,
 }
+# Loops that need a constant extent: splitting one at a variable place would make it useless.
+_CONSTANT_KINDS = (ForKind.VECTORIZED, ForKind.UNROLLED)
 _INVERSE: dict[type, type] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
 
 
@@ -281,15 +283,16 @@ class _Partitioner(Mutator):
             if not self._same(end, high + 1):
                 condition = logical_and(condition, less(var, end))
             return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
+        # where the known part may end behind the loop, no iterations are left: the extent is negative
+        known_end = self.analyzer.simplify(middle.max_value + 1) if after_sure is False else end
+        rest = self.analyzer.simplify(high - known_end + 1)
+        if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
+            return None
         before = after = None
         if before_sure is not None:
             before = self.loop_over(node, begin - low, substitute(body, {var: var + low}))
         if after_sure is not None:
-            # where the known part may end behind the loop, no iterations are left: the extent is negative
-            known_end = end if after_sure else self.analyzer.simplify(middle.max_value + 1)
-            after = self.loop_over(
-                node, self.analyzer.simplify(high - known_end + 1), substitute(body, {var: var + end})
-            )
+            after = self.loop_over(node, rest, substitute(body, {var: var + end}))
         inner = None
         if not self.analyzer.can_prove(greater_equal(begin, end)):
             inner = _ConditionEliminator(conditions, holds).visit(body)

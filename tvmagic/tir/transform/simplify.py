@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakSet
 
-from tvmagic.arith import Analyzer, Extension
+from tvmagic.arith import Analyzer, Extension, observe_rules
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,
@@ -100,7 +100,16 @@ class StmtSimplifier(AnalyzerMutator):
         super().__init__(analyzer)
         self.buffer_vars = buffer_vars or set()
         self.pure_lets: dict[Var, PrimExpr] = {}
-        self.simplified = analyzer.simplify
+        self.simplified = self._simplify_with_note if is_recording() else analyzer.simplify
+
+    def _simplify_with_note(self, node: PrimExpr) -> PrimExpr:
+        """`node` simplified, with a note that names the rules that fired."""
+        fired: dict[str, None] = {}
+        with observe_rules(lambda rule, before, after: fired.setdefault(rule.name)):
+            result = self.analyzer.simplify(node)
+        if result is not node and not expr_deep_equal(result, node):
+            note("simplify.rules", f"`{node}` became `{result}`", node=node, rules=tuple(fired))
+        return result
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
