@@ -232,3 +232,36 @@ def only_child(loop: For) -> Any:
 def interface_buffers(function: PrimFunc) -> set[Buffer]:
     """The buffers that callers of a function see."""
     return set(function.buffer_map.values())
+
+
+def check_not_in_place(block: StmtSRef, buffer: Buffer, hint: str) -> None:
+    """The block must not go on from what is in a buffer that it writes.
+
+    A copy that is only written back (or only read) would lose what was there.
+    """
+    stmt = block.block
+    reads = any(r.buffer is buffer for r in stmt.reads)
+    writes = any(w.buffer is buffer for w in stmt.writes)
+    if reads and writes and stmt.init is None:
+        raise ScheduleError(f"{block.label} updates buffer `{buffer.name}` in place", block, hint=hint)
+
+
+class DependenceGuard:
+    """What depends on what in a scope, to be kept by a primitive that moves blocks."""
+
+    def __init__(self, state: ScheduleState, root: StmtSRef) -> None:
+        self.state, self.root = state, root
+        scope = state.get_block_scope(root)
+        self.pairs = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
+        self.covered = {b for b in scope.children if state.flags.region_cover(state, root, b)}
+
+    def check(self) -> None:
+        """Raise where a block would run before one it depends on, or read what is not written yet."""
+        scope = self.state.get_block_scope(self.root)
+        now = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
+        for src, dst, kind in self.pairs - now:
+            if src.stmt is not None and dst.stmt is not None:
+                raise ScheduleError(f"{dst.label} would run before {src.label}, on which it depends", dst, src)
+        for block in self.covered:
+            if block.stmt is not None and not self.state.flags.region_cover(self.state, self.root, block):
+                raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)

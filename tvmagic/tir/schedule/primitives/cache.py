@@ -33,7 +33,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
 from tvmagic.tir.schedule.regions import replace_buffer_in_matches, replace_buffer_in_regions, whole_region
 from tvmagic.tir.schedule.relax import relax_region
-from tvmagic.tir.schedule.requirements import region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.scope import DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -322,11 +322,12 @@ def cache_write(
     `write_buffer_index` counts the block's write regions; `consumer_blocks` are readers that shall read
     the new buffer. The result is the block that copies.
 
-    Requires: the block is the only writer of the buffer in its scope.
+    Requires: the block is the only writer of the buffer in its scope, and does not update it in place.
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
     buffer = region.buffer
+    check_not_in_place(block, buffer, "use cache_inplace")
     scope = scope_root(state, block)
     only_writer(state, scope, buffer)
     place, index = find_place(state, block, scope, ())

@@ -31,7 +31,13 @@ from tvmagic.ir.ops import floordiv, logical_and, maximum
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.relax import domains_between
-from tvmagic.tir.schedule.requirements import check_complete_or_reduction, check_not_output, is_one, scope_root
+from tvmagic.tir.schedule.requirements import (
+    DependenceGuard,
+    check_complete_or_reduction,
+    check_not_output,
+    is_one,
+    scope_root,
+)
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of
@@ -350,7 +356,9 @@ def _move_block(
     new_root = root.block.replace(body=body)
     reuse = BlockReuse()
     reuse.note(root.block, new_root)
+    guard = DependenceGuard(state, root)
     state.replace(root, new_root, reuse)
+    guard.check()
 
 
 @primitive("ComputeAt")

@@ -29,7 +29,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
 from tvmagic.tir.schedule.primitives.reduction import uses
-from tvmagic.tir.schedule.requirements import check_plain_loop, check_starts_at_zero, only_child
+from tvmagic.tir.schedule.requirements import DependenceGuard, check_plain_loop, check_starts_at_zero, only_child
 from tvmagic.tir.schedule.scope import DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -236,7 +236,7 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
         raise ScheduleError("the loops to merge must stand directly one after the other", *chosen)
     scope = top if top.is_block else state.scope_of(top)
     _check_dependences(state, nests, scope)
-    covered = {b: state.flags.region_cover(state, scope, b) for b in state.child_blocks(scope)}
+    guard = DependenceGuard(state, scope)
     merged_vars = [s.loop.loop_var.copy_with_suffix("_m") for s in nests[0]]
     bodies: list[Stmt] = []
     for nest in nests:
@@ -250,8 +250,6 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     parts = (*body.seq[:first], merged, *body.seq[first + len(nests) :])
     new = top.stmt.replace(body=SeqStmt.flatten(*parts))
     state.replace(top, new, {top.block: new} if isinstance(new, Block) else None)
-    for block, was_covered in covered.items():
-        if was_covered and block.stmt is not None and not state.flags.region_cover(state, scope, block):
-            raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
+    guard.check()
     assert innermost is not None
     return state.sref_of(innermost)

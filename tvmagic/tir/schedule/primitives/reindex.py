@@ -35,7 +35,7 @@ from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts, uses
-from tvmagic.tir.schedule.requirements import region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -188,10 +188,11 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     `buffer` is ("read", 0) or ("write", 0), a name or a buffer; only the variables that its indices use
     become dimensions. The result is the block that copies.
 
-    Requires: the block is a leaf that accesses the buffer at one place; it is alone in its loops.
+    Requires: the block is a leaf that accesses the buffer at one place, not in place; it is alone in its loops.
     """
     old = buffer_of(block, buffer)
     read = buffer[0] == "read"
+    check_not_in_place(block, old, "use cache_inplace")
     scope = scope_root(state, block, stage_pipeline=True)
     indices = _SingleAccess(block, old).find()
     analyzer = Analyzer()
@@ -326,6 +327,7 @@ def reindex_cache_read(
     """
     check_storage_scope(storage_scope)
     region = region_at(block, read_buffer_index, "reads")
+    check_not_in_place(block, region.buffer, "use cache_inplace")
     scope = scope_root(state, block, stage_pipeline=True)
     writer = only_writer(state, scope, region.buffer)
     place, index = (scope, 0) if writer is None else find_place(state, writer, scope, [block])
@@ -349,6 +351,7 @@ def reindex_cache_write(
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
+    check_not_in_place(block, region.buffer, "use cache_inplace")
     scope = scope_root(state, block, stage_pipeline=True)
     only_writer(state, scope, region.buffer)
     place, index = find_place(state, block, scope, ())
