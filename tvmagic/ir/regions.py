@@ -236,14 +236,17 @@ def condition_bounds(condition: PrimExpr, domains: Mapping[Var, Any], holds: boo
     """
     from tvmagic.arith import Analyzer, intersect
 
+    comparisons = _comparisons(Analyzer().simplify(condition if holds else Not(condition)))
+    sums = [_difference(comparison) for comparison in comparisons]
+    if any(terms is None for terms in sums):
+        return {}
+    _put_in_known([(type(c), terms) for c, terms in zip(comparisons, sums) if terms is not None])
     result: dict[Var, Any] = {}
-    for comparison in _comparisons(Analyzer().simplify(condition if holds else Not(condition))):
-        terms = _difference(comparison)
-        if terms is None:
-            return {}
+    for comparison, terms in zip(comparisons, sums):
+        assert terms is not None
         constant = terms.pop(None)
-        variables = [v for v, factor in terms.items() if factor]
-        if len(variables) != 1 or variables[0] is None:
+        variables = [v for v, factor in terms.items() if factor and v is not None]
+        if len(variables) != 1:
             return {}
         var = variables[0]
         if var not in domains:
@@ -255,6 +258,19 @@ def condition_bounds(condition: PrimExpr, domains: Mapping[Var, Any], holds: boo
             return {}
         result[var] = narrower
     return result
+
+
+def _put_in_known(sums: list[tuple[type, dict[Var | None, int]]]) -> None:
+    """Replace variables that an equation fixes in the other comparisons."""
+    for op, terms in sums:
+        variables = [v for v, factor in terms.items() if factor and v is not None]
+        if op is not EQ or len(variables) != 1 or terms[None] % terms[variables[0]]:
+            continue
+        var = variables[0]
+        value = -terms[None] // terms[var]
+        for _, others in sums:
+            if others is not terms and others.get(var):
+                others[None] += others.pop(var) * value
 
 
 _SIMPLE = (Add, Sub, Mul, FloorDiv, FloorMod, IntImm, Var)

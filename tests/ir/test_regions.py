@@ -1,0 +1,127 @@
+"""The regions that a block accesses, where conditions narrow the loops inside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmagic.ir import Block, PrimFunc, post_order_visit
+from tvmagic.ir.regions import block_access_regions, block_read_write_regions
+from tvmagic.script import from_source
+
+# a condition on x in 0..7 and y in 0..8, and what TVM finds that `A[x, y]` reads under it
+CONDITIONS = [
+    ("x > 2", "A[3:8, 0:9]"),
+    ("x < 5 and x > 2", "A[3:5, 0:9]"),
+    ("x + vi < 8", "A[0:8, 0:9]"),
+    ("vi + x < 8", "A[0:8, 0:9]"),
+    ("x > 2 and vi < 3", "A[0:8, 0:9]"),
+    ("x + vi < 8 and x > 2", "A[0:8, 0:9]"),
+    ("x * 3 < 12", "A[0:4, 0:9]"),
+    ("x * 3 + y < 12", "A[0:8, 0:9]"),
+    ("y - x >= 2", "A[0:8, 0:9]"),
+    ("x * 3 + y < 12 and y - x >= 2", "A[0:8, 0:9]"),
+    ("x == 3", "A[3, 0:9]"),
+    ("x != 3", "A[0:8, 0:9]"),
+    ("x + 2 == vi", "A[0:8, 0:9]"),
+    ("vi * 4 + x < n", "A[0:8, 0:9]"),
+    ("x // 2 < 3", "A[0:6, 0:9]"),
+    ("x % 4 == 1", "A[0:8, 0:9]"),
+    ("x // 2 == 1", "A[0:8, 0:9]"),
+    ("not (x < 3)", "A[3:8, 0:9]"),
+    ("x < 3 or x > 6", "A[0:8, 0:9]"),
+    ("T.likely(x < 3)", "A[0:3, 0:9]"),
+    ("x + y == 4", "A[0:8, 0:9]"),
+    ("x < y", "A[0:8, 0:9]"),
+    ("x <= n", "A[0:8, 0:9]"),
+    ("n <= x", "A[0:8, 0:9]"),
+    ("3 <= x", "A[3:8, 0:9]"),
+    ("x - n < 0", "A[0:8, 0:9]"),
+    ("x < 20", "A[0:8, 0:9]"),
+    ("x < 3 and y < 4", "A[0:3, 0:4]"),
+    ("2 * x > 5", "A[3:8, 0:9]"),
+    ("x < vi", "A[0:8, 0:9]"),
+    ("x > 2 and x < y", "A[0:8, 0:9]"),
+    ("x < 3 and x + y < 5", "A[0:8, 0:9]"),
+    ("x > 2 and y > 3 and x + y < 9", "A[0:8, 0:9]"),
+    ("x < 3 and y < 4 and x < 2", "A[0:2, 0:4]"),
+    ("x > 2 and x < 1", "A[0:8, 0:9]"),
+    ("x > 2 and A[x, y] > T.float32(0)", "A[0:8, 0:9]"),
+    ("x > 2 and (x < 5 or y > 2)", "A[3:8, 0:9]"),
+    ("x * 2 + 1 < 9 and x * 2 - 1 > 2", "A[2:4, 0:9]"),
+    ("y == 2 and x > 2", "A[3:8, 2]"),
+    ("x == 3 and y > x", "A[3, 4:9]"),
+    ("3 * x <= 10 and y * 2 >= 5", "A[0:4, 3:9]"),
+    ("x * 3 == 6", "A[2, 0:9]"),
+    ("x * 3 == 7", "A[0:8, 0:9]"),
+    ("x % 2 == 0 and y < 3", "A[0:8, 0:9]"),
+    ("x != 3 and y < 3", "A[0:8, 0:9]"),
+    ("x // 2 == 1 and y < 3", "A[0:8, 0:9]"),
+    ("T.max(x, y) < 5 and y < 3", "A[0:5, 0:3]"),
+    ('x < 5 and T.call_extern("bool", "f", x)', "A[0:5, 0:9]"),
+    ("x < 5 and n == 3", "A[0:5, 0:9]"),
+    ("x < 5 and n > 3", "A[0:8, 0:9]"),
+]
+
+
+def block_of(
+    text: str, params: str = "A: T.Buffer((128, 128)), C: T.Buffer((128,)), n: T.int32"
+) -> tuple[Block, PrimFunc]:
+    func = from_source(f"@T.prim_func\ndef main({params}):\n{text}")
+    found: list[Block] = []
+    post_order_visit(func.body, lambda node: found.append(node) if isinstance(node, Block) else None)
+    return next(b for b in found if b.name_hint == "b"), func
+
+
+def shown(regions: object) -> str:
+    return ", ".join(str(r) for r in regions)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("condition,reads", CONDITIONS)
+def test_conditions_narrow_what_is_read(condition: str, reads: str) -> None:
+    block, _ = block_of(
+        f"""    for i in range(16):
+        with T.block("b"):
+            vi = T.axis.spatial(16, i)
+            for x, y in T.grid(8, 9):
+                if {condition}:
+                    C[x] = A[x, y]
+"""
+    )
+    assert shown(block.reads) == reads
+
+
+OPAQUE = """    for i in range(16):
+        with T.block("b"):
+            v = T.axis.spatial(16, i)
+            T.reads()
+            T.writes()
+            C[v] = A[v, 0]
+            T.evaluate(T.call_extern("int32", "f", A.data))
+"""
+
+
+def test_buffers_used_by_their_pointer() -> None:
+    block, func = block_of(OPAQUE)
+    buffers = {b.data: b for b in func.buffer_map.values()}
+    reads, writes, opaque = block_access_regions(block, buffers)
+    assert (shown(reads), shown(writes), shown(opaque)) == ("A[v, 0]", "C[v]", "A[0:128, 0:128]")
+    reads, writes = block_read_write_regions(block, buffers)
+    assert (shown(reads), shown(writes)) == ("A[0:128, 0:128]", "C[v], A[0:128, 0:128]")
+
+
+def test_buffers_of_others_do_not_count() -> None:
+    block, _ = block_of(OPAQUE)
+    assert block_access_regions(block, {}) == ((), (), ())
+
+
+def test_a_buffer_that_a_reduction_writes_is_not_read() -> None:
+    text = """    for i, k in T.grid(16, 16):
+        with T.block("b"):
+            v, w = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[v] = 0.0
+            C[v] = C[v] + A[v, w]
+"""
+    assert shown(block_of(text)[0].reads) == "A[v, w]"
+    without = text.replace("            with T.init():\n                C[v] = 0.0\n", "")
+    assert shown(block_of(without)[0].reads) == "C[v], A[v, w]"
