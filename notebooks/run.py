@@ -48,15 +48,15 @@ def tagged_text(notebook: Any, tag: str) -> str:
     return "".join(o.get("text", "") for o in outputs if o.output_type == "stream")
 
 
-def save_page(notebook: Any, name: str) -> Path:
-    """The notebook as one HTML page without scripts from elsewhere."""
+def save_page(notebook: Any, name: str, folder: Path = PAGES) -> Path:
+    """The notebook as one HTML page that loads nothing from elsewhere."""
     from nbconvert import HTMLExporter
 
     exporter = HTMLExporter(embed_images=True)
     body, _ = exporter.from_notebook_node(notebook)
     body = re.sub(r"<script[^>]*\bsrc=\"https?:[^>]*></script>", "", body)
-    PAGES.mkdir(parents=True, exist_ok=True)
-    page = PAGES / f"{name}.html"
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{name}.html"
     page.write_text(body, encoding="utf-8")
     return page
 

@@ -73,7 +73,7 @@ class Server:
         environment.pop("JUPYTER_TOKEN", None)
         arguments = [
             sys.executable, "-m", "jupyter", command, "--no-browser", "--allow-root", f"--port={self.port}", "--ip=127.0.0.1",
-            f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly",
+            f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly", "--LabApp.expose_app_in_browser=True",
             "--ServerApp.disable_check_xsrf=True",
         ]  # fmt: skip
         self.log = open(folder / "server.log", "wb")

@@ -2,6 +2,8 @@
 
 function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
+  // Keys that go to what has the focus are ours: JupyterLab looks for this mark from there upwards.
+  if ("tabindex" in attributes || ["button", "input", "select", "summary"].includes(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value != null) node.setAttribute(name, value);

@@ -9,6 +9,8 @@ const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
+  // Keys that go to what has the focus are ours: JupyterLab looks for this mark from there upwards.
+  if ("tabindex" in attributes || ["button", "input", "select", "summary"].includes(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value === true) node.setAttribute(name, "");
@@ -180,7 +182,8 @@ class Stepper {
     if (step === this.state.step) return;
     Object.assign(this.state, { step, at: -1 });
     this.state.opened.clear();
-    this.renderList();
+    if (this.list.querySelector(`#${this.id}-o${step}`)) this.select();
+    else this.renderList();
     this.renderStep();
   }
 
@@ -208,8 +211,16 @@ class Stepper {
       return item;
     });
     this.list.replaceChildren(...items);
+    this.select();
+  }
+
+  /** Mark the present step in the list, and bring it into sight. */
+  select() {
+    const { steps } = this.data;
+    this.list.querySelector('[aria-selected="true"]')?.setAttribute("aria-selected", "false");
+    const chosen = this.list.querySelector(`#${this.id}-o${this.state.step}`);
+    chosen?.setAttribute("aria-selected", "true");
     this.list.setAttribute("aria-activedescendant", `${this.id}-o${this.state.step}`);
-    const chosen = this.list.querySelector('[aria-selected="true"]');
     if (chosen && this.list.clientHeight) {
       const top = chosen.offsetTop - this.list.offsetTop;
       if (top < this.list.scrollTop || top + chosen.offsetHeight > this.list.scrollTop + this.list.clientHeight)
@@ -263,7 +274,7 @@ class Stepper {
       let end = i;
       while (end < rows.length && !near[end] && !this.state.opened.has(end)) end++;
       if (end - i < 3) { for (; i < end; i++) out.push(this.rowHtml(step, rows[i], i, side)); continue; }
-      out.push(`<div class="tm-foldrow"><button type="button" data-from="${i}" data-to="${end}">\u22ef ${end - i} unchanged lines</button></div>`);
+      out.push(`<div class="tm-foldrow"><button type="button" data-lm-suppress-shortcuts="true" data-from="${i}" data-to="${end}">\u22ef ${end - i} unchanged lines</button></div>`);
       i = end;
     }
     return out.join("") + "</div>";
