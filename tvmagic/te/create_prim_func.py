@@ -60,7 +60,11 @@ def create_prim_func(ops: Any) -> PrimFunc:
     roots = [t.op for t in tensors]
     maker = _Maker(tensors)
     statements: list[Stmt] = []
-    for op in post_dfs_order(roots, create_read_graph(roots)):
+    order = post_dfs_order(roots, create_read_graph(roots))
+    for op in order:  # what an extern reads has the buffers that its statement names
+        if isinstance(op, ExternOp):
+            maker.buffers.update(zip(op.inputs, op.input_placeholders))
+    for op in order:
         make = _MAKE.get(type(op))
         if make is None:
             raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no TensorIR function", span=op.span)

@@ -7,12 +7,15 @@ from typing import Any
 
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.ir import IterVar
+from tvmagic.passes import PassContext
 from tvmagic.te.operation import caller_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.tensor import Operation, ScanOp, Tensor
 
 __all__ = ["Schedule", "create_schedule"]
+
+PassContext.register_config_option("te.keep_schedule_record", "Schedules of tensor expressions keep their calls.")
 
 
 def create_schedule(ops: Any) -> Schedule:
@@ -29,8 +32,12 @@ class Schedule:
     """Stages in an order in which each stands behind what it reads.
 
     `s[C]` is the stage of a tensor or operation. Attributes: `outputs` (operations), `stages`,
-    `groups`, `stage_map` (also from operations that rewrites have replaced).
+    `groups`, `stage_map` (also from operations that rewrites have replaced). With the option
+    `te.keep_schedule_record`, `primitive_record` are the names of the calls made and
+    `schedule_record` the schedules after each.
     """
+
+    keep_record = False
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
         self.outputs = list(outputs)
@@ -45,6 +52,11 @@ class Schedule:
             self.stage_map[op] = stage
             if isinstance(op, ScanOp):
                 self._group_scan(op, stage)
+        self.keep_record = bool(PassContext.current().option("te.keep_schedule_record", False))
+        self.schedule_record: list[Schedule] = []
+        self.primitive_record: list[str] = []
+        if self.keep_record:
+            self.record_call("vanilla")
 
     def _group_scan(self, op: ScanOp, stage: Stage) -> None:
         """Put what one step of the scan runs into a group that is attached at the scan."""
@@ -71,6 +83,16 @@ class Schedule:
     def __repr__(self) -> str:
         return f"schedule({', '.join(s.name for s in self.stages)})"
 
+    def record_call(self, name: str) -> None:
+        """Keep a copy of the schedule as it is after the call `name`."""
+        self.schedule_record.append(self.copy())
+        self.primitive_record.append(name)
+
+    def _done(self, name: str, result: Any) -> Any:
+        if self.keep_record:
+            self.record_call(name)
+        return result
+
     def copy(self) -> Schedule:
         """A schedule with stages of its own on the same operations."""
         new = Schedule.__new__(Schedule)
@@ -79,6 +101,7 @@ class Schedule:
             twin.schedule = new
             twin.attach_stage = twins.get(twin.attach_stage) if twin.attach_stage is not None else None
             twin.group = twins.get(twin.group) if twin.group is not None else None
+        new.keep_record, new.schedule_record, new.primitive_record = False, [], []
         new.outputs = list(self.outputs)
         new.stages = [twins[s] for s in self.stages]
         new.groups = [twins[g] for g in self.groups]
@@ -129,7 +152,7 @@ class Schedule:
         """Copy `tensor` into the memory `scope`, and let `readers` read the copy; the copy."""
         from tvmagic.te.schedule.cache import cache_read
 
-        return cache_read(self, tensor, scope, readers)
+        return self._done("cache_read", cache_read(self, tensor, scope, readers))
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """Compute `tensor` in the memory `scope` and copy it out; the tensor computed there.
@@ -138,7 +161,7 @@ class Schedule:
         """
         from tvmagic.te.schedule.cache import cache_write
 
-        return cache_write(self, tensor, scope)
+        return self._done("cache_write", cache_write(self, tensor, scope))
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """Compute partial reductions, one for each value of the reduction loop `axis`.
@@ -148,7 +171,7 @@ class Schedule:
         """
         from tvmagic.te.schedule.rfactor import rfactor
 
-        return rfactor(self, tensor, axis, factor_axis)
+        return self._done("rfactor", rfactor(self, tensor, axis, factor_axis))
 
 
 def _common_group(stages: Sequence[Stage]) -> Stage | None:

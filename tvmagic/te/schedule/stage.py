@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -432,3 +433,28 @@ class Stage:
         from tvmagic.te.schedule.layout import transform_layout
 
         return transform_layout(self, mapping_function)
+
+
+# The calls that a schedule keeps a record of, where it is asked to (`te.keep_schedule_record`).
+STAGE_CALLS = (
+    "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel",
+    "pragma", "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align",
+    "tensorize", "tile", "transform_layout", "unroll", "vectorize",
+)  # fmt: skip
+
+
+def _recorded(name: str) -> Callable[..., Any]:
+    call = getattr(Stage, name)
+
+    @functools.wraps(call)
+    def run(self: Stage, *args: Any, **kwargs: Any) -> Any:
+        result = call(self, *args, **kwargs)
+        if self.schedule is not None and self.schedule.keep_record:
+            self.schedule.record_call(name)
+        return result
+
+    return run
+
+
+for _name in STAGE_CALLS:
+    setattr(Stage, _name, _recorded(_name))

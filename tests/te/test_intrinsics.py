@@ -1,0 +1,197 @@
+"""Tensor intrinsics and extern operations: what they become, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from te_execution import largest_difference
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import ScheduleError, TVMagicError
+
+
+def loop_body(value: Any) -> Any:
+    """A statement that stores `value(x)` for each element of a vector."""
+
+    def body(ins: Any, outs: Any) -> Any:
+        builder = tir.ir_builder.create()
+        source, target = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
+        with builder.for_range(0, ins[0].shape[0], name="q") as q:
+            target[q] = value(source[q])
+        return builder.get()
+
+    return body
+
+
+def increment(size: int) -> Any:
+    a = te.placeholder((size,), name="a")
+    z = te.compute((size,), lambda i: a[i] + 1.0, name="z")
+    return te.decl_tensor_intrin(
+        z.op, loop_body(lambda x: x + 1.0), "increment", default_buffer_params={"offset_factor": 1}
+    )
+
+
+def dot(size: int, with_init: bool = True) -> Any:
+    """The dot product of two vectors, in parts: the whole, its start, one more part."""
+    a = te.placeholder((size,), name="a")
+    b = te.placeholder((size,), name="b")
+    k = te.reduce_axis((0, size), name="k")
+    z = te.compute((1,), lambda i: te.sum(a[k] * b[k], axis=k), name="z")
+
+    def body(ins: Any, outs: Any) -> Any:
+        def statement(start: bool, update: bool) -> Any:
+            builder = tir.ir_builder.create()
+            x, y, o = [builder.buffer_ptr(b) for b in (*ins, *outs)]
+            if start:
+                o[0] = tir.const(0.0)
+            if update:
+                with builder.for_range(0, size, name="q") as q:
+                    o[0] = o[0] + x[q] * y[q]
+            return builder.get()
+
+        parts = statement(True, True), statement(True, False) if with_init else None, statement(False, True)
+        return parts
+
+    return te.decl_tensor_intrin(z.op, body, "dot", default_buffer_params={"offset_factor": 1})
+
+
+def vectors(n: int = 8, m: int = 16) -> tuple[Any, Any]:
+    A = te.placeholder((n, m), name="A")
+    return A, te.compute((n, m), lambda i, j: A[i, j] + 1.0, name="C")
+
+
+def test_a_loop_becomes_the_intrinsic() -> None:
+    A, C = vectors()
+    s = te.create_schedule(C.op)
+    s[C].tensorize(C.op.axis[1], increment(16))
+    assert "for i, q in T.grid(8, 16)" in str(tvmagic.lower(s, [A, C])["main"])
+    assert largest_difference(s, [A, C]) == 0
+
+
+@pytest.mark.parametrize("with_init", [True, False])
+def test_a_reduction_over_several_calls(with_init: bool) -> None:
+    A = te.placeholder((6, 32), name="A")
+    B = te.placeholder((5, 32), name="B")
+    k = te.reduce_axis((0, 32), name="k")
+    C = te.compute((6, 5), lambda i, j: te.sum(A[i, k] * B[j, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    _, inner = s[C].split(k, 8)
+    s[C].tensorize(inner, dot(8, with_init))
+    assert largest_difference(s, [A, B, C]) < 1e-5
+
+
+def test_a_stage_made_of_calls() -> None:
+    A = te.placeholder((8, 16), name="A")
+    call = increment(16)
+    B = te.compute((8, 16), lambda i: call(A[i, 0:16]), name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 3)
+    assert B.op.kind == "tensor_compute_op" and len(B.op.axis) == 2
+    assert largest_difference(s, [A, B]) == 0
+
+
+def test_a_stage_made_of_calls_feeds_others() -> None:
+    A = te.placeholder((8, 16), name="A")
+    call = increment(16)
+    E = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="E")
+    B = te.compute((8, 16), lambda i: call(E[i, 0:16]), name="B")
+    D = te.compute((8, 16), lambda i, j: B[i, j] - 1.0, name="D")
+    s = te.create_schedule(D.op)
+    s[B].compute_at(s[D], D.op.axis[0])
+    s[E].compute_at(s[B], B.op.axis[0])
+    assert largest_difference(s, [A, D]) < 1e-6
+
+
+def refused(call: Any) -> str:
+    with pytest.raises(TVMagicError) as caught:
+        call()
+    return str(caught.value)
+
+
+def lower(tensor: Any, loop: Any, intrin: Any, **split: int) -> None:
+    s = te.create_schedule(tensor.op)
+    if split:
+        _, loop = s[tensor].split(loop, **split)
+    s[tensor].tensorize(loop, intrin)
+    n = s.normalize()
+    te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False)
+
+
+def test_what_is_refused() -> None:
+    A, C = vectors()
+    D = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="D")
+    message = refused(lambda: lower(D, D.op.axis[1], increment(16)))
+    assert (
+        "stage `D`: intrinsic `increment` computes `a[i] + T.float32(1.0)`, the stage `a[i] * T.float32(2.0)`"
+        in message
+    )
+    assert "`i`, of which `8` iterations are inside" in refused(lambda: lower(C, C.op.axis[0], increment(16)))
+    assert "depends on a loop inside the tensorized one" in refused(
+        lambda: lower(C, C.op.axis[1], increment(5), factor=5)
+    )
+    two = te.create_schedule(C.op)
+    for iv in C.op.axis:
+        two[C].tensorize(iv, increment(16))
+    n = two.normalize()
+    bounds = te.schedule.InferBound(n)
+    assert "two tensorized loops" in refused(lambda: te.schedule.ScheduleOps(n, bounds, False))
+    assert "takes 1 slices, 2 are given" in refused(lambda: increment(16)(A[0, 0:16], A[1, 0:16]))
+    assert "is not a placeholder" in refused(
+        lambda: te.decl_tensor_intrin(te.compute((4,), lambda i: C[i, i]).op, None)
+    )
+
+
+def test_a_stage_inside_a_tensorized_loop() -> None:
+    A, C = vectors()
+    D = te.compute((8, 16), lambda i, j: C[i, j] + 1.0, name="D")
+    s = te.create_schedule(D.op)
+    s[C].compute_at(s[D], D.op.axis[1])
+    s[D].tensorize(D.op.axis[1], increment(16))
+    n = s.normalize()
+    bounds = te.schedule.InferBound(n)
+    with pytest.raises(ScheduleError, match="stage `C` is computed at `j` of stage `D`, which is not in the program"):
+        te.schedule.ScheduleOps(n, bounds, False)
+
+
+def test_extern_runs_a_statement() -> None:
+    A = te.placeholder((16,), name="A")
+    E = te.extern((16,), [A], loop_body(lambda x: x * 2.0), name="E")
+    D = te.compute((16,), lambda i: E[i] + 1.0, name="D")
+    s = te.create_schedule(D.op)
+    outer, _ = s[D].split(D.op.axis[0], 4)
+    func = tvmagic.build(s, [A, D], "llvm")
+    a = np.random.default_rng(0).random(16).astype("float32")
+    d = np.zeros_like(a)
+    func(a, d)
+    np.testing.assert_allclose(d, a * 2 + 1, rtol=1e-6)
+
+
+def test_extern_in_a_function() -> None:
+    A = te.placeholder((16,), name="A")
+    E = te.extern((16,), [A], loop_body(lambda x: x * 2.0), name="E")
+    text = te.create_prim_func([A, E]).script()
+    assert "E[q] = A[q] * T.float32(2.0)" in text and 'with T.block("E"):' in text
+
+
+def test_extern_primfunc() -> None:
+    X = te.placeholder((16,), name="X")
+    Y = te.compute((16,), lambda i: X[i] * 3.0, name="Y")
+    func = te.create_prim_func([X, Y])
+    A = te.placeholder((16,), name="A")
+    B = te.extern_primfunc([A], func)
+    assert [int(x) for x in B.shape] == [16] and B.dtype == "float32"
+
+
+def test_the_record_of_calls() -> None:
+    from tvmagic.passes import PassContext
+
+    _, C = vectors()
+    with PassContext(config={"te.keep_schedule_record": True}):
+        s = te.create_schedule(C.op)
+        s[C].tile(*C.op.axis, 4, 4)
+        s.cache_write(C, "local")
+    assert s.primitive_record == ["vanilla", "split", "split", "reorder", "tile", "set_scope", "cache_write"]
+    assert [len(x[C].relations) for x in s.schedule_record[:3]] == [0, 1, 2]
