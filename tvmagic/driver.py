@@ -119,7 +119,7 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
     return passes
 
 
-# Of TVM's list those for GPUs alone are left out.
+# TVM's list without the passes that change nothing where no GPU is meant.
 _BLOCK_PASSES = (
     "LowerInitBlock",
     "PlanAndUpdateBufferAllocationLocation",
@@ -129,6 +129,7 @@ _BLOCK_PASSES = (
     "LowerMatchBuffer",
     "Simplify",
     "Simplify",
+    "InjectSoftwarePipeline",
     "LowerOpaqueBlock",
     "FlattenBuffer",
 )

@@ -108,7 +108,12 @@ class StmtSimplifier(AnalyzerMutator):
         with observe_rules(lambda rule, before, after: fired.setdefault(rule.name)):
             result = self.analyzer.simplify(node)
         if result is not node and not expr_deep_equal(result, node):
-            note("simplify.rules", f"`{node}` became `{result}`", node=node, rules=tuple(fired))
+            note(
+                "simplify.rules",
+                f"`{node}` became `{result}`",
+                node=node,
+                rules=tuple(fired) or ("the canonical form",),
+            )
         return result
 
     @handles(PrimExpr)

@@ -1,0 +1,74 @@
+"""Small passes: user functions, targets, hints taken away, intrinsics."""
+
+import numpy as np
+import pytest
+from pass_checks import check, module, script
+
+import tvmagic
+from tvmagic.ir import IRModule
+from tvmagic.passes import recording
+from tvmagic.tir import transform
+
+HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
+
+
+def test_functions_of_a_module() -> None:
+    mod = module(HEAD + "A[0] = x")
+    assert transform.Apply(lambda f: f.with_attr("seen", 1))(mod)["main"].attrs["seen"] == 1
+    assert len(transform.Filter(lambda f: False)(mod)) == 0 and transform.Filter(lambda f: True)(mod) is mod
+    bound = transform.BindTarget("llvm")(mod)
+    assert bound["main"].attrs["target"] == "llvm" and transform.BindTarget("c")(bound) is bound
+    assert transform.AnnotateEntryFunc()(mod)["main"].attrs["tir.is_entry_func"]
+    two = IRModule({"a": mod["main"], "b": mod["main"]})
+    assert transform.AnnotateEntryFunc()(two) is two
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("RemoveAssume", "T.evaluate(T.assume(x < 3))\n    A[0] = x", "A[0] = x"),
+        ("RemoveStoreUndef", "A[0] = T.undef()\n    A[1] = x", "A[1] = x"),
+        ("SkipAssert", 'assert x < 3, "small"\n    A[0] = x', "A[0] = x"),
+        (
+            "ConvertForLoopsToSerial",
+            "for i in T.parallel(8):\n        A[i] = x",
+            "for i in range(8):\n        A[i] = x",
+        ),
+    ],
+)
+def test_hints_go(name: str, before: str, after: str) -> None:
+    check(getattr(transform, name)(), HEAD + before, HEAD + after)
+
+
+def test_annotations_for_other_machines_are_ignored_with_a_note() -> None:
+    mod = module(HEAD + 'for i in T.serial(8, annotations={"software_pipeline_stage": [0, 1]}):\n        A[i] = x')
+    with recording() as record:
+        text = script(transform.InjectSoftwarePipeline()(mod))
+    assert "software_pipeline" not in text and record.notes("ignored")
+
+
+@pytest.mark.parametrize(
+    "expression", ["x // 4", "x % 4", "x // 3", "x % 3", "x // (0 - 3)", "x % (0 - 3)", "x // A[1]", "x % A[1]"]
+)
+@pytest.mark.parametrize("divisor", [5, -5])
+def test_lowered_divisions_round_down(expression: str, divisor: int) -> None:
+    mod = transform.LowerIntrin()(module(HEAD + f"A[0] = {expression}"))
+    assert "//" not in script(mod) and "%" not in script(mod)
+    built = tvmagic.build(mod)
+    for x in (-9, -8, -1, 0, 1, 7, 8):
+        a = np.zeros(8, "int32")
+        a[1] = divisor
+        expected = eval(expression, {"x": x, "A": a.tolist()})
+        built(a, x)
+        assert a[0] == expected, x
+
+
+def test_divisions_of_what_is_not_negative_are_plain() -> None:
+    text = script(transform.LowerIntrin()(module(HEAD + "for i in range(8):\n        A[i // 3] = i % 3")))
+    assert "Select" not in text and "T.Div(i, 3)" in text and "T.truncmod(i, 3)" in text
+
+
+def test_names_that_are_not_there() -> None:
+    with pytest.raises(AttributeError, match="`tvmagic.tir.transform` has no name `Simplyfy`"):
+        transform.Simplyfy
+    assert "Simplify" in dir(transform)

@@ -1,0 +1,56 @@
+"""Passes for memory and threads of GPUs, and pipelining: what they do on the CPU's path.
+
+Their annotations ask for speed, not for another result: here they are taken away, with a note.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import Block, For, Mutator, PrimExpr, PrimFunc, Stmt, handles
+from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+
+
+class _AnnotationRemover(Mutator):
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(For, Block)
+    def annotated(self, node: Any) -> Stmt:
+        new = self.visit_children(node)
+        kept = {k: v for k, v in new.annotations.items() if not k.startswith(self.prefix)}
+        if len(kept) == len(new.annotations):
+            return new
+        note("ignored", f"`{self.prefix}` asks for what the CPU's path does not do", node=node)
+        return new.replace(annotations=kept)
+
+
+def _ignoring(name: str, prefix: str) -> Pass:
+    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        return func.with_body(_AnnotationRemover(prefix).visit(func.body))
+
+    return prim_func_pass(run, 0, f"tir.{name}")
+
+
+def InjectSoftwarePipeline() -> Pass:
+    """Take the annotations of software pipelines away: the loop runs as it is written."""
+    return _ignoring("InjectSoftwarePipeline", "software_pipeline")
+
+
+def ManifestSharedMemoryLocalStage() -> Pass:
+    """Take away the wish to load shared memory by way of registers."""
+    return _ignoring("ManifestSharedMemoryLocalStage", "tir.manifest_shared_memory_local_stage")
+
+
+def LowerAutoCopy() -> Pass:
+    """Take away the wish to copy between memories in the best way: the copy stays as written."""
+    return _ignoring("LowerAutoCopy", "auto_copy")
+
+
+def InjectPermutedLayout() -> Pass:
+    """Take away the wish to permute shared memory against bank conflicts."""
+    return _ignoring("InjectPermutedLayout", "permuted_layout")
