@@ -68,6 +68,7 @@ class Analyzer:
         self._version = 0
         self.budget = BUDGET
         self._open = 0
+        self.proving = 0  # above 0 while a simplification only serves a proof
 
     # ------------------------------------------------------------------ what is known
 
@@ -86,7 +87,7 @@ class Analyzer:
             self._set_domain(var, expr)
 
     def _bind_value(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
-        simplified = self.rewrite_simplify(self.canonical_simplify(value))
+        simplified = self._for_proof(self.rewriter, self._for_proof(self.canonical, value))
         self.bounds.update(var, self.bounds.visit(simplified), allow_override)
         self.modular.update(var, self.modular.visit(simplified), allow_override)
         self.rewriter.update(var, simplified, allow_override)
@@ -123,7 +124,11 @@ class Analyzer:
         memos = self._take_memos()
         version = self._version
         parts = (self.bounds, self.modular, self.rewriter, self.transitive)
-        recover = [r for part in parts if (r := part.enter_constraint(constraint)) is not None]
+        self.proving += 1
+        try:
+            recover = [r for part in parts if (r := part.enter_constraint(constraint)) is not None]
+        finally:
+            self.proving -= 1
         self._constraints.append(constraint)
         self._take_memos()
         sets = self._sets
@@ -243,10 +248,18 @@ class Analyzer:
         e = _expr(expr)
         if isinstance(e, IntImm):
             return e.value != 0
-        simplified = self.simplify(e)
+        simplified = self._for_proof(self.simplify, e)
         if isinstance(simplified, IntImm):
             return simplified.value != 0
         return strength >= ProofStrength.SYMBOLIC_BOUND and self._prove_by_set(e)
+
+    def _for_proof(self, simplify: Callable[[PrimExpr], PrimExpr], e: PrimExpr) -> PrimExpr:
+        """`e` simplified without a word to those who observe rules."""
+        self.proving += 1
+        try:
+            return simplify(e)
+        finally:
+            self.proving -= 1
 
     def _prove_by_set(self, e: PrimExpr) -> bool:
         """Prove `a < b` by the least value of `b - a` over the sets of the variables."""
@@ -277,14 +290,14 @@ class Analyzer:
         """Whether `expr >= lower_bound` is proved by its constant bound."""
         e = _expr(expr)
         if not isinstance(e, IntImm):
-            e = self.rewrite_simplify(e)
+            e = self._for_proof(self.rewriter, e)
         return self.bounds.visit(e)[0] >= lower_bound
 
     def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
         """Whether `expr < upper_bound` is proved by its constant bound."""
         e = _expr(expr)
         if not isinstance(e, IntImm):
-            e = self.rewrite_simplify(e)
+            e = self._for_proof(self.rewriter, e)
         return self.bounds.visit(e)[1] < upper_bound
 
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: Any, shape: Any) -> bool:

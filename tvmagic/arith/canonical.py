@@ -107,7 +107,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def visit(self, node: Any) -> Any:
         known = self.memo.get(id(node))
-        if known is not None:
+        if known is not None and not self.observed():
             return known[1]
         cut, memo = self.cut, self.memo
         result = normalize(self.form(node))
@@ -119,7 +119,7 @@ class CanonicalSimplifier(RewriteSimplifier):
         """The canonical form of a node, or an expression where it has none."""
         forms = self.forms
         known = forms.get(id(node))
-        if known is not None:
+        if known is not None and not self.observed():
             return known[1]
         parent = self.parent
         if parent.budget <= 0:

@@ -88,7 +88,10 @@ _observers: list[Observer] = []
 
 @contextlib.contextmanager
 def observe_rules(observer: Observer) -> Iterator[None]:
-    """Call `observer(rule, before, after)` for every rule that fires inside the `with`."""
+    """Call `observer(rule, before, after)` for every rule that fires inside the `with`.
+
+    Rules that fire while something is proved, to no visible end, are left out.
+    """
     _observers.append(observer)
     try:
         yield
@@ -176,7 +179,7 @@ class RewriteSimplifier(Mutator):
 
     def visit(self, node: Any) -> Any:
         known = self.memo.get(id(node))
-        if known is not None:
+        if known is not None and not self.observed():
             return known[1]
         parent = self.parent
         if parent.budget <= 0:
@@ -188,6 +191,10 @@ class RewriteSimplifier(Mutator):
         if cut == self.cut and memo is self.memo:
             memo[id(node)] = (node, result)
         return result
+
+    def observed(self) -> bool:
+        """Whether somebody wants to see the rules fire, also those that fired before."""
+        return bool(_observers) and not self.parent.proving
 
     def again(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified as the result of a rule."""
@@ -208,7 +215,7 @@ class RewriteSimplifier(Mutator):
             except OverflowError:  # a constant of the result does not fit
                 continue
             if result is not None:
-                if _observers:
+                if self.observed():
                     for observer in tuple(_observers):
                         observer(rule, e, result)
                 return result
@@ -266,7 +273,11 @@ class RewriteSimplifier(Mutator):
 
     def compare_constant(self, e: PrimExpr, value: int) -> int:
         """What is known of `e` against a constant, by its bounds and its remainder alone."""
-        e = self.visit(e)
+        self.parent.proving += 1
+        try:
+            e = self.visit(e)
+        finally:
+            self.parent.proving -= 1
         low, high = self.bound(e)
         if low == high == value:
             return IS_EQ
