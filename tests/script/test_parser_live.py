@@ -262,6 +262,19 @@ def test_an_error_in_live_code_is_shown_at_its_line() -> None:
     assert shown[caret.index("^") : caret.rindex("^") + 1] == "B_typo"
 
 
+def test_texts_that_reach_further_left_than_the_code() -> None:
+    @T.prim_func
+    def func(A: T.Buffer((8,), "float32")):
+        T.evaluate("""a text
+with lines at the left edge""")
+        A[0] = 1.0
+
+    lines = linecache.getlines(__file__)
+    span = func.body[1].span  # type: ignore[index]
+    assert span is not None
+    assert lines[span.line - 1][span.column - 1 : span.end_column - 1] == "A[0] = 1.0"
+
+
 def test_undefined_variables_are_refused() -> None:
     n = Var("n", "int32")
     with pytest.raises(DiagnosticError, match="undefined variable `n`") as caught:

@@ -96,7 +96,10 @@ def read_module(live: LiveSource, check_well_formed: bool) -> IRModule:
 
 
 def _definition(source: Source, kind: type[Any]) -> Any:
-    for node in source.parse().body:
+    nodes = source.parse().body
+    if len(nodes) == 1 and isinstance(nodes[0], ast.If):  # around indented code, see `live`
+        nodes = nodes[0].body
+    for node in nodes:
         if isinstance(node, kind):
             return node
     raise DiagnosticError(f"the source of `{source.name}` holds no `{'def' if kind is ast.FunctionDef else 'class'}`")

@@ -43,6 +43,8 @@ def _source(lines: list[str], first: int, filename: str, name: str) -> Source:
         )
     block = inspect.getblock(lines[first - 1 :])
     text = textwrap.dedent("".join(block))
+    if text[:1].isspace():  # a text over several lines in it reaches further left than the code
+        return Source("if True:\n" + "".join(block), filename, first - 2)
     indent = len(block[0]) - len(block[0].lstrip())
     return Source(text, filename, first - 1, indent)
 
