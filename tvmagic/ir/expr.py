@@ -207,6 +207,8 @@ def expr(value: Any) -> PrimExpr:
     if isinstance(value, PrimExpr):
         return value
     result = convert(value)
+    if isinstance(result, DataProducer) and not getattr(result, "shape", (0,)):
+        return result.asobject()  # type: ignore[attr-defined]  # a tensor without dimensions
     if isinstance(result, PrimExpr):
         return result
     raise TVMagicError(f"`{value!r}` is not an expression")
