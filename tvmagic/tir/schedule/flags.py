@@ -12,6 +12,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, Range, Stmt, Var, substitute
+from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 
@@ -69,7 +70,8 @@ def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[Buffer
     realize = state.realize_of(sref)
     block = realize.block
     values = {v.var: value for v, value in zip(block.iter_vars, realize.iter_values)}
-    return [substitute(region, values) for region in getattr(block, side)]
+    reads, writes = effective_regions(block)
+    return [substitute(region, values) for region in (reads if side == "reads" else writes)]
 
 
 class FlagCache:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, Var, Visitor, substitute
 from tvmagic.ir.regions import block_read_write_regions
 
-__all__ = ["detected_regions", "replace_buffer_in_regions", "whole_region", "with_detected_regions"]
+__all__ = ["detected_regions", "effective_regions", "replace_buffer_in_regions", "whole_region", "with_detected_regions"]
 
 _known: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
 
@@ -40,6 +40,29 @@ def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buff
     found = _known.get(block)
     if found is None:
         found = _known[block] = block_read_write_regions(block, outside_buffers(block))
+    return found
+
+
+_effective: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
+
+
+def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """What a block reads and writes: as it declares, and what its body touches besides.
+
+    Some primitives declare less than the body does (hidden accesses, cached indices, pieces of a
+    partitioned loop); dependences must not miss it.
+    """
+    found = _effective.get(block)
+    if found is None:
+        declared = {r.buffer for r in (*block.reads, *block.writes)}
+        matched = {m.buffer for m in block.match_buffers}
+        touched = set(outside_buffers(block).values()) - declared - matched
+        reads, writes = block.reads, block.writes
+        if touched:
+            more_reads, more_writes = detected_regions(block)
+            reads = (*reads, *[r for r in more_reads if r.buffer in touched])
+            writes = (*writes, *[w for w in more_writes if w.buffer in touched])
+        found = _effective[block] = (tuple(reads), tuple(writes))
     return found
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tvmagic.ir import Block, Buffer
+from tvmagic.ir import Buffer, BufferRegion
+from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = ["BlockScope", "DepKind", "Dependency"]
@@ -41,9 +43,8 @@ class BlockScope:
         self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
         readers: dict[Buffer, list[StmtSRef]] = {}
         for child in children:
-            block = child.block
-            reads = _buffers(block, "reads")
-            writes = _buffers(block, "writes")
+            touched = effective_regions(child.block)
+            reads, writes = _buffers(touched[0]), _buffers(touched[1])
             for buffer in reads:
                 for writer in self.buffer_writers.get(buffer, ()):
                     self._add(writer, child, DepKind.RAW)
@@ -84,8 +85,8 @@ class BlockScope:
         return _unique([d.dst for d in self.src2deps.get(block, ()) if d.kind is DepKind.RAW])
 
 
-def _buffers(block: Block, side: str) -> list[Buffer]:
-    return list(dict.fromkeys([region.buffer for region in getattr(block, side)]))
+def _buffers(regions: Sequence[BufferRegion]) -> list[Buffer]:
+    return list(dict.fromkeys([region.buffer for region in regions]))
 
 
 def _unique(srefs: list[StmtSRef]) -> list[StmtSRef]:
