@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import socket
@@ -24,13 +25,16 @@ CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if
 def shell() -> Iterator[Any]:
     """An IPython with the extension loaded."""
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     InteractiveShell.clear_instance()
-    instance = InteractiveShell.instance(colors="nocolor")
+    config = Config()
+    config.HistoryManager.enabled = False
+    instance = InteractiveShell.instance(colors="nocolor", config=config)
     instance.run_line_magic("load_ext", "tvmagic")
     yield instance
     instance.run_line_magic("unload_ext", "tvmagic")
-    instance.history_manager.enabled = False
+    atexit.unregister(instance.atexit_operations)
     instance.atexit_operations()
     InteractiveShell.clear_instance()
 

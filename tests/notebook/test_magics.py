@@ -1,0 +1,289 @@
+"""The magics in a terminal IPython: what they do, their help, completion, errors, and unloading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.notebook.magics import MAGICS
+from tvmagic.operators import Operator
+
+TENSOR = """%%tensor dense
+X: float32[32, 16]
+W: float32[24, 16]
+b: float32[24]
+Y[i, j] += X[i, k] * W[j, k]
+Z[i, j] = max(Y[i, j] + b[j], 0)
+"""
+SCHEDULE = """%%schedule dense --name tiled
+y, z = s[Y], s[Z]
+io, jo, ii, ji = z.tile(*z.axis, 8, 8)
+y.compute_at(z, jo)
+z.vectorize(ji)
+"""
+
+
+@pytest.fixture
+def loaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The shell with an operator and a schedule."""
+    run(shell, TENSOR)
+    run(shell, SCHEDULE)
+    capsys.readouterr()
+    return shell
+
+
+def run(shell: Any, cell: str) -> Any:
+    result = shell.run_cell(cell)
+    assert result.success, result.error_in_exec or result.error_before_exec
+    return result.result
+
+
+def fails(shell: Any, cell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a failing cell prints; none of our own frames, the names as before."""
+    before = {n: id(v) for n, v in shell.user_ns.items() if not n.startswith("_") and n not in ("In", "Out")}
+    result = shell.run_cell(cell)
+    assert not result.success
+    captured = capsys.readouterr()
+    text = captured.out + captured.err
+    assert "Traceback" not in text and "tvmagic/" not in text
+    after = {n: id(v) for n, v in shell.user_ns.items() if not n.startswith("_") and n not in ("In", "Out")}
+    assert after == before
+    assert shell.run_cell("6 * 7").result == 42
+    return text
+
+
+def test_a_tensor_cell_makes_an_operator(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, TENSOR)
+    out = capsys.readouterr().out
+    assert "dense(X: float32[32, 16], W: float32[24, 16], b: float32[24]) -> Z: float32[32, 24]" in out
+    assert "for i, j in T.grid(32, 24)" in out
+    op = shell.user_ns["dense"]
+    assert isinstance(op, Operator)
+    x, w, b = op.random_inputs()
+    np.testing.assert_allclose(op(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_schedule_cell_shows_its_timeline(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, TENSOR)
+    capsys.readouterr()
+    run(shell, SCHEDULE.replace("tiled", "tiled --check --time --cost"))
+    out = capsys.readouterr().out
+    for expected in (
+        "1. z.tile(*z.axis, 8, 8)",
+        "te.InferBound",
+        "codegen.assembly",
+        "equal to NumPy",
+        "times NumPy's speed",
+        "vector lanes",
+    ):
+        assert expected in out
+    assert list(shell.user_ns["dense"].versions) == ["tiled"]
+
+
+def test_only_some_passes(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(loaded, "%passes dense -p InferBound,VectorizeLoop")
+    assert [s.name for s in shown.view.steps] == ["te.InferBound", "tir.VectorizeLoop"]
+
+
+def test_verified_steps_are_marked(loaded: Any) -> None:
+    shown = run(loaded, "%passes dense --verify")
+    marks = {s.name: s.mark for s in shown.view.steps}
+    assert marks["tir.VectorizeLoop"] == "equal to NumPy" and marks["codegen.llvm"] == ""
+
+
+def test_bounds_show_ranges_and_phases(loaded: Any) -> None:
+    text = run(loaded, "%bounds dense").text(colour=False)
+    assert "j.inner" in text and "Phase 1" in text and "Phase 4" in text
+    assert "Phase" not in run(loaded, "%bounds dense --ranges").text(colour=False)
+
+
+@pytest.mark.parametrize("kind", ["stages", "iters", "blocks", "regions", "access"])
+def test_every_picture_is_svg_and_words(loaded: Any, kind: str) -> None:
+    shown = run(loaded, f"%graph dense -k {kind}")
+    assert shown.html().count("<svg") >= 1 and "<script" not in shown.html()
+    assert shown.text(colour=False)
+
+
+def test_code_for_this_machine_and_others(loaded: Any) -> None:
+    assert len(run(loaded, "%asm dense").lines) > 20
+    assert "fmla" in str(run(loaded, "%asm dense --target aarch64"))
+    assert "define" in str(run(loaded, "%llvm dense"))
+
+
+def test_benchmarks_compare_all_versions(loaded: Any) -> None:
+    run(loaded, SCHEDULE.replace("tiled", "second"))
+    table = run(loaded, "%bench dense --seconds 0.01")
+    assert [row[0] for row in table.rows] == ["tiled", "second", "NumPy"]
+
+
+def test_compare_names_the_first_pass_where_two_part(loaded: Any) -> None:
+    shown = run(loaded, "%compare dense:plain dense:tiled")
+    assert shown.first == "te.ScheduleOps"
+    assert "part at te.ScheduleOps" in shown.text(colour=False)
+    assert "arithmetic" in shown.html()
+    assert run(loaded, "%compare dense tiled").first is None
+
+
+# ---------------------------------------------------------------------------- errors
+
+WRONG = [
+    ("%%tensor\nY[i] = 1", "missing NAME"),
+    ("%%tensor dense --quite\nY[i] = 1", "did you mean `--quiet`?"),
+    ("%%tensor 1x\nY[i] = 1", "is not a name"),
+    ("%%schedule dens\ns[Y]", "did you mean `dense`?"),
+    ("%%schedule dense --chek\ns[Y]", "did you mean `--check`?"),
+    ("%%schedule dense --size 0\ns[Y]", "is not a whole number"),
+    ("%passes nope", "there is no operator `nope`"),
+    ("%passes dense -v nope", "has no version `nope`"),
+    ("%passes dense -p Nope", "no step `Nope` ran"),
+    ("%bounds dense --rangs", "did you mean `--ranges`?"),
+    ("%graph dense -k iter", "did you mean `iters`?"),
+    ("%graph dense -k iters -s Q", "no stage `Q`"),
+    ("%graph dense -k access -s Q", "nothing touches a buffer `Q`"),
+    ("%asm", "missing NAME"),
+    ("%asm dense --target nonsense", "nonsense"),
+    ("%llvm dense --rw", "did you mean `--raw`?"),
+    ("%bench dense --seconds x", "invalid float value"),
+    ("%bench dense --size -3", ""),
+    ("%compare dense", "missing B"),
+    ("%compare dense nope", "there is no operator `nope`"),
+    ("%tune dense --trials many", "is not a whole number"),
+    ('%passes "dense', "the line cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("cell", "message"), WRONG, ids=[c.split("\n")[0] for c, _ in WRONG])
+def test_wrong_arguments_are_told_in_a_line(
+    loaded: Any, capsys: pytest.CaptureFixture[str], cell: str, message: str
+) -> None:
+    text = fails(loaded, cell, capsys)
+    assert message in text
+
+
+def test_a_wrong_expression_is_marked_in_the_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    text = fails(shell, "%%tensor bad\nX: float32[4]\nY[i] = X[i] + Q[i]", capsys)
+    assert "there is no `Q` here" in text
+    assert "   3 | Y[i] = X[i] + Q[i]\n     |               ^" in text
+    assert "hint: declare it" in text
+
+
+def test_a_wrong_schedule_call_shows_the_steps_before_it(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    before = loaded.user_ns["dense"].current
+    text = fails(loaded, "%%schedule dense\nz = s[Z]\nz.split(z.axis[0], 4)\nz.vectorize(z.axis[0])", capsys)
+    assert "z.split(z.axis[0], 4)" in text and "failed" in text
+    assert "   4 | z.vectorize(z.axis[0])" in text
+    assert loaded.user_ns["dense"].current is before
+
+
+def test_errors_outside_of_magics_show_the_users_line_alone(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    text = fails(
+        loaded,
+        "q = dense.te_schedule()[dense.outputs[0]]\nq.split(3, 4)".replace("q = ", "_q = ").replace(
+            "q.split", "_q.split"
+        ),
+        capsys,
+    )
+    assert "split" in text and "line 2" in text
+
+
+def test_other_errors_keep_their_traceback(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not shell.run_cell("1 / 0").success
+    assert "ZeroDivisionError" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------- help, completion, configuration
+
+
+@pytest.mark.parametrize("name", MAGICS)
+def test_every_magic_has_help_from_its_arguments(shell: Any, name: str) -> None:
+    kind = "cell" if name in ("tensor", "schedule") else "line"
+    doc = shell.find_magic(name, kind).__doc__
+    assert doc.startswith("%%" if kind == "cell" else "%")
+    assert "positional arguments:" in doc and "NAME" in doc or "OPERATOR" in doc
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%passes d", "dense"),
+        ("%passes dense --h", "--hide"),
+        ("%passes dense -v t", "tiled"),
+        ("%%schedule dense --che", "--check"),
+        ("%asm dense --target aa", "aarch64"),
+        ("%graph dense -k re", "regions"),
+        ("%compare dense pl", "plain"),
+    ],
+)
+def test_completion(loaded: Any, line: str, expected: str) -> None:
+    from IPython.core.completer import provisionalcompleter
+
+    with provisionalcompleter():
+        found = [c.text for c in loaded.Completer.completions(line, len(line))]
+    assert expected in found
+
+
+def test_configuration_holds_the_defaults(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, "%config TensorMagics.show_code = False")
+    assert [s.kind for s in run(loaded, "%passes dense").view.steps][-1] == "pass"
+    run(loaded, "%config TensorMagics.theme = 'dark'")
+    assert 'data-theme="dark"' in run(loaded, "%bounds dense").html()
+    run(loaded, "%config TensorMagics.theme = 'auto'")
+
+
+def test_the_extension_leaves_nothing_behind(shell: Any) -> None:
+    run(shell, "%unload_ext tvmagic")
+    tables = shell.magics_manager.magics
+    assert not any(name in tables["line"] or name in tables["cell"] for name in MAGICS)
+    assert not any(type(c).__name__ == "TensorMagics" for c in shell.configurables)
+    assert shell.custom_exceptions == ()
+    for formatter in shell.display_formatter.formatters.values():
+        assert not any("tvmagic" in c.__module__ for c in formatter.type_printers)
+        assert not any(module.startswith("tvmagic") for module, _ in formatter.deferred_printers)
+    assert not any(name.lstrip("%") in MAGICS for name in shell.Completer.custom_completers.strs)
+    run(shell, "%load_ext tvmagic")
+    run(shell, "%reload_ext tvmagic")
+    run(shell, TENSOR)
+
+
+def test_python_does_what_the_magics_do(loaded: Any) -> None:
+    from tvmagic import notebook
+
+    op = loaded.user_ns["dense"]
+    assert [s.name for s in notebook.passes(op).view.steps] == [s.name for s in run(loaded, "%passes dense").view.steps]
+    assert notebook.bounds(op).text(False) == run(loaded, "%bounds dense").text(False)
+    assert notebook.graph(op).text(False) == run(loaded, "%graph dense").text(False)
+    assert str(notebook.asm(op)) == str(run(loaded, "%asm dense"))
+
+
+SHOWN = ["dense", "dense.current", "dense.te_schedule()", "dense.te_schedule()[dense.outputs[0]]", "dense.outputs[0].op.axis[0]",
+         "dense.lower()", "dense.schedule()", "dense.schedule().trace", "dense.current.build()", "dense.current.record",
+         "dense.to_prim_func()"]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", SHOWN)
+def test_every_object_shows_itself(loaded: Any, code: str) -> None:
+    value = loaded.ev(code)
+    formats, _ = loaded.display_formatter.format(value, include={"text/plain", "text/html"})
+    assert formats["text/plain"].strip()
+    html = loaded.display_formatter.formatters["text/html"](value)
+    assert html is not None and 'class="tvmagic"' in html and "<script" not in html
+
+
+def test_names_from_te_are_escaped_in_every_view(shell: Any) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    run(
+        shell,
+        f"%%tensor odd\nA = te.placeholder((8,), name={evil!r})\nB = te.compute((8,), lambda i: A[i] + 1.0, name={evil!r} + 'b')\nC = te.compute((8,), lambda i: B[i] * 2.0, name={evil!r} + 'c')",
+    )
+    run(shell, "%%schedule odd --quiet\ns[C].split(s[C].op.axis[0], 4)")
+    codes = ["odd", "odd.current", "odd.te_schedule()", "odd.lower()", "odd.te_schedule()[odd.outputs[0]]"]
+    pages = [shell.display_formatter.formatters["text/html"](shell.ev(code)) for code in codes]
+    pages += [run(shell, f"%graph odd -k {kind}").html() for kind in ("stages", "iters", "blocks", "regions", "access")]
+    pages += [
+        run(shell, f"%{line}").html()
+        for line in ("bounds odd", "passes odd", "compare odd odd:plain", "asm odd", "bench odd --seconds 0.01")
+    ]
+    for number, html in enumerate(pages):
+        assert "<img" not in html, number

@@ -1,0 +1,49 @@
+"""Every tutorial runs from top to bottom in a fresh kernel; the first one proves its claims."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def runner() -> Any:
+    spec = importlib.util.spec_from_file_location("run_notebooks", FOLDER / "run.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.filterwarnings("ignore")
+def test_the_notebook_runs(path: Path, tmp_path: Path) -> None:
+    for package in ("nbclient", "sklearn", "matplotlib"):
+        pytest.importorskip(package, reason=f"the tutorials need `{package}`: pip install .[notebooks]")
+    run = runner()
+    executed = run.execute(path)
+    page = run.save_page(executed, path.stem, tmp_path)
+    assert page.stat().st_size > 10_000
+    if path.stem == "01_first_steps":
+        printed = run.tagged_text(executed, "results")
+        assert "predicted classes equal to scikit-learn's: True" in printed
+        difference = float(printed.split("difference of a probability to scikit-learn: ")[1].split()[0])
+        assert difference < 1e-5
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_saved_outputs_need_no_widgets_and_name_no_machine(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    outputs = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
+    assert outputs, "run `make notebooks` and save the outputs"
+    for output in outputs:
+        assert output.output_type != "error"
+        assert "application/vnd.jupyter.widget-view+json" not in output.get("data", {})
+    text = path.read_text(encoding="utf-8")
+    assert "/home/" not in text and "/root/" not in text and "site-packages" not in text
