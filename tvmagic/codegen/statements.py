@@ -38,7 +38,8 @@ __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
 STOPPED, FAILED = -1, 1
 # Constant allocations up to this size live on the stack, where LLVM can turn them into registers.
 _STACK_BYTES = 32 * 1024
-_FULL_UNROLL = 512
+# Operations of an unrolled loop that LLVM agrees to.
+_LARGEST_UNROLLED = 4096
 _INT64 = DataType("int64")
 
 
@@ -245,13 +246,12 @@ class FunctionEmitter(MemoryEmitter):
         out.start(done)
 
     def _loop_metadata(self, stmt: For) -> str:
+        """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot."""
         extent = stmt.extent
-        if stmt.kind is ForKind.UNROLLED:
-            small = isinstance(extent, IntImm) and extent.value <= _FULL_UNROLL
-            return self.context.loop_metadata("unroll.full" if small else "unroll.enable")
-        if stmt.kind is ForKind.VECTORIZED:
-            return self.context.loop_metadata("vectorize.enable", "i1 true")
-        return ""
+        if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
+            return ""
+        whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
+        return self.context.loop_metadata("unroll.full") if whole <= _LARGEST_UNROLLED else ""
 
     # ------------------------------------------------------------------ memory
 

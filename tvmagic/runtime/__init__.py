@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tvmagic.ir import ObjectPath, convert
 from tvmagic.runtime.device import Device, cpu, device
 from tvmagic.runtime.registry import get_global_func, register_func
+
+if TYPE_CHECKING:
+    from tvmagic.runtime.kernel import Kernel
+    from tvmagic.runtime.module import Module
+    from tvmagic.runtime.ndarray import NDArray
+    from tvmagic.runtime.saved import load_module
+    from tvmagic.runtime.threads import num_threads, set_num_threads
 
 __all__ = [
     "Device",
     "Kernel",
     "Module",
     "NDArray",
+    "ObjectPath",
+    "convert",
     "cpu",
     "device",
     "get_global_func",
@@ -33,8 +43,10 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     # NumPy and LLVM are loaded with what needs them
-    if name not in _LATER:
-        raise AttributeError(f"module `tvmagic.runtime` has no name `{name}`")
     import importlib
 
+    if name == "ndarray":
+        return importlib.import_module("tvmagic.runtime.ndarray")
+    if name not in _LATER:
+        raise AttributeError(f"module `tvmagic.runtime` has no name `{name}`")
     return getattr(importlib.import_module(f"tvmagic.runtime.{_LATER[name]}"), name)

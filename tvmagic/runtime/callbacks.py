@@ -28,13 +28,17 @@ def take_exception() -> BaseException | None:
     return error if error is not None else _from_signal()
 
 
+def _object_at(address: int | None) -> Any:
+    return ctypes.cast(address, ctypes.py_object).value if address else None
+
+
 def _from_signal() -> BaseException | None:
     from tvmagic.runtime.jit import support
 
     slots = [ctypes.c_void_p.from_address(support().address(f"error_{part}")) for part in ("type", "value", "trace")]
     if not slots[0].value:
         return None
-    kind, value, _ = (ctypes.cast(s.value, ctypes.py_object).value if s.value else None for s in slots)
+    kind, value, _ = (_object_at(s.value) for s in slots)
     for slot in slots:
         if slot.value:
             ctypes.pythonapi.Py_DecRef(ctypes.cast(slot.value, ctypes.py_object))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -43,7 +44,7 @@ class LoadedObject:
     `names`: the symbols that `address` can give.
     """
 
-    def __init__(self, code: bytes, names: list[str]) -> None:
+    def __init__(self, code: bytes, names: Sequence[str]) -> None:
         import llvmlite.binding as llvm
 
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
