@@ -210,6 +210,43 @@ def test_cinn_binds_several_and_constants() -> None:
     ]
 
 
+def test_cinn_loops_and_conditions() -> None:
+    text = cinn_text(
+        from_source(
+            """from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((32,), "float32")):
+    for i in T.thread_binding(32, thread="threadIdx.x"):
+        for j in T.unroll(2, 4):
+            if i < 8 and j < 3:
+                A[i] = T.Select(i == 0, T.float32(1.5), T.min(A[i], T.float32(0.0)))
+            else:
+                A[i] = T.Cast("float32", i // 2)
+"""
+        )
+    )
+    assert flat(text) == flat(
+        """
+        {
+        thread_bind[threadIdx.x] for (i, 0, 32)
+        {
+        unroll for (j, 2, 4)
+        {
+        if ((i < 8) and (j < 3))
+        {
+        A[i] = select((i == 0), 1.50000000f, cinn_min(A[i], 0.00000000f))
+        }
+        else
+        {
+        A[i] = float32((i / 2))
+        }
+        }
+        }
+        }
+        """
+    )
+
+
 def test_long_chains_do_not_exhaust_the_stack() -> None:
     x = ir.Var("x")
     chain: ir.Stmt = tir.Evaluate(x)

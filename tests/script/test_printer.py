@@ -323,7 +323,7 @@ def test_an_unknown_option_is_told() -> None:
 
 
 def test_show_prints_or_calls_the_hook(capsys: pytest.CaptureFixture[str]) -> None:
-    (X + 1).show()
+    (X + 1).show(black_format=False)
     assert capsys.readouterr().out == "x + 1\n"
     seen: list[Any] = []
     script.set_show_hook(lambda text, node, style: seen.append((text, style)))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, Var
+from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Field, Kind, Node
 from tvmagic.ir.op import Op
@@ -46,7 +46,9 @@ def _text_hash(text: str) -> int:
 def _hash_var(numbers: Numbers, var: Var) -> int:
     known = numbers.get(id(var))
     if known is None:
-        known = numbers[id(var)] = hash((len(numbers), _text_hash(var.dtype)))
+        kind = var.type_annotation
+        of_type = _text_hash(var.dtype) if type(kind) is PrimType else HASH[type(kind)](numbers, kind)
+        known = numbers[id(var)] = hash((len(numbers), of_type))
     return known
 
 

@@ -92,7 +92,8 @@ class _Cinn(BracesPrinter):
         }
         kind = kinds.get(node.kind)
         if kind is None:
-            kind = f"thread_bind[{node.thread_binding.thread_tag if node.thread_binding else ''}]"
+            tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
+            kind = f"thread_bind[{tag}]"
         end = self.text(add(node.min, node.extent))
         self.line(f"{kind} for ({node.loop_var.name}, {self.text(node.min)}, {end})")
         self.braces(node.body)

@@ -18,8 +18,11 @@ def set_show_hook(hook: Callable[..., Any] | None) -> None:
     _hook = hook
 
 
-def show(node: Any, style: str | None = None, **options: Any) -> None:
-    """Show the TVMScript text of `node`, coloured in the given Pygments style where possible."""
+def show(node: Any, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+    """Show the TVMScript text of `node`, coloured in the given Pygments style where possible.
+
+    `black_format` is accepted as in TVM; the text is shown as it is printed.
+    """
     text = script(node, **options)
     if _hook is None:
         print(text)
