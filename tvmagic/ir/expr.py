@@ -1007,6 +1007,8 @@ def attr_dict(values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _int_constant(value: int) -> IntImm:
+    if not -(1 << 63) <= value < 1 << 63:
+        raise TVMagicError(f"the number {value} does not fit into 64 bits")
     return IntImm(INT32 if -(1 << 31) <= value < 1 << 31 else INT64, value)
 
 

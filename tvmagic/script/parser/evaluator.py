@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError
@@ -298,6 +299,8 @@ class Evaluator:
             for i, value in enumerate(args):
                 if type(value) is BufferRegion:
                     args[i] = as_value(value)
+                elif type(value) is ModuleType:
+                    raise self.error(node, "a module cannot be an argument")
             for name, value in kwargs.items():
                 if type(value) is BufferRegion:
                     kwargs[name] = as_value(value)
@@ -453,6 +456,9 @@ class Lambda:
         if self.rest is not None:
             parameters.append(inspect.Parameter(self.rest, inspect.Parameter.VAR_POSITIONAL))
         self.__signature__ = inspect.Signature(parameters)
+
+    def __repr__(self) -> str:
+        return ast.unparse(self.node)
 
     def __call__(self, *args: Any) -> Any:
         evaluator, names = self.evaluator, self.parameter_names

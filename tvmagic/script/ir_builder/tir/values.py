@@ -34,6 +34,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
+from tvmagic.ir.fold import wrap_int
 from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
 
 # ---------------------------------------------------------------------------- dtypes
@@ -59,7 +60,9 @@ class DTypeFunction:
             if not dtype.is_float:
                 raise TVMagicError(f'the type `{dtype}` has no value "{expr}"')
             return ops.const(_SPECIAL_FLOATS[expr], dtype)
-        return ops.cast(dtype, expr)
+        if type(expr) is int and dtype.code == "uint" and 1 << 63 <= expr < 1 << 64:
+            return ops.make_const(dtype, wrap_int(expr, dtype))
+        return ops.cast(dtype, as_value(expr))
 
     def __repr__(self) -> str:
         return f"T.{self.dtype}"
