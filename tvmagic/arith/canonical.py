@@ -106,6 +106,7 @@ class CanonicalSimplifier(RewriteSimplifier):
             self.parent.close_request()
 
     def visit(self, node: Any) -> Any:
+        """`node` in canonical form, as an expression."""
         known = self.memo.get(id(node))
         if known is not None and not self.observed():
             return known[1]
@@ -195,6 +196,7 @@ class CanonicalSimplifier(RewriteSimplifier):
         return e if new_a is e.a and new_b is e.b else type(e)(new_a, new_b)
 
     def quotient_by(self, a: Form, divisor: int, mode: int, dtype: DataType) -> Form:
+        """`a / divisor` for a positive constant."""
         if divisor == 1:
             return a
         if not isinstance(a, Sum):
@@ -253,6 +255,7 @@ class CanonicalSimplifier(RewriteSimplifier):
         return e if new_a is e.a and new_b is e.b else type(e)(new_a, new_b)
 
     def remainder_by(self, a: Form, divisor: int, mode: int, dtype: DataType) -> Form:
+        """`a % divisor` for a positive constant."""
         if not isinstance(a, Sum):
             low, high = self.bound(normalize(a))
             if low >= 0 and high < divisor:
@@ -277,6 +280,7 @@ class CanonicalSimplifier(RewriteSimplifier):
         return self.split_remainder(to_split(a), divisor, TRUNC)
 
     def floor_remainder(self, rest: Sum, divisor: int) -> Form:
+        """The floored remainder of what the divisor does not divide."""
         extra = rest.normalize()
         if isinstance(extra, IntImm):
             return remainder(extra, divisor, FLOOR)

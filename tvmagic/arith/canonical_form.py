@@ -50,15 +50,19 @@ class Split(NamedTuple):
 
     @property
     def dtype(self) -> DataType:
+        """The type of the value."""
         return self.index.dtype
 
     def scaled(self, factor: int) -> Split:
+        """The split times `factor`."""
         return Split(self.index, self.lower, self.upper, self.scale * factor, self.mode)
 
     def with_scale(self, scale: int) -> Split:
+        """The split with another scale."""
         return Split(self.index, self.lower, self.upper, scale, self.mode)
 
     def same_index(self, other: Split) -> bool:
+        """Whether both split one index."""
         return self.index is other.index or deep_equal(self.index, other.index)
 
     def compatible(self, mode: int) -> bool:
@@ -90,6 +94,7 @@ class Split(NamedTuple):
         return result if scale == 1 else _mul(result, constant(dtype, scale))
 
     def cast_to(self, dtype: DataType) -> Split:
+        """The same of another type."""
         return Split(cast(dtype, self.index), self.lower, self.upper, self.scale, self.mode)
 
 
@@ -105,12 +110,15 @@ class Sum(NamedTuple):
 
     @property
     def is_zero(self) -> bool:
+        """Whether the sum is the constant 0."""
         return self.base == 0 and not self.args
 
     def plus(self, value: int) -> Sum:
+        """The sum plus a constant."""
         return Sum(self.dtype, self.args, self.base + value)
 
     def times(self, factor: int) -> Sum:
+        """The sum times a constant."""
         return Sum(self.dtype, tuple([a.scaled(factor) for a in self.args]), self.base * factor)
 
     def over(self, divisor: int) -> Sum:
@@ -118,11 +126,13 @@ class Sum(NamedTuple):
         return Sum(self.dtype, tuple([a.with_scale(a.scale // divisor) for a in self.args]), self.base // divisor)
 
     def plus_split(self, other: Split, factor: int) -> Sum:
+        """The sum plus `other * factor`."""
         args = list(self.args)
         _insert(args, other, factor)
         return Sum(self.dtype, tuple(args), self.base)
 
     def plus_sum(self, other: Sum, factor: int) -> Sum:
+        """The sum plus `other * factor`."""
         args = list(self.args)
         if len(args) + len(other.args) > 12:
             args = _join_long(args, other.args, factor)
@@ -161,6 +171,7 @@ class Sum(NamedTuple):
         return result
 
     def cast_to(self, dtype: DataType) -> Sum:
+        """The same of another type."""
         return Sum(dtype, tuple([a.cast_to(dtype) for a in self.args]), self.base)
 
 

@@ -175,6 +175,7 @@ class ConstIntBoundAnalyzer:
         self.memo: dict[int, tuple[PrimExpr, Bound]] = {}
 
     def bind(self, var: Var, range_: Range, allow_override: bool = False) -> None:
+        """Let `var` lie in a range."""
         low = self.visit(range_.min)
         extent = self.visit(range_.extent)
         self.update(var, (low[0], _add(low[1], _add(extent[1], -1))), allow_override)

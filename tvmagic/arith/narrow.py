@@ -50,6 +50,7 @@ class _Narrower:
         self.ranges = ranges
 
     def is_free_of(self, e: PrimExpr) -> bool:
+        """Whether no parameter stands in `e`."""
         found = False
 
         def look(node: Any) -> None:
@@ -80,6 +81,7 @@ class _Narrower:
         return IntImm(BOOL, not wanted)
 
     def comparison(self, op: type, low: PrimExpr, high: PrimExpr, wanted: bool) -> PrimExpr:
+        """`low op high`, each side at the end that makes it hardest to meet."""
         a, b = self.end(low, wanted), self.end(high, not wanted)
         return IntImm(BOOL, not wanted) if a is None or b is None else ops.binary(op, a, b)
 

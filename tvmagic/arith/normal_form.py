@@ -58,6 +58,7 @@ class _AndOfOrs:
                 self.chunks.append(chunk)
 
     def number(self, e: PrimExpr) -> int:
+        """The number of a term."""
         for i, term in enumerate(self.terms):
             if deep_equal(term, e):
                 return i
@@ -75,17 +76,20 @@ class _AndOfOrs:
         return neutral, self.number(simplified)
 
     def within_chunks(self) -> None:
+        """Simplify the terms of each disjunction in pairs."""
         for chunk in self.chunks:
             for i in range(len(chunk)):
                 for j in range(i + 1, len(chunk)):
                     chunk[i], chunk[j] = self.joined(Or, self.FALSE, chunk[i], chunk[j])
 
     def across_chunks(self) -> None:
+        """Simplify the disjunctions in pairs."""
         for i in range(len(self.chunks)):
             for j in range(i + 1, len(self.chunks)):
                 self.two_chunks(i, j)
 
     def two_chunks(self, i: int, j: int) -> None:
+        """Simplify two disjunctions that differ in one term, or of which one implies the other."""
         first, second = self.chunks[i], self.chunks[j]
         only_first = [k for k in first if k not in second]
         only_second = [k for k in second if k not in first]
@@ -103,6 +107,7 @@ class _AndOfOrs:
             second[second.index(only_second[0])] = b
 
     def drop_constants(self) -> None:
+        """Leave out true disjunctions and false terms."""
         chunks = []
         for chunk in self.chunks:
             if self.TRUE in chunk:
@@ -115,6 +120,7 @@ class _AndOfOrs:
         self.chunks = chunks
 
     def expression(self) -> PrimExpr:
+        """The condition."""
         result: PrimExpr = IntImm(BOOL, 1)
         for chunk in self.chunks:
             disjunction: PrimExpr = IntImm(BOOL, 0)

@@ -197,6 +197,7 @@ class _Shape:
         return (self.cls in _INT_OPERATORS or self.cls in _INT_FUNCTIONS) and all(p.is_int() for p in self.parts)
 
     def names(self) -> list[str]:
+        """The names in it, from left to right."""
         return [self.name] if self.name else [n for p in self.parts for n in p.names()]
 
 
@@ -257,6 +258,7 @@ class _Generator:
             self.bind(shape.name, place, f"({shape.name} is {{0}} or equal({shape.name}, {{0}}))")
 
     def match_parts(self, shape: _Shape, place: str) -> None:
+        """Test the parts of the expression at `place`."""
         assert shape.cls is not None
         fields = _FIELDS.get(shape.cls, ("a", "b"))
         places = []
@@ -271,6 +273,7 @@ class _Generator:
             self.match(part, place_of_part, False)
 
     def bind(self, name: str, value: str, test: str, extra: str | None = None) -> None:
+        """Give `value` a name, or test it against what has that name."""
         if name in self.bound:
             self.fail_unless(test.format(value))
             return
@@ -280,11 +283,13 @@ class _Generator:
             self.lines.append(extra)
 
     def fail_unless(self, test: str) -> None:
+        """Leave the function where `test` does not hold."""
         self.lines.append(f"if not ({test}): return None")
 
     # ------------------------------------------------------------------ values
 
     def integer(self, shape: _Shape) -> str:
+        """Text of the value of a part that is made of integer constants."""
         if shape.value is not None:
             return str(int(shape.value))
         if shape.name:
@@ -318,6 +323,7 @@ class _Generator:
         return f"build_{shape.cls.__name__}({', '.join(inner)})"
 
     def operands(self, shape: _Shape, dtype: str) -> list[str]:
+        """Text of the operands of a result; numbers among them take the type of the others."""
         named = [s for p in shape.parts if not p.is_int() and (s := self.dtype_source(p))]
         constants = [s for p in shape.parts if (s := self.dtype_source(p))]
         mine = (named or constants or [dtype])[0]
@@ -379,6 +385,7 @@ class Rule:
         return [f for i, p in enumerate(self.patterns) if (f := self.compile_pattern(i, p, classes)) is not None]
 
     def compile_pattern(self, index: int, pattern: str, classes: tuple[type, ...]) -> RuleFunction | None:
+        """The function of one pattern; None where operands of these classes cannot fit."""
         key = (pattern, self.text, self.root)
         known = _COMPILED.get(key)
         if known is None:

@@ -178,6 +178,7 @@ class RewriteSimplifier(Mutator):
     # ------------------------------------------------------------------ the walk
 
     def visit(self, node: Any) -> Any:
+        """`node` simplified, from memory where it was met in the same state of knowledge."""
         known = self.memo.get(id(node))
         if known is not None and not self.observed():
             return known[1]
@@ -244,18 +245,23 @@ class RewriteSimplifier(Mutator):
     # ------------------------------------------------------------------ questions of rules
 
     def bound(self, e: PrimExpr) -> tuple[int, int]:
+        """The constant bound of `e`."""
         return self.parent.bounds.visit(e)
 
     def modular(self, e: PrimExpr) -> tuple[int, int]:
+        """The modular set of `e`."""
         return self.parent.modular.visit(e)
 
     def prove_greater_equal(self, e: PrimExpr, value: int) -> bool:
+        """Whether `e >= value` is proved."""
         return self.parent.can_prove_greater_equal(e, value)
 
     def prove_less(self, e: PrimExpr, value: int) -> bool:
+        """Whether `e < value` is proved."""
         return self.parent.can_prove_less(e, value)
 
     def is_zero(self, e: PrimExpr) -> bool:
+        """Whether `e == 0` is proved."""
         return self.compare_constant(e, 0) == IS_EQ
 
     def compare(self, a: PrimExpr, b: PrimExpr) -> int:
@@ -302,9 +308,11 @@ class RewriteSimplifier(Mutator):
         return e, folded
 
     def apply_cmp(self, e: Any) -> PrimExpr:
+        """The rules for a comparison."""
         return self.apply(e, (e.a.dtype, type(e.a), type(e.b)))
 
     def apply_not(self, a: PrimExpr) -> PrimExpr:
+        """The rules for the negation of `a`."""
         return self.apply(Not(a), (a.dtype, type(a)))
 
     @handles(EQ, LT)
@@ -415,6 +423,7 @@ class RewriteSimplifier(Mutator):
         return self.apply(e, (e.dtype,))
 
     def if_then_else(self, e: Call) -> PrimExpr:
+        """A choice, each branch simplified under its condition."""
         condition = self.visit(e.args[0])
         with self.parent.constraint_scope(condition):
             true_value = self.visit(e.args[1])
