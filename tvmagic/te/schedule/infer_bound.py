@@ -224,7 +224,8 @@ def root_sets(
     roots: RootSets = {}
     for iv in consumer.op.root_iter_vars():
         assert iv.dom is not None
-        range_ = sets[iv].cover_range(iv.dom) if iv in sets else iv.dom
+        # an opaque axis is no loop: what was gathered for it is needed
+        range_ = sets[iv].cover_range(iv.dom) if iv in sets else context.ranges.get(iv, iv.dom)
         if relaxed:
             low = eval_set(range_.min, relaxed, analyzer).min()
             high = eval_set(range_.min + range_.extent - 1, relaxed, analyzer).max()
@@ -307,6 +308,10 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], ranges: dic
     op = stage.op
     if isinstance(op, BaseComputeOp):
         for axis, iv in enumerate(op.axis):
+            if iv.iter_type == IterVar.Opaque:  # inside an intrinsic, which computes all of it
+                assert iv.dom is not None
+                ranges[iv] = iv.dom
+                continue
             wanted = [s for t in op.outputs for s in requests[t][axis]]
             ranges[iv] = _cover(stage, iv, wanted)
         for iv in op.reduce_axis:

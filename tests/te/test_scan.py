@@ -1,0 +1,116 @@
+"""Recurrences: their loops, bounds and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from te_execution import largest_difference
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+
+
+def ops_text(s: Any) -> str:
+    n = s.normalize()
+    return str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
+
+
+class TwoStates:
+    """Two states that update each other through a stage `mid`, and their sum `D`."""
+
+    def __init__(self, m: int = 9, n: int = 12) -> None:
+        self.X = te.placeholder((m, n), name="X")
+        a, b = te.placeholder((m, n), name="a"), te.placeholder((m, n), name="b")
+        self.first = te.compute((1, n), lambda _, i: self.X[0, i], name="first")
+        second = te.compute((1, n), lambda _, i: self.X[0, i] * 2.0, name="second")
+        self.mid = te.compute((m, n), lambda t, i: a[t - 1, i] + b[t - 1, n - 1 - i], name="mid")
+        self.u = te.compute((m, n), lambda t, i: self.mid[t, i] * 0.5 + self.X[t, i], name="u")
+        self.v = te.compute((m, n), lambda t, i: self.mid[t, i] - b[t - 1, i] * 0.5, name="v")
+        self.S = te.scan([self.first, second], [self.u, self.v], [a, b], inputs=[self.X], name="S")
+        self.D = te.compute((m, n), lambda i, j: self.S[0][i, j] + self.S[1][i, j], name="D")
+        self.s = te.create_schedule(self.D.op)
+
+
+SCHEDULES: dict[str, Callable[[TwoStates], Any]] = {
+    "none": lambda p: None,
+    "inline inside": lambda p: p.s[p.mid].compute_inline(),
+    "split inside": lambda p: (p.s[p.mid].split(p.mid.op.axis[1], 5), p.s[p.u].split(p.u.op.axis[1], 4)),
+    "vectorize inside": lambda p: p.s[p.v].vectorize(p.v.op.axis[1]),
+    "split the first step": lambda p: p.s[p.first].split(p.first.op.axis[1], 5),
+    "cache an input": lambda p: p.s.cache_read(p.X, "local", [p.u]),
+}
+
+
+@pytest.mark.parametrize("what", SCHEDULES)
+def test_two_states(what: str) -> None:
+    p = TwoStates()
+    SCHEDULES[what](p)
+    assert largest_difference(p.s, [p.X, p.D]) < 1e-5
+
+
+def test_steps_run_in_order() -> None:
+    text = ops_text(TwoStates().s)
+    assert text.index("S.v0[0, i] = X[0, i]") < text.index("for S_idx in range(8)") < text.index("mid[S_idx + 1, i] = ")
+    assert not any(te.schedule.ScanFixPointAnalysis(TwoStates().S[0].op).values())
+
+
+def second_order(columns: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any, Any]:
+    m = te.size_var("m")
+    X = te.placeholder((m, 8), name="X")
+    state = te.placeholder((m, 8), name="state")
+    first = te.compute((2, 8), lambda t, i: X[t, i], name="first")
+    update = te.compute(
+        (m, 8), lambda t, i: state[t - 1, i] * 0.5 + state[t - 2, columns(t, i)] + X[t, i], name="update"
+    )
+    R = te.scan(first, update, state, inputs=[X], name="R")
+    D = te.compute((m, 3), lambda i, j: R[i, j + 2] * 2.0, name="D")
+    return te.create_schedule(D.op), X, R, D
+
+
+def test_columns_apart_are_computed_in_part() -> None:
+    s, X, R, D = second_order(lambda t, i: i)
+    text = ops_text(s)
+    assert "R[0:m, 2:5]" in text and "T.grid(m - 2, 3)" in text
+    assert largest_difference(s, [X, D]) < 1e-5
+
+
+def test_columns_that_mix_are_computed_whole() -> None:
+    s, X, R, D = second_order(lambda t, i: 7 - i)
+    assert "R[0:m, 0:8]" in ops_text(s)
+    assert largest_difference(s, [X, D]) < 1e-5
+
+
+def test_the_last_step_alone() -> None:
+    X = te.placeholder((9, 4), name="X")
+    state = te.placeholder((9, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: X[0, i])
+    update = te.compute((9, 4), lambda t, i: state[t - 1, i] + X[t, i])
+    R = te.scan(first, update, state, inputs=[X], name="R")
+    D = te.compute((4,), lambda j: R[5, j], name="D")
+    s = te.create_schedule(D.op)
+    assert "T.grid(5, 4)" in ops_text(s)  # steps after the fifth are not needed
+    assert largest_difference(s, [X, D]) < 1e-5
+
+
+def test_thread_axes_around_a_scan() -> None:
+    p = TwoStates()
+    p.s[p.S[0]].env_threads([te.thread_axis((0, 4), "threadIdx.x")])
+    assert "thread_extent" in ops_text(p.s) or "launch_thread" in ops_text(p.s)
+    with pytest.raises(TVMagicError, match="env_threads is called twice"):
+        p.s[p.S[0]].env_threads([te.thread_axis((0, 4), "threadIdx.x")])
+
+
+def test_refused_scans() -> None:
+    X = te.placeholder((9, 4), name="X")
+    state = te.placeholder((9, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: X[0, i])
+    wrong = te.compute((9,), lambda t: X[t, 0])
+    with pytest.raises(TVMagicError, match="scan `R`: init, update and state `state` have different ranks"):
+        te.scan(first, wrong, state, name="R")
+    with pytest.raises(TVMagicError, match="takes as many init as update and state tensors"):
+        te.scan([first, first], [wrong], [state], name="R")
+    alone = te.scan(first, te.compute((9, 4), lambda t, i: X[t, i], name="alone"), state, name="R")
+    with pytest.raises(TVMagicError, match="update `alone` of scan `R` reads none of its states or inputs"):
+        te.create_schedule(alone.op)
