@@ -57,6 +57,27 @@ def test_differences_have_paths(other: ir.PrimFunc, path: str) -> None:
     assert str(mismatch.lhs_path) == path
 
 
+def mismatch(a: Any, b: Any) -> tuple[str, str]:
+    found = get_first_structural_mismatch(a, b)
+    assert found is not None
+    return str(found.lhs_path), str(found.rhs_path)
+
+
+def test_paths_of_parameters_and_sequences() -> None:
+    x, y, z = ir.Var("x"), ir.Var("y"), ir.Var("z")
+    wide, pointer = ir.Var("y", "int64"), ir.pointer_var("p", "float32")
+    body = tir.Evaluate(x)
+    two, three = ir.PrimFunc([x, y], body), ir.PrimFunc([x, y, z], body)
+    assert mismatch(two, three) == ("<root>.params[<missing element #2>]", "<root>.params[2]")
+    assert mismatch(two, ir.PrimFunc([x, wide], body)) == ("<root>.params[1].dtype",) * 2
+    other = ir.PrimFunc([pointer], body), ir.PrimFunc([ir.pointer_var("p", "float32", "local")], body)
+    assert mismatch(*other) == ("<root>.params[0].type_annotation.storage_scope",) * 2
+    many = [tir.SeqStmt([tir.Evaluate(k) for k in range(n)]) for n in (3, 4)]
+    assert mismatch(*many) == ("<root>.seq[<missing element #3>]", "<root>.seq[3]")
+    assert mismatch(tir.convert([1, 2]), tir.convert([1, 3])) == ("<root>[1].value",) * 2
+    assert mismatch(x + 1, x - 1) == ("<root>",) * 2
+
+
 def test_free_variables_are_equal_to_themselves_or_mapped() -> None:
     x, y, z = ir.Var("x"), ir.Var("y"), ir.Var("z")
     assert structural_equal(x + y, x + y)

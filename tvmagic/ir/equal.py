@@ -71,13 +71,15 @@ class Comparison:
         known = self.forward.get(id(a))
         if known is not None:
             return known == id(b)
-        if id(b) in self.backward or type(a) is not type(b) or a.dtype is not b.dtype:
+        if id(b) in self.backward or type(a) is not type(b):
             return False
+        if a.dtype is not b.dtype:
+            return self.differs("attr", "dtype")
         if self.keep_vars:
             return a is b
         first, second = a.type_annotation, b.type_annotation
         if first is not second and type(first) is not PrimType and not self.equal(first, second):
-            return False
+            return self.differs("attr", "type_annotation")
         return self.bind(a, b)
 
     def differs(self, kind: str, key: Any, other_key: Any = None) -> bool:
