@@ -236,14 +236,28 @@ class FunctionEmitter(MemoryEmitter):
         index, following = f"%i{out.name()}", f"%n{out.name()}"
         place = len(out.lines)
         self.define_loop_var(stmt, index)
-        if self.context.work.poll_wanted(stmt):
-            self.context.poll(self)
+        self._poll_sometimes(index, kind, self.context.work.poll_every(stmt))
         self.statement(stmt.body)
         flags = "nuw nsw" if self.intervals.of(stmt.min)[0] >= 0 else "nsw"
         out.do(f"{following} = add {flags} {kind} {index}, 1")
         out.lines.insert(place, f"  {index} = phi {kind} [ {first}, %{before} ], [ {following}, %{out.block} ]")
         out.branch(out.op(f"icmp {word} {kind} {following}, {end}"), head, done, metadata)
         out.start(done)
+
+    def _poll_sometimes(self, index: str, kind: str, every: int) -> None:
+        """Ask whether to stop in every `every`-th iteration (0: in none)."""
+        if every == 0 or self.void:
+            return
+        if every == 1:
+            self.context.poll(self)
+            return
+        ask, go_on = self.out.new_block("ask"), self.out.new_block("on")
+        low = self.out.op(f"and {kind} {index}, {every - 1}")
+        self.out.branch(self.out.op(f"icmp eq {kind} {low}, 0"), ask, go_on, self.context.unlikely())
+        self.out.start(ask)
+        self.context.poll(self)
+        self.out.jump(go_on)
+        self.out.start(go_on)
 
     def _loop_metadata(self, stmt: For) -> str:
         """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot."""

@@ -14,6 +14,7 @@ from tvmagic.ir import (
     Call,
     DeclBuffer,
     For,
+    ForKind,
     IntImm,
     LetStmt,
     PrimExpr,
@@ -26,6 +27,7 @@ __all__ = ["Work"]
 
 # One question costs some 30 cycles, so it is asked once in this many operations or more.
 _WORTH_A_POLL = 16384
+_LEAST_TO_COUNT = 256
 _UNKNOWN_EXTENT = 64
 
 
@@ -41,11 +43,22 @@ class Work(Visitor):
         self.bodies: dict[For, int] = {}
         self.reach: dict[Var, int] = {}
         self._seen: set[Buffer] = set()
+        self._outer: set[For] = set()
+        self._loops = False
         self.visit(body)
 
-    def poll_wanted(self, loop: For) -> bool:
-        """Whether one iteration of `loop` is enough work to ask whether to stop."""
-        return self.bodies.get(loop, 0) >= _WORTH_A_POLL
+    def poll_every(self, loop: For) -> int:
+        """After how many iterations of `loop` (a power of two) to ask whether to stop; 0 for never.
+
+        A loop without a loop inside never asks between iterations that are short: the question would
+        keep LLVM from making vectors of it.
+        """
+        work = max(self.bodies.get(loop, 0), 1)
+        if work >= _WORTH_A_POLL:
+            return 1
+        if work < _LEAST_TO_COUNT or loop not in self._outer:
+            return 0
+        return 1 << (_WORTH_A_POLL // work).bit_length()
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         """Note how many bytes the buffers over one pointer span, where that is constant."""
@@ -82,10 +95,14 @@ class Work(Visitor):
     @handles(For)
     def loop(self, node: For) -> None:
         outer, self.total = self.total, 0
+        outer_loops, self._loops = self._loops, False
         self.visit(node.body)
         inside = self.bodies[node] = self.total
         extent = node.extent.value if isinstance(node.extent, IntImm) else _UNKNOWN_EXTENT
         self.total = outer + inside * max(extent, 0)
+        if self._loops:
+            self._outer.add(node)
+        self._loops |= outer_loops or (node.kind is not ForKind.UNROLLED and extent > 1)
 
     @handles(While)
     def endless(self, node: While) -> None:
