@@ -129,6 +129,15 @@ def test_buffers_are_compared_by_what_they_are() -> None:
     assert not structural_equal(one, other), "the second buffer shares its memory on the left only"
 
 
+def test_memory_without_a_name_is_global() -> None:
+    functions = [
+        ir.PrimFunc([ir.pointer_var("p", "float32", scope)], tir.Evaluate(0)) for scope in ("", "global", "local")
+    ]
+    assert structural_equal(functions[0], functions[1])
+    assert structural_hash(functions[0]) == structural_hash(functions[1])
+    assert not structural_equal(functions[0], functions[2])
+
+
 def test_constants() -> None:
     assert not structural_equal(tir.const(1), tir.const(1, "int64"))
     assert not structural_equal(tir.const(1.0), tir.const(1.5))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.expr import FloatImm, GlobalVar, PrimType, Var
+from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Field, Kind, Node, slots_of
 from tvmagic.ir.path import ObjectPath
@@ -165,6 +165,13 @@ def _same_float(state: Comparison, a: FloatImm, b: FloatImm) -> bool:
     return both_nan or a.value == b.value or state.differs("attr", "value")
 
 
+def _same_pointer(state: Comparison, a: PointerType, b: PointerType) -> bool:
+    if not state.equal(a.element_type, b.element_type):
+        return state.differs("attr", "element_type")
+    # memory without a name is global memory
+    return (a.storage_scope or "global") == (b.storage_scope or "global") or state.differs("attr", "storage_scope")
+
+
 def _same_function(state: Comparison, a: PrimFunc, b: PrimFunc) -> bool:
     if len(a.params) != len(b.params):
         return state.differs("missing index", min(len(a.params), len(b.params))) or state.differs("attr", "params")
@@ -259,6 +266,7 @@ COMPARE.update(
         Buffer: _same_buffer,
         GlobalVar: _same_global_var,
         FloatImm: _same_float,
+        PointerType: _same_pointer,
         PrimFunc: _same_function,
         IRModule: _same_module,
         dict: _same_mapping,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PrimType, Var
+from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Field, Kind, Node
 from tvmagic.ir.op import Op
@@ -75,6 +75,11 @@ def _hash_float(numbers: Numbers, node: FloatImm) -> int:
 
 def _hash_int(numbers: Numbers, node: IntImm) -> int:
     return hash((node.value, _text_hash(node.dtype)))
+
+
+def _hash_pointer(numbers: Numbers, kind: PointerType) -> int:
+    element = HASH[type(kind.element_type)](numbers, kind.element_type)
+    return hash((element, _text_hash(kind.storage_scope or "global")))
 
 
 def _hash_plain_float(numbers: Numbers, value: float) -> int:
@@ -145,6 +150,7 @@ HASH.update(
         Buffer: _hash_buffer,
         FloatImm: _hash_float,
         IntImm: _hash_int,
+        PointerType: _hash_pointer,
         GlobalVar: lambda numbers, var: _text_hash(var.name_hint),
         Op: lambda numbers, op: _text_hash(op.name),
         PrimFunc: _hash_function,
