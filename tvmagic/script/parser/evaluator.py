@@ -145,7 +145,10 @@ class Evaluator:
         """A number as the constant that it becomes beside an expression, with its place."""
         if type(value) is not int and type(value) is not float:
             return value
-        constant = expr(value)
+        try:
+            constant = expr(value)
+        except TVMagicError as error:
+            raise self.wrong(node, error) from None
         constant.span = self.span(node)
         return constant
 

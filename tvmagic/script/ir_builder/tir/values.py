@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -34,7 +35,6 @@ from tvmagic.ir import (
     expr,
     ops,
 )
-from tvmagic.ir.fold import wrap_int
 from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
 
 # ---------------------------------------------------------------------------- dtypes
@@ -60,12 +60,30 @@ class DTypeFunction:
             if not dtype.is_float:
                 raise TVMagicError(f'the type `{dtype}` has no value "{expr}"')
             return ops.const(_SPECIAL_FLOATS[expr], dtype)
-        if type(expr) is int and dtype.code == "uint" and 1 << 63 <= expr < 1 << 64:
-            return ops.make_const(dtype, wrap_int(expr, dtype))
+        if type(expr) is int or type(expr) is float:
+            _check_literal(expr, dtype.element_of)
+            if type(expr) is int and not dtype.is_handle and not dtype.code == "void":
+                return ops.make_const(dtype, expr)
         return ops.cast(dtype, as_value(expr))
 
     def __repr__(self) -> str:
         return f"T.{self.dtype}"
+
+
+def _check_literal(value: int | float, dtype: DataType) -> None:
+    """Refuse a number that a type does not hold."""
+    if dtype.is_int or dtype.is_uint:
+        low, high = (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1)) if dtype.is_int else (0, 1 << dtype.bits)
+        fits = low <= value < high
+    else:
+        fits = not dtype.is_float or not math.isfinite(value) or abs(value) <= _greatest(dtype)
+    if not fits:
+        raise TVMagicError(f"the literal {value} does not fit into `{dtype}`")
+
+
+@cache
+def _greatest(dtype: DataType) -> float:
+    return ops.max_value(dtype).value  # type: ignore[attr-defined]
 
 
 class HandleFunction:
