@@ -173,3 +173,27 @@ def test_threads_of_a_gpu_are_special_registers():
 def test_code_for_another_machine_does_not_run_here():
     with pytest.raises(BuildError, match="does not run on this machine"):
         codegen.compile_module(matmul(64), "llvm -mtriple=riscv64-linux-gnu")
+
+
+def test_deep_expressions_and_long_bodies():
+    x, y = decl_buffer((8,), "float32", "X"), decl_buffer((8,), "float32", "Y")
+    deep = x[0]
+    for i in range(1000):
+        deep = deep + x[i % 8]
+    built = codegen.compile_module(module(tir.BufferStore(y, deep, [0]), x, y))
+    values = np.ones(8, "float32")
+    assert built(values)[0] == 1001
+    long = tir.SeqStmt([tir.BufferStore(y, y[i % 8] + 1.0, [i % 8]) for i in range(5000)])
+    built = codegen.compile_module(module(long, y), "llvm -opt-level=1")
+    result = np.zeros(8, "float32")
+    built(result)
+    assert (result == 625).all()
+
+
+def test_chains_of_lets_do_not_exhaust_the_stack():
+    y = decl_buffer((1,), "int32", "Y")
+    names = [Var(f"v{i}", "int32") for i in range(5000)]
+    body = tir.BufferStore(y, names[-1], [0])
+    for previous, var in reversed(list(zip([None, *names], names))):
+        body = tir.LetStmt(var, tir.IntImm("int32", 1) if previous is None else previous + 1, body)
+    assert codegen.compile_module(module(body, y), "llvm -opt-level=1")()[0] == 5000

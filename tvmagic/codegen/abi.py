@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic.codegen.chains import ChainVisitor
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
+from tvmagic.ir.functor import handles
 
 __all__ = ["ABI", "Param", "abi_of"]
 
@@ -57,7 +59,7 @@ def abi_of(name: str, func: PrimFunc) -> ABI:
     ret = func.ret_type
     result = ret.dtype if isinstance(ret, PrimType) and ret.dtype.code not in ("void", "handle") else None
     noalias = bool(func.attrs.get("tir.noalias", False))
-    return ABI(name, tuple(params), tuple(sizes), _written(func), result, noalias)
+    return ABI(name, tuple(params), tuple(sizes), frozenset(_Written(func.body).found), result, noalias)
 
 
 def _parts(buffer: Buffer | None) -> list[Any]:
@@ -73,25 +75,31 @@ def variables_of(expr: Any) -> list[Var]:
     return found
 
 
-def _written(func: PrimFunc) -> frozenset[Var]:
+class _Written(ChainVisitor):
     """The pointers that are stored to, or handed to calls that may store."""
-    written: set[Var] = set()
 
-    def look(node: Any) -> None:
-        if isinstance(node, BufferStore):
-            written.add(node.buffer.data)
-        elif isinstance(node, Call) and getattr(node.op, "name", "") not in _READ_ONLY:
-            for arg in node.args:
-                if isinstance(arg, Var) and arg.dtype.is_handle:
-                    written.add(arg)
-                elif isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.tvm_access_ptr":
-                    if int(arg.args[4]) & Buffer.WRITE:
-                        written.add(arg.args[1])
-                elif isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.address_of":
-                    written.add(arg.args[0].buffer.data)
+    def __init__(self, body: Any) -> None:
+        self.found: set[Var] = set()
+        self.visit(body)
 
-    post_order_visit(func.body, look)
-    return frozenset(written)
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.found.add(node.buffer.data)
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        self.visit_children(node)
+        if getattr(node.op, "name", "") in _READ_ONLY:
+            return
+        for arg in node.args:
+            name = getattr(arg.op, "name", "") if isinstance(arg, Call) else ""
+            if isinstance(arg, Var) and arg.dtype.is_handle:
+                self.found.add(arg)
+            elif name == "tir.tvm_access_ptr" and int(arg.args[4]) & Buffer.WRITE:
+                self.found.add(arg.args[1])
+            elif name == "tir.address_of":
+                self.found.add(arg.args[0].buffer.data)
 
 
 _READ_ONLY = frozenset({"tir.tvm_access_ptr", "tir.address_of", "tir.isnullptr", "tir.prefetch"})

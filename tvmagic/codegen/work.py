@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.codegen.chains import ChainVisitor
 from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
     Buffer,
     BufferLoad,
     Call,
-    DeclBuffer,
     For,
     ForKind,
     IntImm,
-    LetStmt,
     PrimExpr,
     Var,
     While,
 )
-from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.functor import handles
 
 __all__ = ["Work"]
 
@@ -31,7 +26,7 @@ _LEAST_TO_COUNT = 256
 _UNKNOWN_EXTENT = 64
 
 
-class Work(Visitor):
+class Work(ChainVisitor):
     """The number of scalar or short vector operations in one iteration of each loop: it decides where
     a loop asks whether to stop. Extents that are not constant count as 64.
 
@@ -84,13 +79,6 @@ class Work(Visitor):
     def costly(self, node: PrimExpr) -> None:
         self.total += 4 * max(1, node.dtype.lanes // 8)
         self.visit_children(node)
-
-    @handles(LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
-    def wrapper(self, node: Any) -> None:
-        while isinstance(node, (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)):
-            self.total += 1
-            node = node.body
-        self.visit(node)
 
     @handles(For)
     def loop(self, node: For) -> None:

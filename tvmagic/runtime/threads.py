@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
+import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -14,6 +17,19 @@ from tvmagic.runtime.jit import support
 __all__ = ["ensure_pool", "num_threads", "set_num_threads"]
 
 _lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """New threads inherit the mask: signals are to wake Python's main thread, not a worker."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Pool:
@@ -32,11 +48,12 @@ class _Pool:
                 raise TVMagicError("the system gave no lock for the thread pool")
             self.ready = True
         start = self.function("pool_start", ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)
-        while len(self.threads) < self.wanted - 1:
-            thread = ctypes.c_uint64()
-            if start(ctypes.addressof(thread), len(self.threads) + 1) != 0:
-                break  # fewer threads than wanted do the work as well
-            self.threads.append(thread)
+        with _signals_blocked():
+            while len(self.threads) < self.wanted - 1:
+                thread = ctypes.c_uint64()
+                if start(ctypes.addressof(thread), len(self.threads) + 1) != 0:
+                    break  # fewer threads than wanted do the work as well
+                self.threads.append(thread)
         self.function("pool_limit", None, ctypes.c_int)(min(self.wanted - 1, len(self.threads)))
 
     def stop(self) -> None:
