@@ -48,11 +48,6 @@ class PrinterConfig:
     obj_to_underline: Sequence[Any] | None = None
     obj_to_annotate: Mapping[Any, str] | None = None
 
-    @property
-    def marks(self) -> bool:
-        """Whether the places of nodes in the text are needed."""
-        return bool(self.path_to_underline or self.obj_to_underline)
-
 
 _OPTIONS = frozenset(f.name for f in fields(PrinterConfig))
 

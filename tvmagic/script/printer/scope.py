@@ -58,9 +58,6 @@ class CommonAncestors:
             scope = self.parent[scope]
         return found
 
-    def known(self, item: Any) -> bool:
-        return id(item) in self.hits
-
     def visit(self, item: Any) -> None:
         _STEPS.get(type(item), _first_step)(self, item)
 
