@@ -8,7 +8,7 @@ from pass_checks import module, parse, script
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Add, BufferLoad, BufferStore, For, IRModule, PrimFunc, SeqStmt, Span, Var, decl_buffer
+from tvmagic.ir import Add, BufferLoad, BufferStore, For, IRModule, LetStmt, PrimFunc, SeqStmt, Span, Var, decl_buffer
 from tvmagic.passes import PassContext, Sequential, module_pass, prim_func_pass, recording
 
 
@@ -173,3 +173,24 @@ def test_a_body_of_5000_statements_and_an_expression_of_1000_levels() -> None:
         tvmagic.lower(PrimFunc([a, b], SeqStmt([*stores[:count], loop])))
         times.append(time.perf_counter() - start)
     assert times[1] < 15 * times[0]  # linear is 5
+
+
+def test_5000_nested_lets() -> None:
+    a, i = decl_buffer((16,), "float32", "A"), Var("i")
+    names = [Var(f"v{n}", "float32") for n in range(5000)]
+    body = BufferStore(a, names[-1], [i])
+    for n in reversed(range(5000)):
+        body = LetStmt(names[n], (names[n - 1] if n else BufferLoad(a, [i])) + 1.0, body)
+    mod = tvmagic.lower(PrimFunc([a], For(i, 0, 16, 0, body)))
+    count, stmt = 0, mod["main"].body.body
+    while isinstance(stmt, LetStmt):
+        count, stmt = count + 1, stmt.body
+    assert count == 5000
+
+
+def test_an_endless_recursion_in_a_user_pass_is_an_error() -> None:
+    def endless(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        return endless(func, mod, context)
+
+    with pytest.raises(RecursionError):
+        prim_func_pass(endless, opt_level=0)(module('def main(A: T.Buffer((4,), "int32")):\n    A[0] = 1'))

@@ -84,7 +84,7 @@ class _Collector(Visitor):
         self.done: list[_Loop] = []
         self.block_vars: set[Var] = set()
         self.loops_of_let: dict[Var, set[Var]] = {}
-        self.lets_of_let: dict[Var, set[Var]] = {}
+        self.lets_of_let: dict[Var, set[Var]] = {}  # those that its value names itself
 
     def _destination(self, expr: PrimExpr) -> _Loop | None:
         """The outermost loop around which `expr` can stand."""
@@ -108,9 +108,12 @@ class _Collector(Visitor):
             return
         variables = free_vars(value)
         lets: set[Var] = set()
-        for var in variables:
-            if var in self.lets_of_let:
-                lets |= {var} | self.lets_of_let[var]
+        pending = [v for v in variables if v in self.lets_of_let]
+        while pending:
+            var = pending.pop()
+            if var not in lets:
+                lets.add(var)
+                pending += self.lets_of_let[var]
         uses_block = any(v in self.block_vars for v in variables)
         loop.conditions.append(_Condition(value, kind, uses_block, lets, has_else))
 
@@ -171,7 +174,7 @@ class _Collector(Visitor):
             else:
                 used_loops |= self.loops_of_let.get(var, set())
             if var in self.lets_of_let:
-                used_lets |= {var} | self.lets_of_let[var]
+                used_lets.add(var)
         self.loops_of_let[node.var], self.lets_of_let[node.var] = used_loops, used_lets
         self.visit_children(node)
         del self.loops_of_let[node.var], self.lets_of_let[node.var]
