@@ -164,7 +164,8 @@ class Schedule:
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
     ) -> list[Any]:
         """Run one instruction and add it to the trace; the random variables of its outputs."""
-        return flat([self._run(kind, kind.gather(inputs, attrs), decision)])
+        result = self._run(kind, kind.gather(inputs, attrs), decision)
+        return [] if result is None else flat([result])
 
     def _run(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
         if arguments.get("func_name", ...) is None and self._working_on is not None:
