@@ -398,6 +398,15 @@ def test_refused_when_lowered(what: str, p: Chain) -> None:
         ops_text(p.s)
 
 
+def test_an_iteration_variable_of_two_stages() -> None:
+    A = te.placeholder((8, 16), name="A")
+    k = te.reduce_axis((0, 16), name="k")
+    M = te.compute((8,), lambda i: te.max(A[i, k], axis=k), name="M")
+    S = te.compute((8,), lambda i: te.sum(A[i, k] - M[i], axis=k), name="S")
+    with pytest.raises(ScheduleError, match="iteration variable `k` belongs to stage `M` and to stage `S`"):
+        ops_text(te.create_schedule(S.op))
+
+
 def test_inlining_an_output_or_into_an_extern() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: A[i] + 1.0, name="B")

@@ -85,6 +85,7 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
     context = Context(sch)
     analyzer = Analyzer()
     for stage in reversed(sch.stages):
+        _check_unused(stage, context)
         infer_root_bound(stage, context)
         for iv in stage.op.root_iter_vars():
             if iv in context.ranges:
@@ -100,6 +101,20 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
             _note_down(stage, context, known)
     simplify = analyzer.simplify
     return {iv: Range.from_min_extent(simplify(r.min), simplify(r.extent)) for iv, r in context.ranges.items()}
+
+
+def _check_unused(stage: Stage, context: Context) -> None:
+    """An error where an iteration variable belongs to two stages."""
+    if stage.attach_type == AttachType.INLINED_ALREADY:
+        return
+    for iv in stage.op.root_iter_vars():
+        if iv in context.ranges:
+            other = next(s for s in context.position if s is not stage and any(v is iv for v in s.op.root_iter_vars()))
+            raise ScheduleError(
+                f"iteration variable `{iv.var.name}` belongs to stage `{stage.name}` and to stage `{other.name}`",
+                span=stage.span,
+                hint="make a te.reduce_axis of its own for each te.compute",
+            )
 
 
 def infer_root_bound(stage: Stage, context: Context) -> None:
