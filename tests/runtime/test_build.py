@@ -7,7 +7,7 @@ import pytest
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.errors import BoundsError
+from tvmagic.errors import BoundsError, TVMagicError
 
 
 def scaled(factor):
@@ -42,3 +42,16 @@ def test_check_bounds_reaches_a_schedule():
     sch = tir.Schedule(te.create_prim_func([a, b]))
     with pytest.raises(BoundsError, match=r"buffer `A\w*` of shape \(8,\) at index \[8\]"):
         tvmagic.build(sch.mod, check_bounds=True)(np.zeros(8, "float32"))
+
+
+def test_symbolic_sizes_from_te():
+    n = te.var("n")
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n, n), lambda i, j: a[j, i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    built = tvmagic.build(s, [a, b])
+    values = np.arange(9, dtype="float32").reshape(3, 3)
+    np.testing.assert_array_equal(built(values), values.T + 1)
+    np.testing.assert_array_equal(built(values[:2, :2]), values[:2, :2].T + 1)
+    with pytest.raises(TVMagicError, match=r"`A` has size 2 in dimension 1, but 3 \(`n` elsewhere\)"):
+        built(values[:, :2])

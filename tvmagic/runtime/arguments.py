@@ -157,12 +157,13 @@ class ArrayParam:
 
     def allocate(self, sizes: dict[Var, int]) -> np.ndarray:
         """A new array of the shape that follows from the other arguments."""
-        if self.strides:
-            raise TVMagicError(f"the output `{self.name}` has strides of its own and cannot be left out")
         shape = [evaluate(s, sizes) for s in self.shape]
         if None in shape:
             raise TVMagicError(f"the shape of the output `{self.name}` does not follow from the other arguments")
-        return aligned_empty(shape, self.dtype)
+        array = aligned_empty(shape, self.dtype)
+        if self.strides:
+            self._check_strides(array, sizes)
+        return array
 
 
 def _kind(value: Any) -> str:
