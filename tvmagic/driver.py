@@ -191,6 +191,8 @@ def build(
 
     def make() -> Any:
         mod = lower(inputs) if isinstance(inputs, IRModule) else lower(inputs, args, name, binds)
+        if PassContext.current().option("tir.disable_assert", False):
+            mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)
 
     options = _plain_options()

@@ -239,3 +239,20 @@ def test_tensorized_rows() -> None:
     )
     built(p, q, out)
     np.testing.assert_allclose(out, p + q, rtol=1e-6)
+
+
+def test_assertions_are_left_out_where_asked_for() -> None:
+    func = parse(
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32):
+            assert n < 3, "n is small"
+            A[0] = n
+        """
+    )
+    out = np.zeros(4, "int32")
+    with pytest.raises(tvmagic.TVMagicError, match="n is small"):
+        tvmagic.build(func)(out, 5)
+    with PassContext(config={"tir.disable_assert": True}):
+        built = tvmagic.build(func)
+    built(out, 5)
+    assert out[0] == 5

@@ -33,8 +33,6 @@ from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 OPTIONS = {
     "transitively_prove_inequalities": False,
-    "propagate_knowns_to_prove_conditional": False,
-    "propagate_knowns_to_simplify_expressions": False,
     "convert_boolean_to_and_of_ors": False,
     "apply_constraints_to_boolean_branches": False,
 }
