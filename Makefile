@@ -24,7 +24,7 @@ demo: $(STAMP)  ## run the first notebook headless: accuracy, difference to scik
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint  ## style, types and every test
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"

@@ -132,6 +132,9 @@ def test_a_line_is_followed_through_passes_and_to_the_cell(page: Any, record: Re
     assert stepper.locator(".tm-view .tm-hit").count() >= 1
     assert stepper.locator("li.tm-has").count() > 10
     screenshot(stepper, "stepper_follow")
+    stepper.locator("li", has_text="codegen.assembly").click()
+    assert stepper.locator(".tm-view .tm-hit").count() >= 1, "the line is followed into the machine code"
+    screenshot(stepper, "stepper_assembly")
     stepper.locator(".tm-view").focus()
     page.keyboard.press("Escape")
     assert stepper.locator(".tm-hit").count() == 0

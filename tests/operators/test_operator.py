@@ -26,7 +26,7 @@ def test_a_schedule_keeps_the_result_and_is_used_from_then_on() -> None:
     plain = op(*inputs)
     version = schedule(op, TILE)
     assert op.current is version
-    np.testing.assert_allclose(op(*inputs), plain, rtol=1e-5)
+    np.testing.assert_allclose(op(*inputs), plain, rtol=1e-4, atol=1e-5)
     assert check(version).ok
 
 

@@ -49,7 +49,7 @@ def add_code_steps(record: Record, module: Any, target: str | None) -> None:
     from tvmagic import codegen
 
     ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(module, target), before=module, kind="codegen")
-    run_step("codegen.assembly", lambda: codegen.assembly(module, target), before=ir, kind="codegen")
+    run_step("codegen.assembly", lambda: codegen.assembly_lines(module, target), before=ir, kind="codegen")
 
 
 def passes(

@@ -17,11 +17,14 @@ class Program:
     """Lines of text in a language (`tvmscript`, `classic`, `llvm`, `asm`, `python`, `text`).
 
     `origins[i]` are the places (source, line) that line i comes from; empty where nothing is known.
+    A text made of another program (`made_of`) names for each line that program's line, from 1; 0 for none.
     """
 
     lines: list[str]
     language: str = "tvmscript"
     origins: list[LineOrigins] = field(default_factory=list)
+    made_of: Any = None
+    made_of_lines: tuple[int, ...] = ()
 
 
 def program_of(value: Any) -> Program:
@@ -32,6 +35,8 @@ def program_of(value: Any) -> Program:
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
         return node_program(value)
+    if hasattr(value, "line_of") and hasattr(value, "assembly"):
+        return Program(list(value.assembly), "asm", made_of=value.source, made_of_lines=tuple(value.line_of))
     if hasattr(value, "mod") and isinstance(value.mod, Node):
         return node_program(value.mod)
     from tvmagic.notebook.schedules import is_te_schedule, schedule_program

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.operators import Operator
 
 __all__ = ["tune"]
@@ -11,10 +13,8 @@ __all__ = ["tune"]
 
 def tune(op: Operator, trials: int = 64) -> Any:
     """Search for a fast schedule of an operator, measuring at most `trials` of them."""
-    from tvmagic.errors import TVMagicError
-
     try:
-        from tvmagic.tune import tune_operator
-    except ImportError:
-        raise TVMagicError("this installation has no search over schedules yet") from None
-    return tune_operator(op, trials)
+        search = importlib.import_module("tvmagic.tune").tune_operator
+    except (ImportError, AttributeError):
+        raise TVMagicError("this installation has no search over schedules") from None
+    return search(op, trials)

@@ -201,7 +201,21 @@ class _Maker:
         origins = [self.origin(o) for o in program.origins] if program.origins else [0] * len(lines)
         self.texts.append(Text(program.language, lines, origins, self.threads.fresh(len(lines))))
         self.of_text[key] = len(self.texts) - 1
+        if program.made_of is not None:
+            self.link(self.texts[-1], program)
         return len(self.texts) - 1
+
+    def link(self, text: Text, program: Program) -> None:
+        """Join the lines of a text to those of the program that it was made of, where that is known here."""
+        source = program_of(program.made_of)
+        number = self.of_text.get((source.language, *source.lines))
+        if number is None:
+            return
+        parent = self.texts[number]
+        for line, at in enumerate(program.made_of_lines):
+            if 0 < at <= len(parent.lines):
+                self.threads.join(parent.threads[at - 1], text.threads[line])
+                text.origins[line] = parent.origins[at - 1]
 
     def line(self, text: str) -> int:
         number = self.line_numbers.setdefault(text, len(self.lines))

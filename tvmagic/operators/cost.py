@@ -155,7 +155,7 @@ class _Counter(Visitor):
     def expression(self, node: Any) -> Cost:
         cost = Cost()
         for f in node.FIELDS:
-            value = getattr(node, f.name)
+            value: Any = getattr(node, f.name)
             if f.kind.name == "EXPR" and value is not None:
                 cost = cost + self.visit(value)
             elif f.kind.name == "EXPRS":
@@ -260,7 +260,7 @@ class _Counter(Visitor):
                 pending += [(part, times) for part in (node.block.init, node.block.body) if part is not None]
             else:
                 for f in node.FIELDS:
-                    value = getattr(node, f.name)
+                    value: Any = getattr(node, f.name)
                     if f.kind.name == "STMT" and value is not None:
                         pending.append((value, times))
                     elif f.kind.name == "STMTS":

@@ -63,11 +63,11 @@ class Context:
     saved: dict[int, tuple[Storage, np.ndarray]] = field(default_factory=dict)
 
     def _shadow(self, storage: Storage) -> _Shadow:
-        found = self.shadows.get(id(storage))
+        found = self.shadows.get(id(storage.data))
         if found is None:
             shape = storage.data.shape
             found = _Shadow(np.full(shape, -1, np.int32), np.full(shape, -1, np.int32))
-            self.shadows[id(storage)] = found
+            self.shadows[id(storage.data)] = found
         return found
 
     def read(self, storage: Storage, place: tuple[Array, Array], lane: Array) -> None:
@@ -95,8 +95,8 @@ class Context:
 
     def save(self, storage: Storage) -> None:
         """Keep what a storage held when the lanes began, for `restore`."""
-        if id(storage) not in self.saved:
-            self.saved[id(storage)] = (storage, storage.data.copy())
+        if id(storage.data) not in self.saved:
+            self.saved[id(storage.data)] = (storage, storage.data.copy())
 
     def restore(self) -> None:
         """Put back what every storage held when the lanes began."""

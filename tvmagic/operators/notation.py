@@ -505,8 +505,9 @@ class _Layered(Mapping[str, Any]):
             value: Any = layer.get(name)
             if isinstance(value, (int, float, PrimExpr)) and not callable(value):
                 return value
-            if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "shape", None) == ():
-                return value.item()
+            item = getattr(value, "item", None)
+            if item is not None and hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+                return item()
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
