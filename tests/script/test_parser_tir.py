@@ -680,6 +680,21 @@ def test_objects_without_a_text_of_their_own() -> None:
     assert caught.value.line == 1
 
 
+def test_types_of_several_values_and_ranges() -> None:
+    read = from_source("@T.prim_func\ndef f(n: T.int32) -> T.Tuple(T.int32, T.handle):\n    T.evaluate(n)\n")
+    assert [str(t.dtype) for t in read.ret_type.fields] == ["int32", "handle"]
+    read = func('T.func_attr({"range": T.Range(2, 8)})\nT.evaluate(0)')
+    assert read.attrs["range"].extent.value == 6
+
+
+def test_loads_and_stores_with_a_predicate() -> None:
+    text = "A.vstore([0, T.Ramp(n, 1, 4)], T.Broadcast(T.float32(1.0), 4), predicate=T.Broadcast(T.bool(True), 4))"
+    read = body(text)
+    assert isinstance(read, BufferStore) and read.predicate is not None and len(read.indices) == 2
+    load = value('A.vload([0, T.Ramp(n, 1, 4)], dtype="float32x4", predicate=T.Broadcast(T.bool(True), 4))')
+    assert isinstance(load, BufferLoad) and load.predicate is not None and load.dtype == "float32x4"
+
+
 def test_targets() -> None:
     read = func('T.func_attr({"target": T.target("llvm")})\nT.evaluate(0)')
     assert structural_equal(from_source(read.script()), read)

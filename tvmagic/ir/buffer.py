@@ -126,7 +126,7 @@ class Buffer(Node):
 
         indices = exprs(begin)
         lanes = dtype_of(dtype).lanes // self.dtype.lanes if dtype else 1
-        if lanes <= 1:
+        if lanes <= 1 or indices[-1].dtype.lanes > 1:
             return indices
         return (*indices[:-1], Ramp(indices[-1], IntImm(indices[-1].dtype, 1), lanes))
 

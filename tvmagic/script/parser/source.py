@@ -57,7 +57,8 @@ class Source:
             end_line, end_column = line, column + 1
         base, shift = self.line_base, self.column_base
         span = Span(self.name, line + base, column + shift, end_line + base, end_column + shift)
-        return self._diagnostic(f"this is not valid Python: {error.msg}", span, None)
+        hint = "statements stand at most 100 levels deep" if "levels of indentation" in str(error.msg) else None
+        return self._diagnostic(f"this is not valid Python: {error.msg}", span, hint)
 
     def span(self, node: Any) -> Span:
         """The place of a node of the tree."""

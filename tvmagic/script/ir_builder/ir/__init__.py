@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import GlobalVar, PrimFunc, attr_value
+from tvmagic.ir import GlobalVar, PrimFunc, Range, attr_value
 from tvmagic.script.ir_builder.base import IRBuilder, current_builder
 from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
 
@@ -52,6 +52,7 @@ def module_get_attr(attr_key: str) -> Any:
     return (_module("I.module_get_attr").attrs or {}).get(attr_key)
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
     name: globals()[name] for name in ("ir_module", "decl_function", "def_function", "module_attrs", "module_get_attr")
 }
+NAMES.update(GlobalVar=GlobalVar, Range=Range)

@@ -34,6 +34,7 @@ _RENAMED = {
     "Cast": values.make_cast,
     "Let": values.make_let,
     "Range": values.make_range,
+    "Tuple": values.tuple_type,
     "min": values.minimum,
     "max": values.maximum,
     "buffer_decl": values.buffer,

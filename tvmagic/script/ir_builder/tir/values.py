@@ -171,6 +171,11 @@ def type_from(value: Any) -> Type:
     return PrimType(dtype_from(value))
 
 
+def tuple_type(*fields: Any) -> TupleType:
+    """`T.Tuple(T.int32, T.handle)`: several types."""
+    return TupleType([type_from(field) for field in fields])
+
+
 # ---------------------------------------------------------------------------- buffers
 
 
