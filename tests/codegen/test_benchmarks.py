@@ -1,0 +1,31 @@
+"""The benchmarks' kernels give what NumPy gives, and their page can be made."""
+
+import numpy as np
+import pytest
+
+from tvmagic import codegen, lower, te, tir
+
+kernels = pytest.importorskip("benchmarks.kernels", reason="the benchmarks stand in the repository only")
+SMALL = [k for k in kernels.KERNELS if "float" not in k.work or "4194304" in k.work]
+
+
+@pytest.mark.parametrize("kernel", SMALL, ids=lambda k: k.name)
+def test_kernel(kernel):
+    sch = tir.Schedule(te.create_prim_func(kernel.build(te)))
+    kernel.schedule(kernels.Steps(sch))
+    arrays = kernel.inputs(np.random.default_rng(0))
+    expected = kernel.numpy(*arrays)
+    result = np.zeros_like(expected)
+    codegen.compile_module(lower(sch.mod))(*arrays, result)
+    assert np.abs(result - expected).max() <= kernel.tolerance * max(1.0, float(np.abs(expected).max()))
+
+
+def test_the_page_shows_ratios_and_what_is_missing():
+    from benchmarks.page import page
+
+    report = {
+        "threads": 1, "missing": {"TVM": "not installed"}, "peak_flops": 1e11, "copy_bandwidth": 3e10,
+        "kernels": {"matmul": {"seconds": {"tvmagic": 0.02, "NumPy": 0.04}, "problems": {"Numba": "wrong by 3"}}},
+    }  # fmt: skip
+    text = page([report], "a machine")
+    assert "×2.00" in text and "TVM: not installed" in text and "wrong by 3" in text and "107% of peak" in text
