@@ -70,8 +70,12 @@ class Program:
     def argmax(self, shape: list[int], name: str) -> Any:
         extent = self.random.randint(2, 11)
         k = te.reduce_axis((0, extent), name="k")
+
+        def better(x: Any, y: Any) -> Any:  # the first of equal values, in whatever order they come
+            return tir.any(x[1] > y[1], tir.all(x[1].equal(y[1]), x[0] <= y[0]))
+
         pick = te.comm_reducer(
-            lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+            lambda x, y: (tir.Select(better(x, y), x[0], y[0]), tir.Select(better(x, y), x[1], y[1])),
             lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
             name="argmax",
         )
