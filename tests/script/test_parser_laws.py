@@ -124,8 +124,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @pytest.mark.soak
 def test_many_damaged_texts() -> None:
     rng = random.Random(7)
-    read = sum(read_or_refuse(damaged(rng.choice(PROGRAMS), rng)) for _ in range(100_000))
-    assert read > 1000
+    read = sum(read_or_refuse(damaged(rng.choice(PROGRAMS), rng)) for _ in range(30_000))
+    assert read > 300
 
 
 def test_every_statement_and_expression_has_its_place() -> None:
