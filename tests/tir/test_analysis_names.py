@@ -1,0 +1,64 @@
+"""Questions about programs at TVM's places."""
+
+import pytest
+from pass_checks import module, parse
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import For, SeqStmt, Var
+from tvmagic.tir import analysis
+
+HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
+
+
+def test_ssa() -> None:
+    func = parse(HEAD + "for i in range(8):\n        A[i] = x")
+    assert analysis.verify_ssa(func)
+    assert not analysis.verify_ssa(func.with_body(SeqStmt([func.body, func.body])))
+
+
+def test_undefined_vars() -> None:
+    func = parse(HEAD + "for i in range(8):\n        A[i] = x")
+    buffer = next(iter(func.buffer_map.values()))
+    assert analysis.undefined_vars(func.body) == [buffer.data, func.params[1]]
+    assert analysis.undefined_vars(func.body, [buffer.data, func.params[1]]) == []
+
+
+def test_expressions_are_equal_as_they_stand() -> None:
+    x, y = Var("x"), Var("y")
+    assert analysis.expr_deep_equal(x + y * 2, x + y * 2)
+    assert not analysis.expr_deep_equal(x + y, y + x)
+    assert not analysis.expr_deep_equal(x, Var("x"))
+
+
+def test_where_a_buffer_is_used() -> None:
+    func = parse(HEAD + "for i in range(8):\n        A[i] = x")
+    (place,) = analysis.detect_buffer_access_lca(func).values()
+    assert isinstance(place, For) and place is func.body
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("for i in range(9):\n        A[i] = x", "goes from 0 to 8"),
+        ("for i in range(8):\n        A[i - 1] = x", "goes from -1 to 6"),
+        ("A[0] = A[8]", "goes from 8 to 8"),
+    ],
+)
+def test_accesses_outside_are_refused(body: str, message: str) -> None:
+    with pytest.raises(TVMagicError, match="an index of buffer `A` is outside of it") as caught:
+        analysis.OOBChecker()(module(HEAD + body))
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(8):\n        A[i] = x",
+        "for i in range(9):\n        if i < 8:\n            A[i] = x",
+        "for i in range(9):\n        A[0] = T.if_then_else(1 <= i, A[i - 1], 0)",
+        "A[x] = 1",
+    ],
+)
+def test_accesses_that_may_be_right_pass(body: str) -> None:
+    mod = module(HEAD + body)
+    assert analysis.OOBChecker()(mod) is mod

@@ -1,0 +1,30 @@
+"""Questions about programs, under TVM's names; each is loaded when it is first asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "OOBChecker": "tvmagic.tir.analysis.oob_checker",
+    "detect_buffer_access_lca": "tvmagic.tir.analysis.buffer_lca",
+    "expr_deep_equal": "tvmagic.tir.analysis.deep_equal",
+    "get_block_access_region": "tvmagic.tir.analysis.regions",
+    "get_block_read_write_region": "tvmagic.tir.analysis.regions",
+    "side_effect": "tvmagic.tir.analysis.side_effect",
+    "undefined_vars": "tvmagic.tir.analysis.verify_ssa",
+    "verify_ssa": "tvmagic.tir.analysis.verify_ssa",
+    "verify_well_formed": "tvmagic.ir.wellformed",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module `tvmagic.tir.analysis` has no name `{name}`")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_NAMES])
