@@ -366,6 +366,30 @@ def test_no_extension_hangs() -> None:
     assert time.perf_counter() - start < 5
 
 
+def hard_inputs() -> dict[str, Any]:
+    """Inputs of some 200 nodes on which a rule without a budget runs very long."""
+    v = [ir.Var(f"v{i}") for i in range(60)]
+    low, high = v[0], v[10]
+    for i in range(1, 49):
+        low, high = ir.Min(low, v[i]), ir.Max(high, v[i + 10])
+    choices, quotients, conditions = v[0], v[0], v[0] < v[1]
+    for i in range(30):
+        choices = ir.Select(choices < v[i + 1], choices + 1, v[i])
+    for i in range(60):
+        quotients = fld(quotients * 3 + v[i], 2) if i % 2 else flm(quotients + v[i], 7)
+    for i in range(56):
+        conditions = ir.Not(ir.And(conditions, v[i] < v[i + 1] + i)) if i % 2 else ir.Or(conditions, v[i] >= v[i + 2])
+    return {"extremes": low < high, "choices": choices, "quotients": quotients, "conditions": conditions}
+
+
+@pytest.mark.parametrize("name", ["extremes", "choices", "quotients", "conditions"])
+def test_hard_inputs_are_bounded(name: str) -> None:
+    e = hard_inputs()[name]
+    start = time.process_time()
+    Analyzer().simplify(e)
+    assert time.process_time() - start < 3
+
+
 def test_import_is_lazy() -> None:
     code = "import sys, tvmagic.arith; print('tvmagic.arith.analyzer' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -108,19 +108,26 @@ def comparison_with_constant(e: PrimExpr) -> tuple[PrimExpr, int, int] | None:
 def side_effect(e: PrimExpr) -> CallEffect:
     """The strongest effect of computing `e`: `PURE`, `READ_STATE`, ... `OPAQUE`."""
     worst = CallEffect.PURE
+    seen: set[int] = set()  # a part may stand in many places
 
-    def look(node: Node) -> None:
+    def look(node: Node) -> bool:
         nonlocal worst
+        if id(node) in seen:
+            return False
+        seen.add(id(node))
         if isinstance(node, Call):
             worst = max(worst, getattr(node.op, "effect", CallEffect.OPAQUE))
         elif isinstance(node, (BufferLoad, ProducerLoad)):
             worst = max(worst, CallEffect.READ_STATE)
+        return True
 
     todo = [e]
     while todo:  # most conditions are made of these alone
         node = todo.pop()
         if isinstance(node, BinaryOp):
-            todo += (node.a, node.b)
+            if id(node) not in seen:
+                seen.add(id(node))
+                todo += (node.a, node.b)
         elif not isinstance(node, (Var, IntImm)):
             pre_order_visit(node, look)
     return worst
