@@ -196,6 +196,21 @@ def test_extern_primfunc() -> None:
     assert [int(x) for x in B.shape] == [16] and B.dtype == "float32"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+def test_a_tensor_from_an_array(dtype: str) -> None:
+    values = np.arange(24).reshape(4, 6).astype(dtype)
+    A = te.placeholder((4, 6), dtype, name="A")
+    W = te.from_array(values, name="W")
+    D = te.compute((4, 6), lambda i, j: A[i, j] + W[i, 5 - j], name="D")
+    values[...] = 0  # the tensor keeps what the array held
+    assert W.dtype == dtype and W.op.array[3, 5] == 23
+    assert largest_difference(te.create_schedule(D.op), [A, D]) == 0
+    a = np.ones((4, 6), dtype)
+    d = np.zeros_like(a)
+    tvmagic.build(te.create_prim_func([A, D]))(a, d)
+    np.testing.assert_array_equal(d, 1 + W.op.array[:, ::-1])
+
+
 def test_the_record_of_calls() -> None:
     from tvmagic.passes import PassContext
 

@@ -66,6 +66,7 @@ from tvmagic.te.operation import (
     compute,
     extern,
     extern_primfunc,
+    from_array,
     placeholder,
     reduce_axis,
     scan,

@@ -37,7 +37,7 @@ from tvmagic.ir import (
 from tvmagic.ir.regions import block_read_write_regions
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
-from tvmagic.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
+from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, Tensor
 
 __all__ = ["create_prim_func"]
 
@@ -273,4 +273,5 @@ _MAKE: dict[type, Callable[[_Maker, Any], Stmt | None]] = {
     PlaceholderOp: _make_placeholder,
     ComputeOp: _make_compute,
     ExternOp: _make_extern,
+    ConstantOp: _make_extern,
 }

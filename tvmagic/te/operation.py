@@ -8,12 +8,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
+    AllocateConst,
     Buffer,
+    BufferLoad,
     BufferStore,
     DataType,
+    DeclBuffer,
     Evaluate,
+    For,
+    ForKind,
     IntImm,
     IterVar,
     PrimExpr,
@@ -26,17 +33,19 @@ from tvmagic.ir import (
     decl_buffer,
     dtype_of,
     expr,
+    pointer_var,
     post_order_visit,
     substitute,
 )
 from tvmagic.te.intrinsic import TensorIntrinCall
 from tvmagic.te.tag import current_tag
-from tvmagic.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
+from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 __all__ = [
     "compute",
     "extern",
     "extern_primfunc",
+    "from_array",
     "placeholder",
     "reduce_axis",
     "scan",
@@ -224,6 +233,22 @@ def _extern_dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) 
     if len(known) != 1:
         raise TVMagicError(f"the dtype of extern `{name}` does not follow from its inputs", hint="give dtype=")
     return [known.pop()] * count
+
+
+def from_array(array: Any, name: str = "constant") -> Tensor:
+    """A tensor with the elements of a NumPy array, which become part of the program."""
+    data = np.array(array, order="C")  # a copy: the program does not follow later changes
+    data.setflags(write=False)
+    dtype = dtype_of(str(data.dtype))
+    target = decl_buffer(data.shape, dtype, name)
+    pointer = pointer_var(f"{name}_data", dtype)
+    source = decl_buffer(data.shape, dtype, f"{name}_data", data=pointer)
+    loops = [Var(f"ax{i}", "int32") for i in range(data.ndim)]
+    body: Stmt = BufferStore(target, BufferLoad(source, loops), loops)
+    for loop, size in zip(reversed(loops), reversed(data.shape)):
+        body = For(loop, 0, size, ForKind.SERIAL, body)
+    body = AllocateConst(pointer, dtype, data.shape, data, DeclBuffer(source, body))
+    return ConstantOp(name, data, target, body, caller_span()).output(0)
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:

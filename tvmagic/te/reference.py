@@ -32,6 +32,7 @@ from tvmagic.te.numpy_ops import numpy_dtype
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import (
     ComputeOp,
+    ConstantOp,
     Operation,
     PlaceholderOp,
     ScanOp,
@@ -320,5 +321,6 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
 _COMPUTE: dict[type, Callable[[Any, dict[Tensor, np.ndarray], dict[Var, np.ndarray]], list[np.ndarray]]] = {
     ComputeOp: _compute,
     ScanOp: _scan,
+    ConstantOp: lambda op, values, sizes: [op.array],
     TensorComputeOp: _tensor_compute,
 }

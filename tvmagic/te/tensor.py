@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BaseComputeOp",
     "ComputeOp",
+    "ConstantOp",
     "ExternOp",
     "Operation",
     "PlaceholderOp",
@@ -559,6 +560,17 @@ class ExternOp(Operation):
             self.body,
             self.span,
         )
+
+
+class ConstantOp(ExternOp):
+    """The elements of a NumPy array, which becomes part of the program."""
+
+    kind = "constant"
+    __slots__ = ("array",)
+
+    def __init__(self, name: str, array: Any, buffer: Buffer, body: Stmt, span: Span | None = None) -> None:
+        super().__init__(name, "", None, (), (), (buffer,), body, span)
+        self.array = array
 
 
 def constant_shape(tensor: Tensor) -> tuple[int, ...] | None:

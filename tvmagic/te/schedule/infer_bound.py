@@ -32,6 +32,7 @@ from tvmagic.te.schedule.thread import StorageRank, ThreadScope, default_storage
 from tvmagic.te.tensor import (
     BaseComputeOp,
     ComputeOp,
+    ConstantOp,
     ExternOp,
     Operation,
     PlaceholderOp,
@@ -312,6 +313,7 @@ _REQUEST: dict[type, Request] = {
     ComputeOp: _request_compute,
     TensorComputeOp: _request_tensor_compute,
     ExternOp: _request_extern,
+    ConstantOp: _request_extern,
     ScanOp: _request_scan,
 }
 

@@ -37,7 +37,16 @@ from tvmagic.te.schedule.loop_nest import (
 from tvmagic.te.schedule.message_passing import make_bound_check
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.tensor import BaseComputeOp, ComputeOp, ExternOp, ScanOp, Tensor, TensorComputeOp, loaded_tensors
+from tvmagic.te.tensor import (
+    BaseComputeOp,
+    ComputeOp,
+    ConstantOp,
+    ExternOp,
+    ScanOp,
+    Tensor,
+    TensorComputeOp,
+    loaded_tensors,
+)
 
 __all__ = ["build_provide", "build_realize", "make_reduction"]
 
@@ -223,10 +232,12 @@ _PROVIDE: dict[type, Callable[[Stage, LoopContext], Stmt]] = {
     TensorComputeOp: _provide_tensor_compute,
     ScanOp: _provide_scan,
     ExternOp: _provide_extern,
+    ConstantOp: _provide_extern,
 }
 _REALIZE: dict[type, Callable[[Stage, LoopContext, Stmt], Stmt]] = {
     ComputeOp: _realize_compute,
     TensorComputeOp: _realize_compute,
     ScanOp: _realize_scan,
     ExternOp: _realize_extern,
+    ConstantOp: _realize_extern,
 }

@@ -14,6 +14,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AllocateConst,
     AssertStmt,
     AttrStmt,
     Buffer,
@@ -22,6 +23,7 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     Cast,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -113,10 +115,15 @@ class _StorageFlattener(AnalyzerMutator):
     def var(self, var: Var) -> PrimExpr:
         return self.state.vars.get(var, var)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @handles(Allocate, AllocateConst)
+    def allocate(self, node: Allocate | AllocateConst) -> Stmt:
         self.allocated.add(node.buffer_var)
         return self.visit_children(node)
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        flat = self._find(node.buffer).flat
+        return node.replace(buffer=flat, body=self.visit(node.body))
 
     @handles(BufferRealize)
     def realize(self, node: BufferRealize) -> Stmt:
