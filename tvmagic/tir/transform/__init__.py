@@ -72,4 +72,4 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_PASSES])
 
 
-__all__ = ["PassContext", "Sequential", "prim_func_pass", *_PASSES]
+__all__ = ["PassContext", "Sequential", "prim_func_pass", *_PASSES]  # pyright: ignore[reportUnsupportedDunderAll]
