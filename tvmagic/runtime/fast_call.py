@@ -1,7 +1,7 @@
 """Calls of kernels on small arrays: the checks of `arguments.py` as machine code.
 
-Checking three arrays in Python takes longer than many kernels. Where all parameters are arrays of
-constant shape, the checks read the fields of NumPy's array objects directly: their layout
+Checking three arrays in Python takes longer than many kernels. Where all parameters are arrays whose
+sizes and strides are constants or variables, the checks read the fields of NumPy's array objects directly: their layout
 (`PyArrayObject_fields`) is part of NumPy's stable binary interface, and is tried on an array of
 known fields before it is relied on. Arguments that do not pass are checked again in
 Python, which tells what is wrong, or takes what is not a plain array.
@@ -15,17 +15,43 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.ir import IntImm
+
 __all__ = ["NOT_CHECKED", "fast_call"]
 
 NOT_CHECKED = -1000
-_MOST_ARRAYS, _MOST_DIMS = 8, 8
-_HEAD, _RECORD = 3, 5 + _MOST_DIMS
+_MOST_ARGUMENTS, _MOST_DIMS = 8, 6
+# A description is the type of arrays, the kernel's address, and a record for each array: dtype, number of
+# dimensions, flags, bytes of an element, whether it is written, whether strides are given, sizes, strides.
+# Sizes and strides (in elements) below zero stand for variables: -1 for the first.
+_HEAD, _FIXED = 2, 6
+_RECORD = _FIXED + 2 * _MOST_DIMS
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 # Offsets in bytes of an array object's fields.
-_TYPE, _DATA, _NDIM, _DIMS, _DTYPE, _FLAGS = 8, 16, 24, 32, 56, 64
+_TYPE, _DATA, _NDIM, _DIMS, _STRIDES, _DTYPE, _FLAGS = 8, 16, 24, 32, 40, 56, 64
 
 _CHECK = f"""
-define internal i1 @check(ptr %desc, i64 %count, ptr %objects, ptr %out) {{
+define internal i1 @agrees(i64 %wanted, i64 %has, ptr %variables) {{
+  %variable = icmp slt i64 %wanted, 0
+  br i1 %variable, label %named, label %constant
+constant:
+  %equal = icmp eq i64 %wanted, %has
+  ret i1 %equal
+named:
+  %number = xor i64 %wanted, -1
+  %slot = getelementptr inbounds i64, ptr %variables, i64 %number
+  %known = load i64, ptr %slot, align 8
+  %free = icmp eq i64 %known, -1
+  br i1 %free, label %bind, label %compare
+bind:
+  store i64 %has, ptr %slot, align 8
+  ret i1 true
+compare:
+  %same = icmp eq i64 %known, %has
+  ret i1 %same
+}}
+
+define internal i1 @check(ptr %desc, i64 %count, ptr %objects, ptr %out, ptr %ends, ptr %variables) {{
 entry:
   %type = load i64, ptr %desc, align 8
   br label %array
@@ -64,10 +90,18 @@ plain:
 shape:
   %p.dims = getelementptr inbounds i8, ptr %object, i64 {_DIMS}
   %dims = load ptr, ptr %p.dims, align 8
-  %w.dims = getelementptr inbounds i64, ptr %record, i64 5
+  %p.strides = getelementptr inbounds i8, ptr %object, i64 {_STRIDES}
+  %strides = load ptr, ptr %p.strides, align 8
+  %w.dims = getelementptr inbounds i64, ptr %record, i64 {_FIXED}
+  %w.strides = getelementptr inbounds i64, ptr %record, i64 {_FIXED + _MOST_DIMS}
+  %w.item = getelementptr inbounds i64, ptr %record, i64 3
+  %item = load i64, ptr %w.item, align 8
+  %w.strided = getelementptr inbounds i64, ptr %record, i64 5
+  %strided = load i64, ptr %w.strided, align 8
   br label %dim
 dim:
   %d = phi i64 [ 0, %shape ], [ %d1, %same ]
+  %span = phi i64 [ %item, %shape ], [ %span1, %same ]
   %all = icmp eq i64 %d, %ndim
   br i1 %all, label %data, label %size
 size:
@@ -75,8 +109,29 @@ size:
   %has.size = load i64, ptr %p.size, align 8
   %w.size = getelementptr inbounds i64, ptr %w.dims, i64 %d
   %size.wanted = load i64, ptr %w.size, align 8
-  %ok.size = icmp eq i64 %has.size, %size.wanted
-  br i1 %ok.size, label %same, label %no
+  %ok.size = call i1 @agrees(i64 %size.wanted, i64 %has.size, ptr %variables)
+  %p.stride = getelementptr inbounds i64, ptr %strides, i64 %d
+  %has.bytes = load i64, ptr %p.stride, align 8
+  %forward = icmp sge i64 %has.bytes, 0
+  %some = icmp sgt i64 %has.size, 0
+  %ok3 = and i1 %ok.size, %forward
+  %ok4 = and i1 %ok3, %some
+  br i1 %ok4, label %stride, label %no
+stride:
+  %steps = sub i64 %has.size, 1
+  %reach = mul i64 %steps, %has.bytes
+  %span1 = add i64 %span, %reach
+  %check.stride = icmp ne i64 %strided, 0
+  br i1 %check.stride, label %compare.stride, label %same
+compare.stride:
+  %has.stride = udiv i64 %has.bytes, %item
+  %rest = urem i64 %has.bytes, %item
+  %whole = icmp eq i64 %rest, 0
+  %w.stride = getelementptr inbounds i64, ptr %w.strides, i64 %d
+  %stride.wanted = load i64, ptr %w.stride, align 8
+  %ok.stride = call i1 @agrees(i64 %stride.wanted, i64 %has.stride, ptr %variables)
+  %ok5 = and i1 %ok.stride, %whole
+  br i1 %ok5, label %same, label %no
 same:
   %d1 = add i64 %d, 1
   br label %dim
@@ -85,9 +140,9 @@ data:
   %pointer = load i64, ptr %p.data, align 8
   %o = getelementptr inbounds i64, ptr %out, i64 %i
   store i64 %pointer, ptr %o, align 8
-  %w.bytes = getelementptr inbounds i64, ptr %record, i64 3
-  %bytes = load i64, ptr %w.bytes, align 8
-  %end = add i64 %pointer, %bytes
+  %end = add i64 %pointer, %span
+  %o.end = getelementptr inbounds i64, ptr %ends, i64 %i
+  store i64 %end, ptr %o.end, align 8
   %w.written = getelementptr inbounds i64, ptr %record, i64 4
   %written = load i64, ptr %w.written, align 8
   br label %earlier
@@ -98,12 +153,11 @@ earlier:
 compare:
   %o.j = getelementptr inbounds i64, ptr %out, i64 %j
   %pointer.j = load i64, ptr %o.j, align 8
+  %e.j = getelementptr inbounds i64, ptr %ends, i64 %j
+  %end.j = load i64, ptr %e.j, align 8
   %skip.j = mul i64 %j, {_RECORD}
-  %first.j = add i64 %skip.j, {_HEAD + 3}
-  %w.bytes.j = getelementptr inbounds i64, ptr %desc, i64 %first.j
-  %bytes.j = load i64, ptr %w.bytes.j, align 8
-  %end.j = add i64 %pointer.j, %bytes.j
-  %w.written.j = getelementptr inbounds i64, ptr %w.bytes.j, i64 1
+  %first.j = add i64 %skip.j, {_HEAD + 4}
+  %w.written.j = getelementptr inbounds i64, ptr %desc, i64 %first.j
   %written.j = load i64, ptr %w.written.j, align 8
   %any = or i64 %written, %written.j
   %matters = icmp ne i64 %any, 0
@@ -127,28 +181,38 @@ no:
 """
 
 
-def _entry(count: int) -> str:
-    """The function that checks `count` arrays and calls the kernel."""
-    objects = ", ".join(f"ptr %o{i}" for i in range(count))
-    lines = [f"define i32 @call{count}(ptr %desc, {objects}) {{"]
-    lines += [f"  %objects = alloca [{count} x ptr], align 8", f"  %out = alloca [{count} x ptr], align 8"]
-    for i in range(count):
+def _entry(arrays: int, variables: int) -> str:
+    """The function that checks the arrays and calls the kernel with their data and the variables.
+
+    A kernel takes its integers in whole registers or slots of 8 bytes, so the variables are passed as
+    i64 whatever their width.
+    """
+    objects = ", ".join(f"ptr %o{i}" for i in range(arrays))
+    lines = [f"define i32 @call(ptr %desc, {objects}) {{"]
+    lines += [f"  %{name} = alloca [{arrays} x i64], align 8" for name in ("objects", "out", "ends")]
+    lines.append(f"  %variables = alloca [{variables + 1} x i64], align 8")
+    for i in range(arrays):
         lines.append(f"  %s{i} = getelementptr inbounds ptr, ptr %objects, i64 {i}")
         lines.append(f"  store ptr %o{i}, ptr %s{i}, align 8")
-    lines.append(f"  %ok = call i1 @check(ptr %desc, i64 {count}, ptr %objects, ptr %out)")
+    for i in range(variables):
+        lines.append(f"  %u{i} = getelementptr inbounds i64, ptr %variables, i64 {i}")
+        lines.append(f"  store i64 -1, ptr %u{i}, align 8")
+    passed = f"ptr %desc, i64 {arrays}, ptr %objects, ptr %out, ptr %ends, ptr %variables"
+    lines.append(f"  %ok = call i1 @check({passed})")
     lines += ["  br i1 %ok, label %run, label %no", "run:", "  %slot = getelementptr inbounds i64, ptr %desc, i64 1"]
     lines.append("  %kernel = load ptr, ptr %slot, align 8")
-    for i in range(count):
+    for i in range(arrays):
         lines.append(f"  %g{i} = getelementptr inbounds ptr, ptr %out, i64 {i}")
         lines.append(f"  %p{i} = load ptr, ptr %g{i}, align 8")
-    values = ", ".join(f"ptr %p{i}" for i in range(count))
+    lines += [f"  %v{i} = load i64, ptr %u{i}, align 8" for i in range(variables)]
+    values = ", ".join([f"ptr %p{i}" for i in range(arrays)] + [f"i64 %v{i}" for i in range(variables)])
     lines += [f"  %r = call i32 %kernel({values})", "  ret i32 %r", "no:", f"  ret i32 {NOT_CHECKED}", "}"]
     return "\n".join(lines) + "\n"
 
 
-@lru_cache(maxsize=1)
-def _code() -> Any:
-    """The compiled entries, or None where arrays are not laid out as expected."""
+@lru_cache(maxsize=64)
+def _code(arrays: int, variables: int) -> Any:
+    """The compiled entry, or None where arrays are not laid out as expected."""
     if not _layout_is_known():
         return None
     import llvmlite.binding as llvm
@@ -157,12 +221,12 @@ def _code() -> Any:
 
     support()
     triple = llvm.get_process_triple()
-    text = f'target triple = "{triple}"\n' + _CHECK + "".join(_entry(n) for n in range(1, _MOST_ARRAYS + 1))
+    text = f'target triple = "{triple}"\n' + _CHECK + _entry(arrays, variables)
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
-    code = machine.emit_object(llvm.parse_assembly(text))
-    return LoadedObject(code, [f"call{n}" for n in range(1, _MOST_ARRAYS + 1)]).immortal()
+    return LoadedObject(machine.emit_object(llvm.parse_assembly(text)), ["call"]).immortal()
 
 
+@lru_cache(maxsize=1)
 def _layout_is_known() -> bool:
     if ctypes.sizeof(ctypes.c_void_p) != 8 or object.__basicsize__ != 16:
         return False
@@ -172,40 +236,54 @@ def _layout_is_known() -> bool:
     def word(offset: int) -> int:
         return ctypes.c_int64.from_address(here + offset).value
 
-    flags, dims = ctypes.c_int32.from_address(here + _FLAGS).value, (ctypes.c_int64 * 2).from_address(word(_DIMS))
+    flags = ctypes.c_int32.from_address(here + _FLAGS).value
+    dims, strides = ((ctypes.c_int64 * 2).from_address(word(at)) for at in (_DIMS, _STRIDES))
     return (
         word(_TYPE) == id(np.ndarray)
         and word(_DATA) == array.__array_interface__["data"][0]
         and ctypes.c_int32.from_address(here + _NDIM).value == 2
         and list(dims) == [3, 5]
+        and list(strides) == [20, 4]
         and word(_DTYPE) == id(np.dtype("float32"))
         and flags & 0xFFF == array.flags.num & 0xFFF
     )
 
 
-def fast_call(address: int, params: list[Any], noalias: bool) -> Any:
+def fast_call(address: int, params: list[Any], sizes: tuple[Any, ...], noalias: bool) -> Any:
     """A function of the arrays of a kernel at `address`, and the description to pass before them.
 
-    It gives the kernel's status, or `NOT_CHECKED`, without having run it. None where the
-    parameters are not arrays of constant shape.
+    `sizes` are the variables that the kernel takes after its arrays. The function gives the kernel's
+    status, or `NOT_CHECKED`, without having run it. None where a parameter is not an array, or a
+    size neither a constant nor one of the variables.
     """
-    if not 0 < len(params) <= _MOST_ARRAYS or any(getattr(p, "static", None) is None for p in params):
+    if not params or len(params) + len(sizes) > _MOST_ARGUMENTS:
         return None
-    if any(len(p.static) > _MOST_DIMS for p in params):
-        return None
-    code = _code()
-    if code is None:
-        return None
+    numbers = {var: -1 - i for i, var in enumerate(sizes)}
     description = (ctypes.c_int64 * (_HEAD + _RECORD * len(params)))()
     description[0], description[1] = id(np.ndarray), address
     for i, param in enumerate(params):
+        fields = _record(param, numbers, noalias)
+        if fields is None:
+            return None
         start = _HEAD + i * _RECORD
-        flags = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if param.written else 0)
-        size = int(np.prod(param.static, dtype=np.int64)) * param.dtype.itemsize
-        written = int(param.written and noalias)
-        description[start : start + 5] = [id(param.dtype), len(param.static), flags, size, written]
-        for axis, extent in enumerate(param.static):
-            description[start + 5 + axis] = extent
+        description[start : start + _RECORD] = fields
+    seen = {v for v in description[_HEAD:] if v < 0}
+    code = _code(len(params), len(sizes)) if seen >= set(numbers.values()) else None
+    if code is None:
+        return None
     types = [ctypes.c_void_p] + [ctypes.py_object] * len(params)
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(code.address(f"call{len(params)}"))
-    return function, description
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(code.address("call")), description
+
+
+def _record(param: Any, numbers: dict[Any, int], noalias: bool) -> list[int] | None:
+    if not hasattr(param, "shape") or len(param.shape) > _MOST_DIMS:
+        return None
+    rows = []
+    for extents in (param.shape, param.strides):
+        row = [e.value if isinstance(e, IntImm) else numbers.get(e) for e in extents]
+        if None in row or any(isinstance(e, IntImm) and e.value < 0 for e in extents):
+            return None
+        rows.append(row + [0] * (_MOST_DIMS - len(row)))
+    flags = _ALIGNED | (0 if param.strides else _CONTIGUOUS) | (_WRITEABLE if param.written else 0)
+    fixed = [id(param.dtype), len(param.shape), flags, param.dtype.itemsize, int(param.written and noalias)]
+    return [*fixed, int(bool(param.strides)), *rows[0], *rows[1]]

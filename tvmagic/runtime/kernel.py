@@ -55,7 +55,7 @@ class Kernel:
         self._fast: Any = None
         self._description = 0
         self._keep: Any = None
-        self._fast_wanted = abi.result is None and not abi.sizes
+        self._fast_wanted = abi.result is None
 
     @property
     def params(self) -> list[Any]:
@@ -74,7 +74,7 @@ class Kernel:
     def _prepare_fast(self) -> None:
         """Make the quick way, after the first call."""
         self._fast_wanted = False
-        made = fast_call(self.address, self.checker.params, self.checker.noalias)
+        made = fast_call(self.address, self.checker.params, self.checker.sizes, self.checker.noalias)
         if made is not None:
             self._fast, self._keep = made
             self._description = ctypes.addressof(self._keep)
