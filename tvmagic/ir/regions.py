@@ -79,6 +79,20 @@ class _Accesses:
 
     def __init__(self) -> None:
         self.sets: dict[int, tuple[Buffer, list[Any]]] = {}
+        self.points: dict[Buffer, tuple[Var, ...] | None] = {}
+
+    def only_at(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
+        """Whether `buffer` was accessed before, and each time at these indices, which are variables.
+
+        Asked before an access where no variable is relaxed; the access then adds nothing.
+        """
+        known = self.points.get(buffer)
+        if known is not None and len(known) == len(indices) and all([a is b for a, b in zip(known, indices)]):
+            return True
+        plain = buffer not in self.points and id(buffer) not in self.sets
+        variables = tuple([i for i in indices if isinstance(i, Var)]) if plain else ()
+        self.points[buffer] = variables if plain and len(variables) == len(indices) else None
+        return False
 
     def add(self, buffer: Buffer, sets: list[Any]) -> None:
         from tvmagic.arith import union
@@ -161,6 +175,10 @@ class _Finder(Visitor):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
+        if self.domains or self.lets or self.matches:
+            self.reads.points[node.buffer] = None
+        elif self.reads.only_at(node.buffer, node.indices):
+            return
         self.access(self.reads, node.buffer, [self.relaxed(i) for i in node.indices])
         self.visit_children(node)
 

@@ -34,12 +34,13 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
     if func_name not in roots:
         raise ScheduleError(f"the module has no function `{func_name}` with blocks")
     root = roots[func_name]
-    blocks = [sref for sref in state.srefs.values() if sref.is_block and state.root_of(sref) is root]
-    found = [sref for sref in blocks if sref.block.name_hint == name]
+    named = [stmt for stmt in state.srefs if isinstance(stmt, Block) and stmt.name_hint == name]
+    found = [sref for sref in [state.srefs[stmt] for stmt in named] if state.root_of(sref) is root]
     if len(found) == 1:
         return found[0]
     if found:
         raise ScheduleError(f"{len(found)} blocks are called `{name}`", *found, hint="rename all but one of them")
+    blocks = [sref for sref in state.srefs.values() if sref.is_block and state.root_of(sref) is root]
     names = [sref.block.name_hint for sref in blocks if sref is not root]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "the blocks are " + ", ".join(f"`{n}`" for n in names)
