@@ -1,0 +1,42 @@
+"""CINN's view of the same programs: schedule blocks, its inliner, its automatic inlining.
+
+`IRSchedule` is a TensorIR schedule in CINN's terms; `AutoInline` and `StaticShapeGroupScheduler`
+decide what is inlined; the text is printed by `tvmagic.script.cinn_text` and read by `from_cinn`.
+"""
+
+from tvmagic.cinn.auto_inline import AutoInline, RuleApplyType, Verdict
+from tvmagic.cinn.block_graph import ScheduleBlockGraph, ScheduleBlockNode
+from tvmagic.cinn.conditions import COMPUTE_INLINE, REVERSE_COMPUTE_INLINE, Candidate, Condition
+from tvmagic.cinn.group_scheduler import StaticShapeGroupScheduler
+from tvmagic.cinn.inliner import (
+    BaseInliner,
+    ComputeInliner,
+    LeafBlockRemovalPlan,
+    MappingVarToExprMutator,
+    ReverseComputeInliner,
+    replace_expr,
+)
+from tvmagic.cinn.ir_schedule import IRSchedule, ModuleExpr
+from tvmagic.script.cinn import cinn_text
+
+__all__ = [
+    "COMPUTE_INLINE",
+    "REVERSE_COMPUTE_INLINE",
+    "AutoInline",
+    "BaseInliner",
+    "Candidate",
+    "ComputeInliner",
+    "Condition",
+    "IRSchedule",
+    "LeafBlockRemovalPlan",
+    "MappingVarToExprMutator",
+    "ModuleExpr",
+    "ReverseComputeInliner",
+    "RuleApplyType",
+    "ScheduleBlockGraph",
+    "ScheduleBlockNode",
+    "StaticShapeGroupScheduler",
+    "Verdict",
+    "cinn_text",
+    "replace_expr",
+]
