@@ -27,8 +27,15 @@ FLAGS = {
     "tir.HoistIfThenElse": "options of HoistIfThenElse by name",
     "tir.HoistExpression": "options of HoistExpression by name",
 }
-for _key, _text in FLAGS.items():
-    PassContext.register_config_option(_key, _text)
+
+
+def register_options() -> None:
+    """Make the options known to `PassContext`."""
+    for key, text in FLAGS.items():
+        PassContext.register_config_option(key, text)
+
+
+register_options()
 
 
 def pass_options(context: PassContext, key: str, defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
+    AttrStmt,
     Block,
     Buffer,
     For,
@@ -111,6 +112,16 @@ class _ConvertSSA(Mutator):
         var = self.define(node.buffer_var)
         body = self.inside(node.buffer_var, var, node.body)
         return node if var is node.buffer_var and body is node.body else node.replace(buffer_var=var, body=body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        new = self.visit_children(node)
+        subject = node.node
+        if isinstance(subject, Var):
+            subject = self.names.get(subject, subject)
+        elif isinstance(subject, Buffer):
+            subject = self.visit_buffer_use(subject)
+        return new if subject is node.node else new.replace(node=subject)
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:

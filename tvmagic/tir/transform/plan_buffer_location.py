@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BlockRealize, Buffer, BufferRegion, For, Mutator, PrimExpr, PrimFunc, Stmt, Var, handles
-from tvmagic.ir.regions import block_read_write_regions
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
 from tvmagic.tir.analysis.buffer_lca import buffer_order, detect_buffer_access_lca
 
