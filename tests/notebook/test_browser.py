@@ -365,3 +365,26 @@ def test_a_saved_page_shows_all_without_scripts(chromium: Any, tmp_path: Path, s
     screenshot(page, "saved_page")
     assert [u for u in requests if not u.startswith(("file:", "data:"))] == []
     context.close()
+
+
+def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab: Any, page: Any, screenshot: Any) -> None:
+    play = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
+    notebook(lab.folder, "play.ipynb", DEFINE, TENSOR, play, "%graph dense -k access -s Z", ALIVE)
+    run_all(page, lab.url("lab/tree/play.ipynb"))
+    slider = page.locator(".widget-slider, .jupyter-widgets.widget-inline-hbox").first
+    slider.wait_for()
+    text = page.locator(".tm-view").first.inner_text()
+    handle = page.locator(".noUi-handle").first
+    handle.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function(
+        "before => document.querySelector('.tm-view').innerText !== before", arg=text, timeout=30_000
+    )
+    screenshot(page, "playground")
+    player = page.locator(".tm-player")
+    player.scroll_into_view_if_needed()
+    player.get_by_role("button", name="One access on").click()
+    assert player.locator(".tm-status").inner_text().startswith("1 of")
+    player.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => parseInt(document.querySelector('.tm-player .tm-status').textContent) > 5")
+    screenshot(player, "player")

@@ -198,3 +198,63 @@ def test_a_long_record_is_small_and_quick() -> None:
     data, static = json.dumps(packed_view(view)), view_html(view)
     assert time.perf_counter() - start < 4, "100 passes of 500 lines are described in well under a second when idle"
     assert len(data) + len(static) < 2_000_000
+
+
+# ---------------------------------------------------------------------------- other widgets
+
+
+def test_the_playground_redraws_when_a_knob_is_turned() -> None:
+    from tvmagic.notebook.playground import playground
+    from tvmagic.operators import Source, operator
+
+    op = operator("matmul", "A: float32[64, 64]\nB: float32[64, 64]\nC[i, j] += A[i, k] * B[k, j]")
+    text = "%%schedule matmul --play\nrows = knob(4, [2, 4, 8])\nio, jo, ii, ji = s[C].tile(*s[C].axis, rows, 16)\ns[C].vectorize(ji)"
+    shown = playground(op, Source("schedule matmul", text))
+    assert dict(shown.values) == {"rows": 4} and shown.error is None
+    steps = [s["name"] for s in shown.stepper.data["steps"]]
+    before = shown.stepper.data["lines"]
+    shown.turn("rows", 8)
+    assert dict(shown.values) == {"rows": 8}
+    assert [s["name"] for s in shown.stepper.data["steps"]] == steps
+    assert shown.stepper.data["lines"] != before
+    assert shown.seconds < 5, "under 0.3 s on an idle machine"
+    assert "vector lanes" in shown.facts.value and "tm-row" in shown.assembly.value
+    with pytest.raises(TVMagicError, match="no knob `cols`"):
+        shown.turn("cols", 8)
+
+
+def test_the_playground_shows_an_error_and_goes_on() -> None:
+    from tvmagic.notebook.playground import playground
+    from tvmagic.operators import Source, operator
+
+    op = operator("f", "A: float32[64]\nC[i] = A[i] + 1.0")
+    text = "%%schedule f --play\nwhich = knob(0, [0, 1])\ns[C].split(s[C].axis[which], 4)"
+    shown = playground(op, Source("schedule f", text))
+    shown.turn("which", 1)
+    assert "IndexError" in shown.facts.value
+    shown.turn("which", 0)
+    assert shown.error is None and "vector lanes" in shown.facts.value
+
+
+def test_the_order_of_accesses_is_that_of_the_loops() -> None:
+    from tvmagic.notebook.pictures.access import access_view
+    from tvmagic.operators import operator
+    from tvmagic.operators.scheduling import schedule
+
+    op = operator("f", "A: float32[4, 6]\nC[i, j] = A[i, j] + 1.0")
+    version = schedule(op, "c = s[C]\nc.reorder(c.axis[1], c.axis[0])")
+    view = access_view(version, "A")
+    assert [a.index for a in view.accesses.events[:5]] == [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)]
+    assert view.accesses.complete and not any(a.write for a in view.accesses.events)
+    data = view.player().data
+    assert (data["rows"], data["columns"], data["writes"]) == (4, 6, "r" * 24)
+
+
+def test_regions_tell_what_is_computed_in_vain() -> None:
+    from tvmagic.notebook.pictures.regions import regions_of
+    from tvmagic.operators import operator
+
+    op = operator("f", "A: float32[32]\nB[i] = A[i] * 2.0\nfor i in range(16): C[i] = B[2 * i]")
+    (region,) = regions_of(op, op.te_schedule())
+    assert (len(region.computed), len(region.used)) == (31, 16) or (len(region.computed), len(region.used)) == (32, 16)
+    assert 0.45 < region.waste < 0.55

@@ -120,7 +120,8 @@ class _Uses(Visitor):
         if isinstance(node, (BufferLoad, BufferStore, ProducerLoad, ProducerStore)) and _name_of(node) == self.name:
             self.relevant.update(id(n) for n in self.above)
             self.note(node.indices)
-            owner: Any = getattr(node, "producer", None) or getattr(node, "buffer", None)
+            touched: Any = node
+            owner = touched.producer if hasattr(touched, "producer") else touched.buffer
             self.sizes = list(owner.shape)
         if isinstance(node, IfThenElse):
             self.note((node.condition,))

@@ -158,7 +158,7 @@ class _Counter(Visitor):
             value: Any = getattr(node, f.name)
             if f.kind.name == "EXPR" and value is not None:
                 cost = cost + self.visit(value)
-            elif f.kind.name == "EXPRS":
+            elif f.kind.name == "EXPRS" and value:
                 cost = cost + self.visit_all(*(v for v in value if isinstance(v, PrimExpr)))
         return cost
 
@@ -263,5 +263,5 @@ class _Counter(Visitor):
                     value: Any = getattr(node, f.name)
                     if f.kind.name == "STMT" and value is not None:
                         pending.append((value, times))
-                    elif f.kind.name == "STMTS":
+                    elif f.kind.name == "STMTS" and value:
                         pending += [(part, times) for part in value]

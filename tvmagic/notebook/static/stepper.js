@@ -112,7 +112,7 @@ class Stepper {
     this.id = `tm${++serial}`;
     this.state = {
       step: start ?? Math.max(0, data.steps.findIndex((s) => s.changed && s.a !== null)),
-      side: root.clientWidth === 0 || root.clientWidth > 820,
+      side: true,
       fold: true,
       hide: false,
       query: "",
@@ -164,6 +164,11 @@ class Stepper {
       "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
     }, bar, element("div", { class: "tm-body" }, this.list, main));
     root.replaceChildren(this.root);
+    new ResizeObserver((_, observer) => {
+      if (!this.root.clientWidth) return;
+      observer.disconnect();
+      if (this.root.clientWidth < 760 && this.state.side) this.toggle("side");
+    }).observe(this.root);
   }
 
   get step() { return this.data.steps[this.state.step]; }
@@ -251,7 +256,7 @@ class Stepper {
       element("span", { class: "tm-meta" }, [step.time, step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
     if (step.mark) this.head.append(element("span", { class: step.mark === "equal to NumPy" ? "tm-ok" : "tm-error" }, step.mark));
     if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, step.error));
-    this.view.className = `tm-view tm-code ${this.state.side && step.b !== null && step.a !== null ? "tm-side" : "tm-stacked"}`;
+    this.view.className = `tm-view tm-code ${this.state.side && this.comparable(step) ? "tm-side" : "tm-stacked"}`;
     this.view.innerHTML = this.programHtml(step);
     this.renderFollow();
     this.renderNotes(step);
@@ -259,6 +264,11 @@ class Stepper {
     if (this.state.follow) this.reveal(this.view.querySelector(".tm-hit"));
     else if (this.state.at < 0) this.view.scrollTop = 0;
     this.root.dataset.renderMs = (performance.now() - started).toFixed(1);
+  }
+
+  /** Whether a step has something on both sides. */
+  comparable(step) {
+    return step.a !== null && unpack(step).some((row) => row.a !== null);
   }
 
   programHtml(step) {
