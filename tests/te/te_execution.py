@@ -49,5 +49,5 @@ def largest_difference(s: Any, args: list[Any], seed: int = 0, outputs: list[Any
         same = (found == value) | (np.isnan(found) & np.isnan(value))  # infinities too
         assert not np.isnan(found[~same]).any(), f"`{result.name}` has elements that were not computed"
         scale = max(1.0, np.abs(value[np.isfinite(value)]).max(initial=0.0))
-        worst = max(worst, float(np.abs(found - value)[~same].max(initial=0.0) / scale))
+        worst = max(worst, float(np.abs(found[~same] - value[~same]).max(initial=0.0) / scale))
     return worst

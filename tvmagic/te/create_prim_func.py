@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.arith import Analyzer
+from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Block,
@@ -34,7 +35,6 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.regions import block_read_write_regions
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, Tensor

@@ -29,10 +29,12 @@ from tvmagic.ir import (
 )
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 from tvmagic.te.numpy_ops import numpy_dtype
+from tvmagic.te.numpy_stmt import run_statement
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import (
     ComputeOp,
     ConstantOp,
+    ExternOp,
     Operation,
     PlaceholderOp,
     ScanOp,
@@ -318,9 +320,19 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
     return fast.reduce(np.stack(parts), axis=0)
 
 
+def _extern(op: ExternOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
+    """What the statement of an extern operation stores, beginning from zeros."""
+    outputs = [np.zeros([_number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
+    arrays = {b: given(values, t) for b, t in zip(op.input_placeholders, op.inputs)}
+    arrays.update(zip(op.output_placeholders, outputs))
+    run_statement(op.body, arrays, sizes)
+    return outputs
+
+
 _COMPUTE: dict[type, Callable[[Any, dict[Tensor, np.ndarray], dict[Var, np.ndarray]], list[np.ndarray]]] = {
     ComputeOp: _compute,
     ScanOp: _scan,
+    ExternOp: _extern,
     ConstantOp: lambda op, values, sizes: [op.array],
     TensorComputeOp: _tensor_compute,
 }

@@ -1,0 +1,140 @@
+"""Statements run by NumPy, one iteration after the other: what an extern operation computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    While,
+    handles,
+)
+from tvmagic.te.numpy_eval import ArrayEvaluator
+from tvmagic.te.numpy_ops import numpy_dtype
+
+__all__ = ["run_statement"]
+
+
+def run_statement(stmt: Stmt, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:
+    """Run `stmt`, which reads and writes `arrays`; `env` are the values of variables."""
+    _Runner(arrays, env).visit(stmt)
+
+
+class _Runner(ArrayEvaluator):
+    """`memory`: for each pointer the array behind it."""
+
+    def __init__(self, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:
+        super().__init__(env)
+        self.memory: dict[Var, np.ndarray] = {b.data: a for b, a in arrays.items()}
+
+    def _number(self, value: Any) -> int:
+        return int(self.visit(value))
+
+    def _place(self, node: BufferLoad | BufferStore) -> tuple[np.ndarray, tuple[Any, ...]]:
+        """The array of an access in the shape of its buffer, and the indices."""
+        array = self.memory.get(node.buffer.data)
+        if array is None:
+            raise TVMagicError(f"buffer `{node.buffer.name}` has no array", node=node)
+        shape = tuple([self._number(s) for s in node.buffer.shape])
+        if array.shape != shape:
+            array = array.reshape(shape)
+        indices = tuple([self._lanes(i) for i in node.indices])
+        for axis, (index, size) in enumerate(zip(indices, shape)):
+            if np.any(index < 0) or np.any(index >= size):
+                raise BoundsError(
+                    f"index {index} is outside dimension {axis} of `{node.buffer.name}`, which has {size} elements",
+                    node=node,
+                )
+        return array, indices
+
+    def _lanes(self, index: Any) -> Any:
+        if isinstance(index, Ramp):
+            return self._number(index.base) + self._number(index.stride) * np.arange(index.lanes)
+        return self._number(index)
+
+    @handles(BufferLoad)
+    def buffer_load(self, node: BufferLoad) -> Any:
+        array, indices = self._place(node)
+        return np.asarray(array[indices])
+
+    @handles(BufferStore)
+    def buffer_store(self, node: BufferStore) -> None:
+        value = self.visit(node.value)
+        array, indices = self._place(node)
+        array[indices] = value
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        for stmt in node.seq:
+            self.visit(stmt)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        low, dtype = self._number(node.min), numpy_dtype(node.loop_var.dtype)
+        for step in range(self._number(node.extent)):
+            self.env[node.loop_var] = np.asarray(low + step, dtype)
+            self.visit(node.body)
+
+    @handles(While)
+    def while_loop(self, node: While) -> None:
+        while bool(self.visit(node.condition)):
+            self.visit(node.body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        if bool(self.visit(node.condition)):
+            self.visit(node.then_case)
+        elif node.else_case is not None:
+            self.visit(node.else_case)
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> None:
+        self.env[node.var] = self.visit(node.value)
+        self.visit(node.body)
+
+    @handles(AttrStmt, DeclBuffer)
+    def inner(self, node: Any) -> None:
+        self.visit(node.body)
+
+    @handles(AssertStmt)
+    def check(self, node: AssertStmt) -> None:
+        if not bool(self.visit(node.condition)):
+            raise TVMagicError(str(getattr(node.message, "value", node.message)), node=node)
+        self.visit(node.body)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        sizes = [self._number(e) for e in node.extents]
+        self.memory[node.buffer_var] = np.zeros(sizes, numpy_dtype(node.dtype.element_of))
+        self.visit(node.body)
+
+    @handles(AllocateConst)
+    def constant_array(self, node: AllocateConst) -> None:
+        self.memory[node.buffer_var] = np.asarray(node.data)
+        self.visit(node.body)
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> None:
+        if isinstance(node.value, Call):
+            name = getattr(node.value.op, "name", "")
+            raise TVMagicError(f"the call `{name}` has no value by NumPy", node=node)
