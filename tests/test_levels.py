@@ -15,18 +15,10 @@ NAMES_ONLY = {"__init__", "transform", "target", "container", "nd"}
 
 
 def imported(path: pathlib.Path) -> list[tuple[int, str]]:
-    """The packages of ours that a file imports when it is loaded, with the line of each."""
+    """The packages of ours that a file imports, at its top or inside a function, with the line of each."""
     found: list[tuple[int, str]] = []
     tree = ast.parse(path.read_text())
-    inside_functions = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in ast.walk(function)
-    }
     for node in ast.walk(tree):
-        if id(node) in inside_functions:
-            continue
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tvmagic"):
             names = [node.module] if node.module != "tvmagic" else [f"tvmagic.{a.name}" for a in node.names]

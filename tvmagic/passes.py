@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, Span
+from tvmagic.ir.hooks import provided
 
 __all__ = [
     "Note",
@@ -222,7 +223,7 @@ class PassContext:
         self.instruments = tuple(instruments or ())
         self.config: dict[str, Any] = dict(config or {})
         if not self._keys.keys() >= self.config.keys():
-            import tvmagic.tir.transform.config  # noqa: F401  (registers the options of our passes)
+            provided("pass options")()
         for key in self.config:
             if key not in self._keys:
                 close = difflib.get_close_matches(key, self._keys, n=1)
@@ -239,7 +240,7 @@ class PassContext:
     @staticmethod
     def list_configs() -> dict[str, str]:
         """The known options, each with a sentence on it."""
-        import tvmagic.tir.transform.config  # noqa: F401  (registers the options of our passes)
+        provided("pass options")()
 
         return dict(PassContext._keys)
 

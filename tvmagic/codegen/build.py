@@ -12,6 +12,7 @@ from tvmagic.codegen.optimize import assembly_of, object_of, optimized
 from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule
+from tvmagic.ir.hooks import provided
 from tvmagic.passes import run_step
 
 __all__ = ["build_host_module"]
@@ -35,8 +36,6 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False)
 
 
 def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
-    from tvmagic.runtime.module import Module
-
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text = context.text.text()
     most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
@@ -44,7 +43,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
     machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most))
     code = from_disk(text, machine, lambda: object_of(module(), target))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
-    return Module(code, list(context.abis.values()), context.sites, sources, exported(context))
+    return provided("runtime module")(code, list(context.abis.values()), context.sites, sources, exported(context))
 
 
 def exported(context: ModuleContext) -> set[str]:

@@ -1,7 +1,7 @@
 """The program as data: types, expressions, statements, buffers, functions, modules, and walks.
 
 Nothing here prints, proves or compiles; the packages above do. `str(node)` reaches the printer
-through a hook that `tvmagic.script` sets.
+through `hooks`.
 """
 
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
@@ -84,7 +84,7 @@ from tvmagic.ir.functor import (
 )
 from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.json import load_json, make_node, register_json, save_json
-from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, set_printer
+from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span
 from tvmagic.ir.op import CallEffect, Op
 from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.specialize import specialize

@@ -21,6 +21,7 @@ from tvmagic.ir.expr import (
     exprs,
     ops,
 )
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Field, Kind, Node, Span, field
 
 __all__ = ["Buffer", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
@@ -153,9 +154,7 @@ class Buffer(Node):
                 result.append(Range(start, stop))
                 continue
             step = int(index.step)
-            from tvmagic.arith import Analyzer
-
-            lanes = Analyzer().simplify(ops.floordiv(stop - start + step - 1, step))
+            lanes = provided("analyzer")().simplify(ops.floordiv(stop - start + step - 1, step))
             if not isinstance(lanes, IntImm):
                 raise TVMagicError(f"a vector access of buffer `{self.name}` needs a constant number of lanes")
             result.append(start if lanes.value == 1 else Ramp(start, step, lanes.value))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-__all__ = ["NODE_CLASSES", "Field", "Kind", "Node", "Span", "field", "set_printer"]
+from tvmagic.ir.hooks import provided
+
+__all__ = ["NODE_CLASSES", "Field", "Kind", "Node", "Span", "field"]
 
 # An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
@@ -63,20 +64,10 @@ class Span(NamedTuple):
 
 NODE_CLASSES: dict[str, type[Node]] = {}
 _Self = TypeVar("_Self", bound="Node")
-_printer: Callable[..., str] | None = None
-
-
-def set_printer(printer: Callable[..., str]) -> None:
-    """The function that `str(node)` and `node.script()` call; `tvmagic.script` sets it."""
-    global _printer
-    _printer = printer
 
 
 def _print(node: Node, **options: Any) -> str:
-    if _printer is None:
-        import tvmagic.script  # noqa: F401  (sets the printer)
-    assert _printer is not None
-    return _printer(node, **options)
+    return provided("print")(node, **options)
 
 
 class Node:
@@ -117,9 +108,7 @@ class Node:
 
     def show(self, style: str | None = None, **options: Any) -> None:
         """Print the TVMScript text, coloured where the output can show colours."""
-        import tvmagic.script as script
-
-        script.show(self, style=style, **options)
+        provided("show")(self, style=style, **options)
 
     def __copy__(self: _Self) -> _Self:
         return self

@@ -604,8 +604,20 @@ def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: Span | None =
 
 
 def call_packed(*args: Any, span: Span | None = None) -> Call:
-    """A call of the registered function named by the first argument."""
-    return Call("int32", "tir.tvm_call_packed", args, span)
+    """A call of the registered function named by the first argument; buffers go as descriptors."""
+    return Call("int32", "tir.tvm_call_packed", [_descriptor(a) for a in args], span)
+
+
+def _descriptor(arg: Any) -> Any:
+    """A buffer as the call that describes it to a registered function; anything else as it is."""
+    from tvmagic.ir.buffer import Buffer
+
+    if not isinstance(arg, Buffer):
+        return arg
+    shape = Call("handle", "tir.tvm_stack_make_shape", arg.shape)
+    strides = Call("handle", "tir.tvm_stack_make_shape", arg.strides) if arg.strides else 0
+    fields = (arg.data, shape, strides, len(arg.shape), make_const(arg.dtype, 0), arg.elem_offset)
+    return Call("handle", "tir.tvm_stack_make_array", fields)
 
 
 def call_llvm_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tvmagic.ir import set_printer
-from tvmagic.script.printer import PrinterConfig, print_node, script
-
-set_printer(print_node)
+from tvmagic.script.printer import PrinterConfig, script
 
 _PLACES = {
     "from_source": "tvmagic.script.parser",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tvmagic.arith.block_regions import block_access_regions, block_read_write_regions
 from tvmagic.ir import Block, Buffer, BufferRegion, Var
-from tvmagic.ir.regions import block_access_regions, block_read_write_regions
 
 
 def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> list[list[BufferRegion]]:

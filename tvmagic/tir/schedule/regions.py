@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, Var, Visitor, substitute
-from tvmagic.ir.regions import block_read_write_regions
 
 __all__ = ["detected_regions", "effective_regions", "replace_buffer_in_regions", "whole_region", "with_detected_regions"]
 

@@ -34,6 +34,7 @@ from tvmagic.ir import (
     Var,
     While,
 )
+from tvmagic.ir.hooks import provided
 from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame
 
 BOOL = DataType("bool")
@@ -135,9 +136,7 @@ class PrimFuncFrame(TIRFrame):
 
 def with_regions(block: Block, missing: Sequence[str], buffers: dict[Var, Buffer]) -> Block:
     """`block` with those of its `reads` and `writes` that are `missing` found from its body."""
-    from tvmagic.ir.regions import block_access_regions
-
-    reads, writes, opaque = block_access_regions(block, buffers)
+    reads, writes, opaque = provided("block regions")(block, buffers)
     if opaque:
         raise TVMagicError(
             f"what block `{block.name_hint}` accesses cannot be found, because it uses the pointer of buffer "

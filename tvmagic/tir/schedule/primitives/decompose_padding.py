@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.arith import Analyzer
+from tvmagic.arith.block_regions import condition_bounds
 from tvmagic.arith.int_set import IntSet
 from tvmagic.ir import (
     Block,
@@ -19,7 +20,6 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
-from tvmagic.ir.regions import condition_bounds
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.regions import with_detected_regions

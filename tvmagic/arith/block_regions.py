@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set import IntSet, intersect, neg_inf, pos_inf, union
+from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from tvmagic.ir.expr import (
     EQ,
@@ -87,7 +90,7 @@ class _Accesses:
         Asked before an access where no variable is relaxed; the access then adds nothing.
         """
         known = self.points.get(buffer)
-        if known is not None and len(known) == len(indices) and all([a is b for a, b in zip(known, indices)]):
+        if known is not None and len(known) == len(indices) and all(a is b for a, b in zip(known, indices)):
             return True
         plain = buffer not in self.points and id(buffer) not in self.sets
         variables = tuple([i for i in indices if isinstance(i, Var)]) if plain else ()
@@ -95,8 +98,6 @@ class _Accesses:
         return False
 
     def add(self, buffer: Buffer, sets: list[Any]) -> None:
-        from tvmagic.arith import union
-
         known = self.sets.get(id(buffer))
         if known is None:
             self.sets[id(buffer)] = (buffer, sets)
@@ -104,8 +105,6 @@ class _Accesses:
             known[1][:] = [union([old, new]) for old, new in zip(known[1], sets)]
 
     def collect(self) -> Regions:
-        from tvmagic.arith import Analyzer
-
         analyzer, result = Analyzer(), []
         for buffer, sets in self.sets.values():
             ranges = []
@@ -133,8 +132,6 @@ class _Finder(Visitor):
 
     def relaxed(self, value: Any) -> Any:
         """The set of an index, or of a range, over all iterations."""
-        from tvmagic.arith import IntSet, eval_set
-
         if isinstance(value, Range):
             low, size = self._without_lets(value.min), self._without_lets(value.extent)
             return eval_set(IntSet.from_min_extent(low, size), self.domains)
@@ -189,8 +186,6 @@ class _Finder(Visitor):
 
     @handles(For)
     def loop(self, node: For) -> None:
-        from tvmagic.arith import IntSet
-
         self.domains[node.loop_var] = IntSet.from_min_extent(node.min, node.extent)
         self.visit_children(node)
         del self.domains[node.loop_var]
@@ -252,8 +247,6 @@ def condition_bounds(condition: PrimExpr, domains: Mapping[Var, Any], holds: boo
     As in TVM, the comparisons of a conjunction narrow the sets where each of them is linear in one
     variable of a known domain; where one of them is not, nothing is narrowed.
     """
-    from tvmagic.arith import Analyzer, intersect
-
     comparisons = _comparisons(Analyzer().simplify(condition if holds else Not(condition)))
     sums = [_difference(comparison) for comparison in comparisons]
     if any(terms is None for terms in sums):
@@ -338,8 +331,6 @@ def _difference(node: CmpOp) -> dict[Var | None, int] | None:
 
 def _bound(op: type, var: Var, factor: int, constant: int) -> Any:
     """The set of `var` where `factor * var + constant op 0`."""
-    from tvmagic.arith import IntSet, neg_inf, pos_inf
-
     if op in (LT, GT):  # on integers a strict comparison is one with the next number
         constant, op = (constant + 1, LE) if op is LT else (constant - 1, GE)
     if factor < 0:

@@ -1,0 +1,40 @@
+"""What a level needs of a level above it, or beside it, by name.
+
+A package imports only from the levels above it in the house. Where one must call what stands
+elsewhere (printing a node, simplifying an extent), it asks here; the provider is loaded when it
+is first asked for, and can be replaced.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["provide", "provided"]
+
+# each service: the module that has it and its name there
+_PROVIDERS: dict[str, tuple[str, str]] = {
+    "print": ("tvmagic.script.printer", "print_node"),
+    "show": ("tvmagic.script", "show"),
+    "analyzer": ("tvmagic.arith.analyzer", "Analyzer"),
+    "index map": ("tvmagic.arith.index_map", "IndexMap"),
+    "block regions": ("tvmagic.arith.block_regions", "block_access_regions"),
+    "runtime module": ("tvmagic.runtime.module", "Module"),
+    "pass options": ("tvmagic.tir.transform.config", "register_options"),
+}
+_found: dict[str, Callable[..., Any]] = {}
+
+
+def provided(service: str) -> Callable[..., Any]:
+    """The function or class that provides a service."""
+    found = _found.get(service)
+    if found is None:
+        module, name = _PROVIDERS[service]
+        found = _found[service] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def provide(service: str, function: Callable[..., Any]) -> None:
+    """Let `function` provide a service from now on."""
+    _found[service] = function
