@@ -137,8 +137,14 @@ def _matmul_numba(nb: Any, parallel: bool) -> Callable[..., Any]:
 
 def _batched(te: Any) -> list[Any]:
     a, b = (te.placeholder((BATCH, M, M), name=n) for n in "AB")
+    panels = te.compute((BATCH, M // 32, M, 32), lambda n, p, k, j: b[n, k, p * 32 + j], name="P")
     k = te.reduce_axis((0, M), name="k")
-    return [a, b, te.compute((BATCH, M, M), lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k), name="C")]
+    c = te.compute(
+        (BATCH, M, M),
+        lambda n, i, j: te.sum(a[n, i, k] * panels[n, te.indexdiv(j, 32), k, te.indexmod(j, 32)], axis=k),
+        name="C",
+    )
+    return [a, b, c]
 
 
 def _batched_schedule(s: Steps) -> None:
@@ -149,7 +155,10 @@ def _batched_schedule(s: Steps) -> None:
     jo, ji = s.split(j, [None, 32])
     s.reorder(n, jo, io, k, ii, ji)
     s.reverse_compute_at(tile, io)
-    s.parallel(s.fuse(n, jo))
+    both = s.fuse(n, jo)
+    s.compute_at(s.block("P"), both)
+    s.vectorize(s.get_loops(s.block("P"))[-1])
+    s.parallel(both)
     s.unroll(ii)
     s.vectorize(ji)
     s.decompose_reduction(block, k)
@@ -181,14 +190,20 @@ WIDE = 112
 def _conv(te: Any) -> list[Any]:
     x = te.placeholder((SIDE + 2, SIDE + 2, CHANNELS), name="X")
     w = te.placeholder((3, 3, CHANNELS, CHANNELS), name="W")
+    panels = te.compute((CHANNELS // 32, 3, 3, CHANNELS, 32), lambda p, r, q, c, o: w[r, q, c, p * 32 + o], name="P")
     r, q, c = (te.reduce_axis((0, e), name=n) for e, n in ((3, "r"), (3, "q"), (CHANNELS, "c")))
     y = te.compute(
-        (SIDE, SIDE, CHANNELS), lambda i, j, o: te.sum(x[i + r, j + q, c] * w[r, q, c, o], axis=[r, q, c]), name="Y"
+        (SIDE, SIDE, CHANNELS),
+        lambda i, j, o: te.sum(
+            x[i + r, j + q, c] * panels[te.indexdiv(o, 32), r, q, c, te.indexmod(o, 32)], axis=[r, q, c]
+        ),
+        name="Y",
     )
     return [x, w, y]
 
 
 def _conv_schedule(s: Steps) -> None:
+    s.vectorize(s.get_loops(s.block("P"))[-1])
     block = s.block("Y")
     tile = s.cache_write(block, 0, "local")
     i, j, o, r, q, c = s.get_loops(block)

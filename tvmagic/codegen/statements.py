@@ -253,7 +253,7 @@ class FunctionEmitter(MemoryEmitter):
             return
         ask, go_on = self.out.new_block("ask"), self.out.new_block("on")
         low = self.out.op(f"and {kind} {index}, {every - 1}")
-        self.out.branch(self.out.op(f"icmp eq {kind} {low}, 0"), ask, go_on, self.context.unlikely())
+        self.out.branch(self.out.op(f"icmp eq {kind} {low}, {every - 1}"), ask, go_on, self.context.unlikely())
         self.out.start(ask)
         self.context.poll(self)
         self.out.jump(go_on)

@@ -20,8 +20,9 @@ from tvmagic.ir.functor import handles
 
 __all__ = ["Work"]
 
-# One question costs some 30 cycles, so it is asked once in this many operations or more.
-_WORTH_A_POLL = 16384
+# A question costs some 50 cycles, and more where many registers are in use around it; this many
+# operations take ten thousands of cycles.
+_WORTH_A_POLL = 1 << 20
 _LEAST_TO_COUNT = 256
 _UNKNOWN_EXTENT = 64
 
@@ -53,7 +54,9 @@ class Work(ChainVisitor):
             return 1
         if work < _LEAST_TO_COUNT or loop not in self._outer:
             return 0
-        return 1 << (_WORTH_A_POLL // work).bit_length()
+        every = 1 << (_WORTH_A_POLL // work).bit_length()
+        short = isinstance(loop.extent, IntImm) and loop.extent.value < every
+        return 0 if short else every  # the loop around a short one asks
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         """Note how many bytes the buffers over one pointer span, where that is constant."""
