@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StageWaste", "waste_report"]
 
-LIMIT = 1 << 22  # elements of a guard's array
+LIMIT = 1 << 20  # elements of a guard's array
 MAX_DEPTH = 31  # loops, each a dimension of NumPy's arrays
 
 
