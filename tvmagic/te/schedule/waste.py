@@ -190,15 +190,28 @@ class _Counter(Visitor):
         self.stores.setdefault(node.producer, []).append(None if self.unknown else self._count())
 
     def _count(self) -> int | None:
-        """In how many iterations of the loops all guards hold."""
-        extents = [extent for _, extent in self.loops]
-        if not self.guards:
-            return math.prod(extents)
-        if math.prod(np.broadcast_shapes(*[g.shape for g in self.guards])) > LIMIT:
-            return None
-        holds = self.guards[0]
-        for guard in self.guards[1:]:
-            holds = np.logical_and(holds, guard)
-        holds = holds.reshape((1,) * (len(extents) - holds.ndim) + holds.shape)
-        free = math.prod(e for e, s in zip(reversed(extents), holds.shape) if s == 1 and e != 1)
-        return int(np.count_nonzero(holds)) * free
+        """In how many iterations of the loops all guards hold.
+
+        Guards that depend on different loops are counted apart.
+        """
+        extents = [extent for _, extent in reversed(self.loops)]
+        groups: list[tuple[set[int], list[np.ndarray]]] = []
+        for guard in self.guards:
+            guard = guard.reshape((1,) * (len(extents) - guard.ndim) + guard.shape)
+            axes, members = {a for a, size in enumerate(guard.shape) if size > 1}, [guard]
+            if not axes and not guard.all():
+                return 0
+            apart = [g for g in groups if not g[0] & axes]
+            for known in groups:
+                if known[0] & axes:
+                    axes, members = axes | known[0], members + known[1]
+            groups = [*apart, (axes, members)]
+        total = math.prod(e for a, e in enumerate(extents) if not any(a in g[0] for g in groups))
+        for axes, members in groups:
+            if math.prod(extents[a] for a in axes) > LIMIT:
+                return None
+            holds = members[0]
+            for guard in members[1:]:
+                holds = np.logical_and(holds, guard)
+            total *= int(np.count_nonzero(holds))
+        return total if all(extents) else 0
