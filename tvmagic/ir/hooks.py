@@ -19,6 +19,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "show": ("tvmagic.script", "show"),
     "analyzer": ("tvmagic.arith.analyzer", "Analyzer"),
     "index map": ("tvmagic.arith.index_map", "IndexMap"),
+    "value set": ("tvmagic.arith.int_set_eval", "eval_set"),
     "block regions": ("tvmagic.arith.block_regions", "block_access_regions"),
     "runtime module": ("tvmagic.runtime.module", "Module"),
     "pass options": ("tvmagic.tir.transform.config", "register_options"),
