@@ -9,8 +9,9 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, Var
+from tvmagic.te.numpy_ops import numpy_dtype
 
-__all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "numpy_dtype", "random_inputs", "size_values"]
+__all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "random_inputs", "size_values"]
 
 
 def as_array(value: Any, name: str) -> np.ndarray:
@@ -30,18 +31,6 @@ def as_array(value: Any, name: str) -> np.ndarray:
         f"`{name}` is a {type(value).__name__}, not an array",
         hint="pass a NumPy array, for example `numpy.asarray(value, dtype=...)`",
     )
-
-
-def numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """NumPy's dtype for one of ours; bfloat16 comes from `ml_dtypes` where that is installed."""
-    text = str(dtype)
-    if text == "bfloat16":
-        try:
-            import ml_dtypes  # type: ignore[import-not-found]
-        except ImportError:
-            raise TVMagicError("NumPy has no bfloat16 by itself", hint="install the package `ml_dtypes`") from None
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(text)
 
 
 def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
