@@ -34,7 +34,7 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
 def _new_loops(stage: Stage, op: ComputeOp, index_map: IndexMap) -> list[IterVar]:
     if len(index_map.initial_indices) != len(op.axis):
         raise stage.error(f"transform_layout takes {len(index_map.initial_indices)} indices, it has {len(op.axis)}")
-    positions = sorted(stage._leaf_position(iv, "transform_layout") for iv in op.axis)
+    positions = sorted(stage.leaf_position(iv, "transform_layout") for iv in op.axis)
     first, last = positions[0], positions[-1]
     if last - first + 1 != len(positions):
         raise stage.error("transform_layout after the loops were reordered", "call it first")

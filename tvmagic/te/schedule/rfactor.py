@@ -49,7 +49,7 @@ def rfactor(sch: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) 
 
 
 def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Reduce]:
-    stage._leaf_position(axis, "rfactor")
+    stage.leaf_position(axis, "rfactor")
     op = stage.op
     reduce = op.body[tensor.value_index] if isinstance(op, ComputeOp) else None
     if not isinstance(op, ComputeOp) or not isinstance(reduce, Reduce):

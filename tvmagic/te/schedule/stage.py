@@ -177,7 +177,7 @@ class Stage:
         """The error that says what is wrong with a call on this stage."""
         return ScheduleError(f"stage `{self.name}`: {message}", span=caller_span(), hint=hint)
 
-    def _leaf_position(self, iv: Any, call: str) -> int:
+    def leaf_position(self, iv: Any, call: str) -> int:
         """The place of `iv` among the loops; an error where it is none."""
         if not isinstance(iv, IterVar):
             raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`")
@@ -212,7 +212,7 @@ class Stage:
         """
         if (factor is None) == (nparts is None):
             raise self.error("split takes either factor or nparts")
-        position = self._leaf_position(parent, "split")
+        position = self.leaf_position(parent, "split")
         self._check_type(parent, _DIVISIBLE, "split")
         size = self._split_size(parent, factor if factor is not None else nparts)
         outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
@@ -243,13 +243,13 @@ class Stage:
             self.leaf_iter_vars.insert(0, singleton)
             return singleton
         fused = args[0]
-        self._leaf_position(fused, "fuse")
+        self.leaf_position(fused, "fuse")
         for iv in args[1:]:
             fused = self._fuse_two(fused, iv)
         return fused
 
     def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
-        first, second = self._leaf_position(outer, "fuse"), self._leaf_position(inner, "fuse")
+        first, second = self.leaf_position(outer, "fuse"), self.leaf_position(inner, "fuse")
         self._check_type(outer, _DIVISIBLE, "fuse")
         self._check_type(inner, _DIVISIBLE, "fuse")
         if second + 1 == first:
@@ -268,7 +268,7 @@ class Stage:
 
     def reorder(self, *args: IterVar) -> None:
         """Put the given loops in this order, on the places that they hold together."""
-        positions = [self._leaf_position(iv, "reorder") for iv in args]
+        positions = [self.leaf_position(iv, "reorder") for iv in args]
         for place, iv in enumerate(args):
             self._check_type(iv, _MOVABLE, "reorder")
             if any(iv is other for other in args[:place]):
@@ -280,7 +280,7 @@ class Stage:
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split two loops and put the loops over blocks outside: x outer, y outer, x inner, y inner."""
-        self._leaf_position(y_parent, "tile")
+        self.leaf_position(y_parent, "tile")
         if x_parent is y_parent:
             raise self.error(f"tile names `{x_parent.var.name}` twice")
         x_outer, x_inner = self.split(x_parent, factor=x_factor)
@@ -291,12 +291,12 @@ class Stage:
     # ------------------------------------------------------------------ what a loop is
 
     def _annotate(self, iv: IterVar, iter_type: int, call: str) -> None:
-        self._leaf_position(iv, call)
+        self.leaf_position(iv, call)
         self._attr(iv).iter_type = iter_type
 
     def vectorize(self, var: IterVar) -> None:
         """Run the loop's iterations as one vector operation."""
-        self._leaf_position(var, "vectorize")
+        self.leaf_position(var, "vectorize")
         self._check_type(var, _VECTOR, "vectorize")
         self._annotate(var, IterVar.Vectorized, "vectorize")
 
@@ -315,7 +315,7 @@ class Stage:
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         """Run the loop's iterations on the threads of a thread axis."""
-        self._leaf_position(ivar, "bind")
+        self.leaf_position(ivar, "bind")
         self._check_type(ivar, (IterVar.DataPar, IterVar.CommReduce), "bind")
         if thread_ivar.iter_type != IterVar.ThreadIndex:
             raise self.error(f"bind to `{thread_ivar.var.name}`, which is {ITER_TYPE_NAMES[thread_ivar.iter_type]}")
@@ -340,7 +340,7 @@ class Stage:
         if shorthand is not None:
             shorthand(var)
             return
-        self._leaf_position(var, "pragma")
+        self.leaf_position(var, "pragma")
         attr = self._attr(var)
         attr.pragma_keys.append(StringImm(pragma_type))
         value = attr_value(pragma_value)
@@ -348,7 +348,7 @@ class Stage:
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
         """Fetch what the iteration `offset` later needs of `tensor` into the cache."""
-        self._leaf_position(var, "prefetch")
+        self.leaf_position(var, "prefetch")
         attr = self._attr(var)
         attr.prefetch_data.append(tensor)
         attr.prefetch_offset.append(expr(offset))
@@ -360,7 +360,7 @@ class Stage:
         if parent is self:
             raise self.error("compute_at a loop of the stage itself")
         self._check_group(parent)
-        parent._leaf_position(scope, f"compute_at of `{self.name}`")
+        parent.leaf_position(scope, f"compute_at of `{self.name}`")
         self._check_cycle(parent)
         self.attach_type, self.attach_ivar, self.attach_stage = AttachType.SCOPE, scope, parent
 
