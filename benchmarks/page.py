@@ -76,7 +76,7 @@ def page(reports: list[dict[str, Any]], machine: str) -> str:
     """The whole page."""
     parts = [f"<!doctype html><meta charset=utf-8><title>Benchmarks</title><style>{_STYLE}</style><h1>Benchmarks</h1>"]
     parts.append(
-        f"<p>{html.escape(machine)}. All sides ran in one process and took turns; the best of nine rounds counts. "
+        f"<p>{html.escape(machine)}. All sides ran in one process and took turns; the best of nine rounds or more counts. "
         "tvmagic and TVM compile the same expression with the same schedule. ×2 means twice tvmagic's time.</p>"
     )
     for report in reports:

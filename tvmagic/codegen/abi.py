@@ -93,13 +93,17 @@ class _Written(ChainVisitor):
         if getattr(node.op, "name", "") in _READ_ONLY:
             return
         for arg in node.args:
-            name = getattr(arg.op, "name", "") if isinstance(arg, Call) else ""
             if isinstance(arg, Var) and arg.dtype.is_handle:
                 self.found.add(arg)
-            elif name == "tir.tvm_access_ptr" and int(arg.args[4]) & Buffer.WRITE:
-                self.found.add(arg.args[1])
-            elif name == "tir.address_of":
-                self.found.add(arg.args[0].buffer.data)
+            elif isinstance(arg, Call):
+                self._pointer(arg)
+
+    def _pointer(self, arg: Call) -> None:
+        name = getattr(arg.op, "name", "")
+        if name == "tir.tvm_access_ptr" and int(arg.args[4]) & Buffer.WRITE:
+            self.found.add(arg.args[1])
+        elif name == "tir.address_of":
+            self.found.add(arg.args[0].buffer.data)
 
 
 _READ_ONLY = frozenset({"tir.tvm_access_ptr", "tir.address_of", "tir.isnullptr", "tir.prefetch"})
