@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tvmagic.ir import Block, PrimFunc, post_order_visit
 from tvmagic.arith.block_regions import block_access_regions, block_read_write_regions
+from tvmagic.ir import Block, PrimFunc, post_order_visit
 from tvmagic.script import from_source
 
 # a condition on x in 0..7 and y in 0..8, and what TVM finds that `A[x, y]` reads under it
