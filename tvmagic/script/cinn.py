@@ -40,9 +40,10 @@ __all__ = ["cinn_text"]
 
 
 class _Cinn(BracesPrinter):
-    def __init__(self) -> None:
+    def __init__(self, regions: bool, lists: bool) -> None:
         super().__init__(2)
         self.domains: dict[Var, Any] = {}
+        self.with_regions, self.with_lists = regions, lists
 
     # ------------------------------------------------------------------ expressions
 
@@ -62,7 +63,7 @@ class _Cinn(BracesPrinter):
 
     def regions(self, word: str, regions: tuple[BufferRegion, ...]) -> None:
         """The line of what a block reads or writes, where that is known."""
-        if regions:
+        if regions and self.with_regions:
             texts = [f"_{r.buffer.name}[{', '.join([self.interval(x) for x in r.region])}]" for r in regions]
             self.line(f"{word}({', '.join(texts)})")
 
@@ -109,7 +110,14 @@ class _Cinn(BracesPrinter):
         self.line(f"{node.buffer.name}[{self.texts(node.indices)}] = {self.text(node.value)}")
 
     def realize(self, node: BlockRealize) -> None:
+        if is_true(node.predicate):
+            self.schedule_block(node.block, node.iter_values)
+            return
+        self.line(f"if ({_bare(self.text(node.predicate))})")
+        self.line("{")
+        self.open()
         self.schedule_block(node.block, node.iter_values)
+        self.close()
 
     def schedule_block(self, block: Block, values: Any = ()) -> None:
         self.line(f"ScheduleBlock({block.name_hint})")
@@ -127,7 +135,8 @@ class _Cinn(BracesPrinter):
         if block.init is not None:
             self.line("init")
             self.braces(block.init)
-        if isinstance(block.body, SeqStmt):
+        in_braces = self.with_lists and isinstance(block.body, (For, BlockRealize))
+        if isinstance(block.body, SeqStmt) or in_braces:
             self.braces(block.body)
         else:
             self.stmt(block.body)
@@ -209,9 +218,20 @@ _Cinn.HANDLERS = {
 }
 
 
-def cinn_text(node: Any) -> str:
-    """The text of a function, statement or expression as CINN prints it."""
-    printer = _Cinn()
+def is_true(predicate: Any) -> bool:
+    return isinstance(predicate, IntImm) and predicate.value == 1
+
+
+def cinn_text(node: Any, *, regions: bool = True, lists: bool = False) -> str:
+    """The text of a function, statement or expression as CINN prints it.
+
+    Parameters
+    ----------
+    regions: whether to print what blocks read and write.
+    lists: whether a block that holds one statement with blocks has it in braces of its own, as CINN
+        prints a list of statements that is left with one.
+    """
+    printer = _Cinn(regions, lists)
     if isinstance(node, (PrimFunc, IRModule, Stmt)):
         printer.stmt(node)
         return "\n".join(printer.lines)

@@ -1,0 +1,359 @@
+"""CINN's text as a tree of what was written: statements and expressions, each with its place.
+
+Nothing is known here of types, shapes or scopes; `cinn_parser` makes a function of the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tvmagic.errors import DiagnosticError
+from tvmagic.ir import Span
+
+__all__ = ["Expr", "Statement", "Text", "parse_statements"]
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+|//[^\n]*)
+      | (?P<float>\d+\.\d*(?:[eE][+-]?\d+)?f?|\d+[eE][+-]?\d+f?|\d+f|(?:inf|nan)f?\b)
+      | (?P<int>\d+(?:ll)?)
+      | (?P<string>"(?:[^"\\\n]|\\.)*")
+      | (?P<name>[A-Za-z_][\w.]*)
+      | (?P<symbol>==|!=|<=|>=|[-+*/%<>!=(){}\[\],:])
+      | (?P<other>.)""",
+    re.X,
+)
+INFIX = {"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"}
+LOOP_KINDS = {"serial", "parallel", "unroll", "vectorize", "thread_bind"}
+
+
+class Token(NamedTuple):
+    """A piece of the text: its kind, its characters, where it begins."""
+
+    kind: str
+    text: str
+    offset: int
+
+
+@dataclass(eq=False)
+class Expr:
+    """An expression: `kind` is int, float, bool, string, name, access, call, infix, not or let.
+
+    `text` is the literal, the name or the operator; `args` the operands, indices or arguments.
+    """
+
+    kind: str
+    text: str
+    args: list[Expr]
+    offset: int
+
+
+@dataclass(eq=False)
+class Statement:
+    """A statement: `kind` is for, block, store, let, if, while, assert or evaluate.
+
+    What it holds by name: `body` and `otherwise` are lists of statements, `exprs` its expressions in
+    order, `name` the block, variable or loop variable, `word` a loop's kind.
+    """
+
+    kind: str
+    offset: int
+    name: str = ""
+    word: str = ""
+    exprs: list[Expr] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list)
+    otherwise: list[Statement] = field(default_factory=list)
+    init: list[Statement] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    attrs: list[tuple[str, Expr]] = field(default_factory=list)
+    thread: str = ""
+
+
+@dataclass(eq=False)
+class Region:
+    """`_A[i0(0:32), (0:8)]`: the buffer's name, and for each axis the variable (or None) and its ends."""
+
+    buffer: str
+    axes: list[tuple[str | None, Expr, Expr]]
+
+
+class Text:
+    """The text with its tokens; makes the errors that point into it."""
+
+    def __init__(self, text: str, source: str = "<cinn>") -> None:
+        self.text, self.source = text, source
+        self.lines = text.split("\n")
+        self.tokens: list[Token] = []
+        for match in _TOKEN.finditer(text):
+            kind = match.lastgroup or "other"
+            if kind == "other":
+                raise self.error(f"`{match[0]}` means nothing in CINN's text", match.start())
+            if kind != "space":
+                self.tokens.append(Token(kind, match[0], match.start()))
+        self.tokens.append(Token("end", "the end", len(text)))
+
+    def span(self, offset: int, length: int = 1) -> Span:
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        return Span(self.source, line, column, line, column + length)
+
+    def error(self, message: str, offset: int, length: int = 1, hint: str | None = None) -> DiagnosticError:
+        span = self.span(offset, max(length, 1))
+        return DiagnosticError(message, span=span, source_line=self.lines[span.line - 1], hint=hint)
+
+
+def parse_statements(text: Text) -> list[Statement]:
+    """The statements of a text, in order; braces round a list alone are taken off."""
+    parser = _Parser(text)
+    found: list[Statement] = []
+    while parser.token.kind != "end":
+        found += parser.statement()
+    if not found:
+        raise text.error("the text holds no statement", 0)
+    return found
+
+
+class _Parser:
+    def __init__(self, text: Text) -> None:
+        self.source = text
+        self.tokens = text.tokens
+        self.at = 0
+
+    # ------------------------------------------------------------------ tokens
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def following(self, count: int = 1) -> str:
+        place = self.at + count
+        return self.tokens[place].text if place < len(self.tokens) else ""
+
+    def take(self) -> Token:
+        token = self.token
+        if token.kind == "end":
+            raise self.source.error("the text ends in the middle of a statement", max(token.offset - 1, 0))
+        self.at += 1
+        return token
+
+    def expect(self, text: str) -> Token:
+        if self.token.text != text or self.token.kind == "string":
+            raise self.source.error(
+                f"`{text}` must stand here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+            )
+        return self.take()
+
+    def name(self, what: str) -> str:
+        if self.token.kind != "name":
+            raise self.source.error(
+                f"{what} must stand here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+            )
+        return self.take().text
+
+    def accept(self, text: str) -> bool:
+        if self.token.text == text and self.token.kind != "string":
+            self.at += 1
+            return True
+        return False
+
+    # ------------------------------------------------------------------ statements
+
+    def braces(self) -> list[Statement]:
+        """The statements of a list in braces."""
+        begin = self.expect("{")
+        found: list[Statement] = []
+        while not self.accept("}"):
+            if self.token.kind == "end":
+                raise self.source.error("this brace is never closed", begin.offset)
+            found += self.statement()
+        return found
+
+    def statement(self) -> list[Statement]:
+        token = self.token
+        if token.text == "{":
+            return self.braces()
+        if token.text in LOOP_KINDS and self.following() in ("for", "(", "["):
+            return [self.loop()]
+        if token.text == "ScheduleBlock" and self.following() == "(":
+            return [self.schedule_block()]
+        if token.text in ("if", "while") and self.following() == "(":
+            return [self.condition(token.text)]
+        if token.text == "assert" and self.following() == "(":
+            self.take()
+            return [Statement("assert", token.offset, exprs=self.arguments("(", ")"))]
+        return [self.simple()]
+
+    def loop(self) -> Statement:
+        begin = self.take()
+        loop = Statement("for", begin.offset, word=begin.text)
+        if begin.text == "vectorize":
+            self.expect("(")
+            self.expression()
+            self.expect(")")
+        elif begin.text == "thread_bind":
+            self.expect("[")
+            loop.thread = self.name("the name of a thread axis") if self.token.text != "]" else ""
+            self.expect("]")
+        self.expect("for")
+        self.expect("(")
+        loop.name = self.name("a loop variable")
+        for _ in range(2):
+            self.expect(",")
+            loop.exprs.append(self.expression())
+        self.expect(")")
+        loop.body = self.braces()
+        return loop
+
+    def schedule_block(self) -> Statement:
+        begin = self.take()
+        self.expect("(")
+        block = Statement("block", begin.offset, name=self.name("the block's name"))
+        self.expect(")")
+        self.expect("{")
+        if self.token.kind == "name" and self._is_binding():
+            block.variables.append(self.name("a variable"))
+            while self.accept(","):
+                block.variables.append(self.name("a variable"))
+            self.expect("=")
+            self.expect("axis.bind")
+            block.exprs = self.arguments("(", ")")
+            if len(block.exprs) != len(block.variables):
+                raise self.source.error(
+                    f"{len(block.variables)} variables are bound to {len(block.exprs)} values", begin.offset
+                )
+        while self.token.text in ("read_buffers", "write_buffers") and self.following() == "(":
+            self.take()
+            block.regions += self.regions()
+        if self.token.text == "attrs" and self.following() == "(":
+            block.attrs = self.attributes()
+        if self.token.text == "init" and self.following() == "{":
+            self.take()
+            block.init = self.braces()
+        while not self.accept("}"):
+            if self.token.kind == "end":
+                raise self.source.error(f"the block `{block.name}` is never closed", begin.offset, len(begin.text))
+            block.body += self.statement()
+        return block
+
+    def _is_binding(self) -> bool:
+        place = self.at
+        while self.tokens[place].kind == "name" and self.tokens[place + 1].text == ",":
+            place += 2
+        return self.tokens[place + 1].text == "=" and self.tokens[place + 2].text == "axis.bind"
+
+    def regions(self) -> list[Region]:
+        """`(_A[i0(0:32), (0:8)], _B[...])`"""
+        self.expect("(")
+        found: list[Region] = []
+        while not self.accept(")"):
+            region = Region(self.name("a buffer").removeprefix("_"), [])
+            self.expect("[")
+            while not self.accept("]"):
+                variable = self.take().text if self.token.kind == "name" else None
+                self.expect("(")
+                low = self.expression()
+                self.expect(":")
+                region.axes.append((variable, low, self.expression()))
+                self.expect(")")
+                self.accept(",")
+            found.append(region)
+            self.accept(",")
+        return found
+
+    def attributes(self) -> list[tuple[str, Expr]]:
+        self.take()
+        self.expect("(")
+        found: list[tuple[str, Expr]] = []
+        while not self.accept(")"):
+            key = self.name("a key")
+            self.expect(":")
+            found.append((key, self.expression()))
+            self.accept(",")
+        return found
+
+    def condition(self, word: str) -> Statement:
+        begin = self.take()
+        self.expect("(")
+        node = Statement(word, begin.offset, exprs=[self.open_expression()])
+        self.expect(")")
+        node.body = self.braces()
+        if word == "if" and self.accept("else"):
+            node.otherwise = self.braces()
+        return node
+
+    def simple(self) -> Statement:
+        """A store, a variable with a value, or an expression."""
+        begin = self.token
+        target = self.expression()
+        if self.accept("="):
+            value = self.expression()
+            if target.kind == "access":
+                return Statement("store", begin.offset, target.text, exprs=[value, *target.args])
+            if target.kind == "name":
+                return Statement("let", begin.offset, target.text, exprs=[value])
+            raise self.source.error("only a tensor's element or a variable can be stored to", begin.offset)
+        if target.kind != "call":
+            raise self.source.error("an expression alone is no statement", begin.offset, len(begin.text))
+        return Statement("evaluate", begin.offset, exprs=[target])
+
+    # ------------------------------------------------------------------ expressions
+
+    def arguments(self, opening: str, closing: str) -> list[Expr]:
+        self.expect(opening)
+        found: list[Expr] = []
+        if not self.accept(closing):
+            found.append(self.expression())
+            while self.accept(","):
+                found.append(self.expression())
+            self.expect(closing)
+        return found
+
+    def open_expression(self) -> Expr:
+        """An expression whose own parentheses may be left out, as in `if (i < 3)`."""
+        left = self.expression()
+        while self.token.text in INFIX and self.token.kind in ("symbol", "name"):
+            operator = self.take()
+            left = Expr("infix", operator.text, [left, self.expression()], operator.offset)
+        return left
+
+    def expression(self) -> Expr:
+        token = self.take()
+        if token.kind in ("int", "float", "string"):
+            return Expr(token.kind, token.text, [], token.offset)
+        if token.text == "-":
+            inner = self.expression()
+            if inner.kind not in ("int", "float"):
+                raise self.source.error("a minus stands only before a number", token.offset)
+            return Expr(inner.kind, "-" + inner.text, [], token.offset)
+        if token.text == "(":
+            return self.parenthesis()
+        if token.kind == "name":
+            return self.named(token)
+        raise self.source.error(f"an expression cannot begin with `{token.text}`", token.offset, len(token.text))
+
+    def parenthesis(self) -> Expr:
+        if self.token.text == "!":
+            begin = self.take()
+            inner = Expr("not", "!", [self.expression()], begin.offset)
+        elif self.token.text == "let":
+            begin = self.take()
+            name = self.name("a variable")
+            self.expect("=")
+            value = self.expression()
+            self.expect("in")
+            inner = Expr("let", name, [value, self.expression()], begin.offset)
+        else:
+            inner = self.open_expression()
+        self.expect(")")
+        return inner
+
+    def named(self, token: Token) -> Expr:
+        if token.text in ("true", "false"):
+            return Expr("bool", token.text, [], token.offset)
+        if self.token.text == "[":
+            return Expr("access", token.text, self.arguments("[", "]"), token.offset)
+        if self.token.text == "(":
+            return Expr("call", token.text, self.arguments("(", ")"), token.offset)
+        return Expr("name", token.text, [], token.offset)
