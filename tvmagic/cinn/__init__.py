@@ -17,6 +17,7 @@ from tvmagic.cinn.inliner import (
     replace_expr,
 )
 from tvmagic.cinn.ir_schedule import IRSchedule, ModuleExpr
+from tvmagic.cinn.lower import lower
 from tvmagic.script.cinn import cinn_text
 
 __all__ = [
@@ -38,5 +39,6 @@ __all__ = [
     "StaticShapeGroupScheduler",
     "Verdict",
     "cinn_text",
+    "lower",
     "replace_expr",
 ]
