@@ -1,0 +1,28 @@
+"""Ascend's view of a fused operator: HintGraph, Auto Schedule, ImplGraph, tiling.
+
+An `AscGraph` is built by calls (`ops`), checked (`check_hint`), scheduled into ImplGraphs, and
+lowered to the IR of the other packages. After the user's guide of CANN's graph engine.
+"""
+
+from tvmagic.ascend import ops
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, Memory, Sched
+from tvmagic.ascend.rules import check_graph, check_hint, check_impl
+from tvmagic.ascend.sizes import Size, ceiling, parse_size
+from tvmagic.ascend.text import graph_text, parse_graph, pseudo_code
+from tvmagic.ascend.transforms import (
+    apply_merge,
+    apply_reorder,
+    apply_sched_merge,
+    apply_sched_reorder,
+    apply_sched_split,
+    apply_split,
+    apply_tensor_merge,
+    apply_tensor_reorder,
+    apply_tensor_split,
+    are_neighbours,
+    block_split,
+    merge_axis,
+    tile_split,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_")]

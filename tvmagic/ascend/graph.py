@@ -1,0 +1,288 @@
+"""The graph: sizes, axes, nodes, tensors, and what is known of each.
+
+An `AscGraph` is a DAG of nodes over one set of axes. As a HintGraph it says what is computed; as
+an ImplGraph it says also how: loops, tiles, cores, local memory. `rules.py` checks it,
+`transforms.py` changes its axes, `text.py` prints and reads it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.ascend.optypes import OP_TYPES, OpType
+from tvmagic.ascend.sizes import Size, SizeLike
+from tvmagic.errors import TVMagicError
+
+__all__ = ["AscGraph", "AscNode", "AscTensor", "AscendError", "Axis", "AxisType", "Memory", "Sched", "dense_strides"]
+
+
+class AscendError(TVMagicError):
+    """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name."""
+
+    def __init__(self, rule: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(f"rule `{rule}`: {message}", hint=hint)
+        self.rule = rule
+
+
+class AxisType(enum.Enum):
+    """By which transformation an axis came to be; of several, the last."""
+
+    ORIGINAL = "kAxisTypeOriginal"
+    BLOCK_OUT = "kAxisTypeBlockOuter"
+    BLOCK_IN = "kAxisTypeBlockInner"
+    TILE_OUT = "kAxisTypeTileOuter"
+    TILE_IN = "kAxisTypeTileInner"
+    MERGED = "kAxisTypeMerged"
+
+
+@dataclass(eq=False)
+class Axis:
+    """An axis of a graph. `from_` are the axes it was split or merged from, `split_pair` its other half."""
+
+    id: int
+    name: str
+    size: Size
+    type: AxisType = AxisType.ORIGINAL
+    from_: tuple[Axis, ...] = ()
+    split_pair: Axis | None = None
+    align: int = -1
+    allow_oversize_axis: bool = False
+    allow_unaligned_tail: bool = True
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Memory:
+    """Where a tensor lives. `reuse_id` is the local buffer that tensors share; -1 is none."""
+
+    tensor_id: int = -1
+    alloc_type: str = ""
+    hardware: str = ""
+    position: str = ""
+    que_id: int = -1
+    que_depth: int = -1
+    buf_num: int = -1
+    reuse_id: int = -1
+
+
+@dataclass(eq=False)
+class AscTensor:
+    """An output of a node: its size and stride (in elements) along each axis; stride 0 where the size is 1."""
+
+    node: AscNode
+    dtype: str = "float32"
+    axis: list[Axis] = field(default_factory=list)
+    repeats: list[Size] = field(default_factory=list)
+    strides: list[Size] = field(default_factory=list)
+    vectorized_axis: list[Axis] = field(default_factory=list)
+    vectorized_strides: list[Size] = field(default_factory=list)
+    mem: Memory = field(default_factory=Memory)
+    name: str = "y"
+
+    def repeat(self, axis: Axis) -> Size:
+        """The size along an axis; 1 where the tensor does not have it."""
+        return next((r for a, r in zip(self.axis, self.repeats, strict=True) if a is axis), Size.of(1))
+
+    def stride(self, axis: Axis) -> Size:
+        """The stride along an axis; 0 where the tensor does not have it."""
+        return next((s for a, s in zip(self.axis, self.strides, strict=True) if a is axis), Size.of(0))
+
+    def __repr__(self) -> str:
+        return f"{self.node.name}.{self.name}"
+
+
+@dataclass
+class Sched:
+    """The loops round a node; those up to `loop_axis` are loops, the rest is one call."""
+
+    axis: list[Axis] = field(default_factory=list)
+    loop_axis: Axis | None = None
+    exec_order: int = -1
+
+
+class AscNode:
+    """A node: a type (`optypes.OP_TYPES`), its inputs (outputs of other nodes) and its output `y`."""
+
+    def __init__(self, graph: AscGraph, type: str, name: str, inputs: Sequence[AscTensor], **attrs: Any) -> None:
+        if type not in OP_TYPES:
+            raise AscendError("op-type", f"there is no node type `{type}`", hint="one of " + ", ".join(OP_TYPES))
+        self.graph, self.type, self.name = graph, type, name
+        self.inputs = list(inputs)
+        self.attrs = attrs
+        self.sched = Sched(list(graph.sched_axes))
+        self.y = AscTensor(self)
+
+    @property
+    def op(self) -> OpType:
+        return OP_TYPES[self.type]
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+class AscGraph:
+    """A graph of nodes over axes.
+
+    `sizes` maps the name of each size variable to its value, None where it is open; `axes` and
+    `nodes` are in the order of their creation, which is an order of execution.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sizes: dict[str, int | None] = {}
+        self.axes: list[Axis] = []
+        self.nodes: list[AscNode] = []
+        self.sched_axes: list[Axis] = []
+        self._counts: dict[str, int] = {}
+
+    def create_size(self, name: str | int, value: int | None = None) -> Size:
+        """A size: a variable of that name; a number where a number is given."""
+        if isinstance(name, int):
+            return Size.of(_positive(name))
+        if name in self.sizes:
+            raise AscendError("unique-name", f"the size `{name}` is already there")
+        self.sizes[name] = None if value is None else _positive(value)
+        return Size.of(name) if value is None else Size.of(value)
+
+    def create_axis(self, name: str, size: SizeLike, type: AxisType = AxisType.ORIGINAL, **facts: Any) -> Axis:
+        """An axis of a size; an original axis takes its place after the others round new nodes."""
+        if any(a.name == name for a in self.axes):
+            raise AscendError("unique-name", f"the axis `{name}` is already there")
+        if isinstance(size, int):
+            _positive(size)
+        axis = Axis(len(self.axes), name, Size.of(size), type, **facts)
+        self.axes.append(axis)
+        if type is AxisType.ORIGINAL:
+            self.sched_axes.append(axis)
+        return axis
+
+    def find_axis(self, name: str) -> Axis:
+        """The axis of a name."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise AscendError("axis-known", f"graph `{self.name}` has no axis `{name}`")
+
+    def find_node(self, name: str) -> AscNode:
+        """The node of a name."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise AscendError("node-known", f"graph `{self.name}` has no node `{name}`")
+
+    def add_node(self, type: str, inputs: Sequence[AscTensor] = (), name: str | None = None, **attrs: Any) -> AscNode:
+        """A new node after those that are there; `tvmagic.ascend.ops` gives its tensor attributes too."""
+        if name is None:
+            count = self._counts.get(type, 0)
+            name = f"{type.lower()}_{count}"
+            self._counts[type] = count + 1
+        if any(n.name == name for n in self.nodes):
+            raise AscendError("unique-name", f"the node `{name}` is already there")
+        node = AscNode(self, type, name, inputs, **attrs)
+        node.sched.exec_order = len(self.nodes)
+        self.nodes.append(node)
+        return node
+
+    def consumers(self, tensor: AscTensor) -> list[AscNode]:
+        """The nodes that read a tensor."""
+        return [n for n in self.nodes if any(t is tensor for t in n.inputs)]
+
+    def of_type(self, *types: str) -> list[AscNode]:
+        """The nodes of some types, in order."""
+        return [n for n in self.nodes if n.type in types]
+
+    def tensors(self) -> Iterator[AscTensor]:
+        """The outputs of all nodes."""
+        return (n.y for n in self.nodes)
+
+    def copy(self, name: str | None = None) -> AscGraph:
+        """A graph of its own with the same content."""
+        new = AscGraph(name or self.name)
+        new.sizes, new._counts = dict(self.sizes), dict(self._counts)
+        axes: dict[int, Axis] = {}
+        for a in self.axes:
+            facts = (a.align, a.allow_oversize_axis, a.allow_unaligned_tail)
+            axes[id(a)] = Axis(a.id, a.name, a.size, a.type, tuple(axes[id(f)] for f in a.from_), None, *facts)
+        for a in self.axes:
+            axes[id(a)].split_pair = axes[id(a.split_pair)] if a.split_pair is not None else None
+        new.axes = [axes[id(a)] for a in self.axes]
+        new.sched_axes = [axes[id(a)] for a in self.sched_axes]
+        nodes: dict[int, AscNode] = {}
+        for n in self.nodes:
+            copied = AscNode(new, n.type, n.name, [nodes[id(t.node)].y for t in n.inputs], **n.attrs)
+            loop = n.sched.loop_axis
+            loop_axis = axes[id(loop)] if loop is not None else None
+            copied.sched = Sched([axes[id(a)] for a in n.sched.axis], loop_axis, n.sched.exec_order)
+            y, old = copied.y, n.y
+            y.dtype, y.axis, y.mem = old.dtype, [axes[id(a)] for a in old.axis], Memory(**vars(old.mem))
+            y.repeats, y.strides = list(old.repeats), list(old.strides)
+            y.vectorized_axis = [axes[id(a)] for a in old.vectorized_axis]
+            y.vectorized_strides = list(old.vectorized_strides)
+            nodes[id(n)] = copied
+            new.nodes.append(copied)
+        return new
+
+    def describe(self) -> dict[str, Any]:
+        """The graph as plain data, for pictures: axes with their ancestry, nodes with loops and memory."""
+        return {
+            "name": self.name,
+            "sizes": dict(self.sizes),
+            "axes": [
+                {
+                    "id": a.id, "name": a.name, "size": str(a.size), "type": a.type.name,
+                    "from": [f.name for f in a.from_], "split_pair": a.split_pair.name if a.split_pair else None,
+                }
+                for a in self.axes
+            ],
+            "nodes": [_describe_node(n) for n in self.nodes],
+            "edges": [(t.node.name, n.name) for n in self.nodes for t in n.inputs],
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        from tvmagic.ascend.text import graph_text
+
+        return graph_text(self)
+
+    def __repr__(self) -> str:
+        return f"AscGraph({self.name!r}, {len(self.axes)} axes, {len(self.nodes)} nodes)"
+
+
+def _describe_node(node: AscNode) -> dict[str, Any]:
+    y, loop = node.y, node.sched.loop_axis
+    return {
+        "name": node.name,
+        "type": node.type,
+        "compute_type": node.op.compute_type,
+        "unit": node.op.unit,
+        "axis": [a.name for a in node.sched.axis],
+        "loop_axis": loop.name if loop is not None else None,
+        "inputs": [t.node.name for t in node.inputs],
+        "dtype": y.dtype,
+        "tensor_axis": [a.name for a in y.axis],
+        "repeats": [str(r) for r in y.repeats],
+        "strides": [str(s) for s in y.strides],
+        "vectorized_axis": [a.name for a in y.vectorized_axis],
+        "vectorized_strides": [str(s) for s in y.vectorized_strides],
+        "mem": dict(vars(y.mem)),
+    }
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise AscendError("size-positive", f"a size is at least 1, not {value}")
+    return value
+
+
+def dense_strides(repeats: Sequence[Size]) -> list[Size]:
+    """The strides of a row-major array without gaps; 0 where the size is 1."""
+    strides: list[Size] = []
+    step = Size.of(1)
+    for repeat in reversed(repeats):
+        strides.append(Size.of(0) if repeat.is_one else step)
+        step = step * repeat
+    return strides[::-1]

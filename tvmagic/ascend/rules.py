@@ -1,0 +1,254 @@
+"""The rules that a graph keeps, each with a name that its error carries.
+
+`check_graph` holds for every graph, `check_hint` adds the rules of a HintGraph, `check_impl`
+those of an ImplGraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.sizes import Size
+
+__all__ = ["check_graph", "check_hint", "check_impl"]
+
+_NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
+
+
+def check_graph(graph: AscGraph) -> None:
+    """Check what holds for every graph: known axes, ends of edges, sizes and strides. Raises AscendError."""
+    known = {id(a) for a in graph.axes}
+    outer = [a.name for a in graph.axes if a.type is AxisType.BLOCK_OUT]
+    if len(outer) > 1:
+        raise AscendError("one-block-outer", f"graph `{graph.name}` has the block-outer axes {', '.join(outer)}")
+    seen: set[int] = set()
+    for node in graph.nodes:
+        _check_inputs(node, seen)
+        _check_axes(node, known)
+        _check_sizes(graph, node)
+        _check_layout(node.y)
+        check = _BY_KIND.get(node.op.compute_type)
+        if check is not None:
+            check(node)
+        seen.add(id(node))
+    for type in ("Data", "Output"):
+        indices = [n.attrs.get("index") for n in graph.of_type(type)]
+        if indices != list(range(len(indices))):
+            raise AscendError("index", f"the `{type}` nodes of graph `{graph.name}` have the indices {indices}")
+
+
+def _check_inputs(node: AscNode, seen: set[int]) -> None:
+    wanted = node.op.inputs
+    if (wanted >= 0 and len(node.inputs) != wanted) or (wanted < 0 and not node.inputs and node.type != "Workspace"):
+        raise AscendError("input-count", f"`{node}` takes {max(wanted, 1)} inputs, not {len(node.inputs)}")
+    for tensor in node.inputs:
+        if id(tensor.node) not in seen:
+            raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which does not stand before it")
+
+
+def _check_axes(node: AscNode, known: set[int]) -> None:
+    for axis in (*node.sched.axis, *node.y.axis, *node.y.vectorized_axis):
+        if id(axis) not in known:
+            raise AscendError("axis-known", f"`{node.name}` has the axis `{axis.name}`, which its graph does not have")
+    for axes in (node.sched.axis, node.y.axis, node.y.vectorized_axis):
+        if len({id(a) for a in axes}) != len(axes):
+            raise AscendError("axis-once", f"`{node.name}` has an axis twice")
+    if node.sched.loop_axis is not None and not any(a is node.sched.loop_axis for a in node.sched.axis):
+        raise AscendError("loop-axis", f"the loop axis of `{node.name}` is not one of its axes")
+    y = node.y
+    if not len(y.axis) == len(y.repeats) == len(y.strides):
+        raise AscendError(
+            "tensor-rank", f"`{y}` has {len(y.axis)} axes, {len(y.repeats)} sizes, {len(y.strides)} strides"
+        )
+    if len(y.vectorized_axis) != len(y.vectorized_strides):
+        raise AscendError("tensor-rank", f"`{y}` has {len(y.vectorized_axis)} vectorized axes of other strides")
+    if y.dtype not in _NUMBERS:
+        raise AscendError("dtype", f"`{y}` has the type `{y.dtype}`", hint="one of " + ", ".join(_NUMBERS))
+
+
+def _check_sizes(graph: AscGraph, node: AscNode) -> None:
+    names: set[str] = set()
+    for size in (*node.y.repeats, *node.y.strides, *node.y.vectorized_strides, *(a.size for a in node.sched.axis)):
+        names |= size.names()
+    unknown = sorted(names - graph.sizes.keys())
+    if unknown:
+        raise AscendError("size-known", f"`{node.name}` has the size `{unknown[0]}`, which its graph does not have")
+
+
+def _check_layout(y: AscTensor) -> None:
+    for axis, repeat, stride in zip(y.axis, y.repeats, y.strides, strict=True):
+        if repeat.is_one != (stride == 0) and not (repeat.is_one and axis.size.is_one):
+            raise AscendError(
+                "strides", f"`{y}` has the size `{repeat}` and the stride `{stride}` along `{axis.name}`",
+                hint="a stride is 0 where the size is 1, and only there",
+            )  # fmt: skip
+    if not y.node.op.is_buffer and not _split_axes(y) and y.strides != dense_strides(y.repeats):
+        raise AscendError("strides", f"`{y}` is computed with gaps: strides {y.strides} for sizes {y.repeats}")
+
+
+def _split_axes(y: AscTensor) -> bool:
+    return any(a.type not in (AxisType.ORIGINAL, AxisType.MERGED) for a in y.axis)
+
+
+def _same_edge(node: AscNode, x: AscTensor, skip: Callable[[Axis], bool] = lambda axis: False) -> None:
+    """Both ends of an edge have the same axes and, but for those that the node changes, the same sizes."""
+    y = node.y
+    if [a.id for a in x.axis] != [a.id for a in y.axis]:
+        raise AscendError("edge-axis", f"`{x}` has the axes {x.axis}, `{y}` has {y.axis}")
+    for axis, given, made in zip(x.axis, x.repeats, y.repeats, strict=True):
+        if given != made and not skip(axis):
+            raise AscendError(
+                "edge-repeats", f"`{x}` has the size `{given}` along `{axis.name}`, `{y}` has `{made}`",
+                hint="broadcasts are explicit: add a Broadcast node",
+            )  # fmt: skip
+
+
+def _same_type(node: AscNode, inputs: list[AscTensor], dtype: str) -> None:
+    for x in inputs:
+        if x.dtype != dtype:
+            raise AscendError("edge-dtype", f"`{node.name}` takes `{dtype}`, `{x}` is `{x.dtype}`")
+
+
+def _check_copy(node: AscNode) -> None:
+    for x in node.inputs:
+        _same_type(node, [x], node.y.dtype)
+        if node.type in ("Load", "Store"):
+            _same_edge(node, x)
+    if node.type == "Load" and not node.inputs[0].node.op.is_buffer:
+        raise AscendError("load-from-global", f"`{node.name}` loads `{node.inputs[0]}`, which is not in global memory")
+    if node.type in ("Output", "Workspace") and any(x.node.type != "Store" for x in node.inputs):
+        raise AscendError("output-from-store", f"`{node.name}` takes what a Store has written")
+    if node.type == "Store" and node.inputs[0].node.op.is_buffer:
+        raise AscendError("store-from-local", f"`{node.name}` stores `{node.inputs[0]}`, which is in global memory")
+
+
+def _check_local_inputs(node: AscNode) -> None:
+    for x in node.inputs:
+        if x.node.op.is_buffer or x.node.type == "Store":
+            raise AscendError("compute-on-local", f"`{node.name}` computes on `{x}`, which is in global memory")
+
+
+def _check_elementwise(node: AscNode) -> None:
+    _check_local_inputs(node)
+    for x in node.inputs:
+        _same_edge(node, x)
+    if node.type == "Where":
+        _same_type(node, node.inputs[:1], "bool")
+        _same_type(node, node.inputs[1:], node.y.dtype)
+        return
+    if node.type == "Cast":
+        return
+    _same_type(node, node.inputs[1:], node.inputs[0].dtype)
+    if (node.op.result or node.inputs[0].dtype) != node.y.dtype:
+        raise AscendError("edge-dtype", f"`{node.name}` gives `{node.op.result or node.inputs[0].dtype}`")
+
+
+def _check_broadcast(node: AscNode) -> None:
+    x, y = node.inputs[0], node.y
+    _check_local_inputs(node)
+    _same_type(node, [x], y.dtype)
+    changed = [a for a, r, s in zip(y.axis, x.repeats, y.repeats, strict=False) if r != s]
+    if not _split_axes(y) and (len(changed) != 1 or not x.repeat(changed[0]).is_one):
+        raise AscendError(
+            "broadcast-one-axis", f"`{node.name}` repeats along {len(changed)} axes {changed}",
+            hint="one axis of size 1 a Broadcast node",
+        )  # fmt: skip
+    _same_edge(node, x, lambda axis: x.repeat(axis).is_one)
+
+
+def _check_reduce(node: AscNode) -> None:
+    x, y = node.inputs[0], node.y
+    _check_local_inputs(node)
+    _same_type(node, [x], y.dtype)
+    if [a.id for a in x.axis] != [a.id for a in y.axis]:
+        raise AscendError(
+            "reduce-keeps-dimension", f"`{node.name}` has the axes {y.axis}, its input {x.axis}",
+            hint="a reduced axis stays, with size 1",
+        )  # fmt: skip
+    if not any(not r.is_one and s.is_one for r, s in zip(x.repeats, y.repeats, strict=True)):
+        raise AscendError("reduce-keeps-dimension", f"`{node.name}` reduces no axis: its sizes are {y.repeats}")
+    _same_edge(node, x, lambda axis: y.repeat(axis).is_one)
+
+
+def concat_axis(node: AscNode) -> Axis:
+    """The axis along which a `Concat` puts its inputs."""
+    return next((a for a in node.y.axis if a.name == node.attrs.get("axis")), node.y.axis[0])
+
+
+def _check_concat(node: AscNode) -> None:
+    _check_local_inputs(node)
+    axis = concat_axis(node)
+    _same_type(node, node.inputs, node.y.dtype)
+    total = Size.of(0)
+    for x in node.inputs:
+        _same_edge(node, x, lambda a: a is axis)
+        total = total + x.repeat(axis)
+    if total != node.y.repeat(axis):
+        raise AscendError(
+            "concat-size", f"the inputs of `{node.name}` have the size `{total}` along `{axis.name}`, "
+            f"the output has `{node.y.repeat(axis)}`",
+        )  # fmt: skip
+
+
+_BY_KIND: dict[str, Callable[[AscNode], None]] = {
+    "load": _check_copy,
+    "store": _check_copy,
+    "data": _check_copy,
+    "elewise": _check_elementwise,
+    "broadcast": _check_broadcast,
+    "reduce": _check_reduce,
+    "concat": _check_concat,
+}
+
+
+def check_hint(graph: AscGraph) -> None:
+    """Check a HintGraph: the rules of `check_graph`, one set of loops, broadcasts right after their source."""
+    if not graph.sched_axes:
+        raise AscendError("axis-known", f"graph `{graph.name}` has no axis")
+    check_graph(graph)
+    order = [a.id for a in graph.sched_axes]
+    for node in graph.nodes:
+        if [a.id for a in node.sched.axis] != order:
+            raise AscendError(
+                "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}"
+            )
+        source = node.inputs[0].node if node.type == "Broadcast" else None
+        if (
+            source is not None
+            and source.op.compute_type not in ("load", "broadcast", "reduce")
+            and source.type != "Scalar"
+        ):
+            raise AscendError(
+                "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
+                hint="broadcast what was loaded (or reduced), then compute",
+            )  # fmt: skip
+    if not graph.of_type("Output"):
+        raise AscendError("has-output", f"graph `{graph.name}` has no Output")
+
+
+def check_impl(graph: AscGraph) -> None:
+    """Check an ImplGraph: the rules of `check_graph`, block-outer outermost, vectorized axes of each call."""
+    check_graph(graph)
+    for node in graph.nodes:
+        if node.op.is_buffer:
+            continue
+        types = [a.type for a in node.sched.axis]
+        if AxisType.BLOCK_OUT in types[1:]:
+            raise AscendError("block-outermost", f"the block-outer axis of `{node.name}` is not its outermost loop")
+        inside = calls_axes(node)
+        for axis in inside:
+            held = not node.y.repeat(axis).is_one
+            if held and node.type not in ("Store",) and not any(a is axis for a in node.y.vectorized_axis):
+                raise AscendError(
+                    "vectorized-axis", f"`{node.y}` holds `{axis.name}` of a call, which is not vectorized"
+                )
+
+
+def calls_axes(node: AscNode) -> list[Axis]:
+    """The axes of one call: those behind the loop axis."""
+    loop = node.sched.loop_axis
+    if loop is None:
+        return list(node.sched.axis)
+    place = next(i for i, a in enumerate(node.sched.axis) if a is loop)
+    return node.sched.axis[place + 1 :]

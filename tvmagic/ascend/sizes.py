@@ -1,0 +1,284 @@
+"""Sizes of axes: sums of products of size variables, their quotients, and `Ceiling` of those.
+
+A `Size` is kept in a normal form, so that two sizes that are equal as rational expressions are
+equal objects for `==` and `hash`. The text is that of the graph's dump:
+`Ceiling((40000 / (z0z1t_size)))`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Union
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IntImm, PrimExpr, ops
+
+__all__ = ["Size", "SizeLike", "ceiling", "parse_size", "to_expr"]
+
+SizeLike = Union["Size", int]
+_Monomial = tuple[tuple[Any, int], ...]  # (atom, power), sorted by the atom's text; an atom is a name or a _Ceiling
+
+
+class _Ceiling:
+    """The atom `Ceiling(argument)` of a size that need not be whole."""
+
+    __slots__ = ("argument",)
+
+    def __init__(self, argument: Size) -> None:
+        self.argument = argument
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Ceiling) and self.argument == other.argument
+
+    def __hash__(self) -> int:
+        return hash(("ceiling", self.argument))
+
+    def __str__(self) -> str:
+        return f"Ceiling({self.argument})"
+
+
+class Size:
+    """A size: a number, a variable, or what `+`, `-`, `*`, `/` and `ceiling` make of them."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[_Monomial, Fraction]) -> None:
+        kept = [(m, c) for m, c in terms.items() if c != 0]
+        self.terms = tuple(sorted(kept, key=lambda t: (not t[0], [(str(a), p) for a, p in t[0]])))
+        self._hash = hash(self.terms)
+
+    @staticmethod
+    def of(value: SizeLike | str | Fraction) -> Size:
+        """The size of a number, or the variable of a name."""
+        if isinstance(value, Size):
+            return value
+        if isinstance(value, str):
+            return Size({((value, 1),): Fraction(1)})
+        return Size({(): Fraction(value)})
+
+    @property
+    def constant(self) -> int | None:
+        """The whole number that this is; None where it is not one."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0] and self.terms[0][1].denominator == 1:
+            return int(self.terms[0][1])
+        return None
+
+    @property
+    def is_one(self) -> bool:
+        return self.constant == 1
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.constant == other
+        return isinstance(other, Size) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: SizeLike) -> Size:
+        terms = dict(self.terms)
+        for monomial, factor in Size.of(other).terms:
+            terms[monomial] = terms.get(monomial, Fraction(0)) + factor
+        return Size(terms)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: SizeLike) -> Size:
+        return self + Size.of(other) * -1
+
+    def __mul__(self, other: SizeLike) -> Size:
+        terms: dict[_Monomial, Fraction] = {}
+        for left, a in self.terms:
+            for right, b in Size.of(other).terms:
+                product = _product(left, right, 1)
+                terms[product] = terms.get(product, Fraction(0)) + a * b
+        return Size(terms)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: SizeLike) -> Size:
+        divisor = Size.of(other)
+        if len(divisor.terms) != 1:
+            if self == divisor and divisor.terms:
+                return Size.of(1)
+            raise TVMagicError(f"the size `{self}` cannot be divided by `{divisor}`")
+        monomial, factor = divisor.terms[0]
+        return Size({_product(m, monomial, -1): c / factor for m, c in self.terms})
+
+    def __rtruediv__(self, other: SizeLike) -> Size:
+        return Size.of(other) / self
+
+    def names(self) -> set[str]:
+        """The variables in it."""
+        found: set[str] = set()
+        for monomial, _ in self.terms:
+            for atom, _ in monomial:
+                found |= atom.argument.names() if isinstance(atom, _Ceiling) else {atom}
+        return found
+
+    def substitute(self, values: Mapping[str, SizeLike]) -> Size:
+        """The size with some variables replaced."""
+        total = Size.of(0)
+        for monomial, factor in self.terms:
+            term = Size.of(factor)
+            for atom, power in monomial:
+                if isinstance(atom, _Ceiling):
+                    new = ceiling(atom.argument.substitute(values))
+                else:
+                    new = Size.of(values.get(atom, atom))
+                for _ in range(abs(power)):
+                    term = term * new if power > 0 else term / new
+            total = total + term
+        return total
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """The number for given variables; fractions are rounded up, as sizes are."""
+        result = self.substitute(values)
+        if result.names():
+            missing = ", ".join(f"`{n}`" for n in sorted(result.names()))
+            raise TVMagicError(f"the size `{self}` needs a value of {missing}")
+        return math.ceil(result.terms[0][1]) if result.terms else 0
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        texts = [_term_text(m, c) for m, c in self.terms]
+        return texts[0] if len(texts) == 1 else "(" + " + ".join(texts) + ")"
+
+    __repr__ = __str__
+
+
+def _product(left: _Monomial, right: _Monomial, sign: int) -> _Monomial:
+    powers = dict(left)
+    for atom, power in right:
+        powers[atom] = powers.get(atom, 0) + sign * power
+    return tuple(sorted([(a, p) for a, p in powers.items() if p], key=lambda f: str(f[0])))
+
+
+def _term_text(monomial: _Monomial, factor: Fraction) -> str:
+    over = [str(a) for a, p in monomial for _ in range(p)]
+    under = [str(a) for a, p in monomial for _ in range(-p)]
+    if factor.numerator != 1 or not over:
+        over.insert(0, str(factor.numerator))
+    if factor.denominator != 1:
+        under.insert(0, str(factor.denominator))
+    text = " * ".join(over)
+    if under:
+        return f"({text} / ({' * '.join(under)}))"
+    return text if len(over) == 1 else f"({text})"
+
+
+def _denominator(size: Size) -> Size:
+    """The least product by which the size has whole factors and no quotients."""
+    number, powers = 1, {}
+    for monomial, factor in size.terms:
+        number = math.lcm(number, factor.denominator)
+        for atom, power in monomial:
+            powers[atom] = max(powers.get(atom, 0), -power)
+    result = Size.of(number)
+    for atom, power in powers.items():
+        for _ in range(power):
+            result = result * Size({((atom, 1),): Fraction(1)})
+    return result
+
+
+def ceiling(value: SizeLike) -> Size:
+    """The least whole size that is not smaller; the size itself where it has no quotients."""
+    size = Size.of(value)
+    if not size.names():
+        return Size.of(math.ceil(size.terms[0][1]) if size.terms else 0)
+    if _denominator(size).is_one:
+        return size
+    return Size({((_Ceiling(size), 1),): Fraction(1)})
+
+
+def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32") -> PrimExpr:
+    """The size as an expression of the IR; quotients are rounded up.
+
+    `variables` holds an expression for each variable of the size.
+    """
+    denominator = _denominator(size)
+    total: PrimExpr | None = None
+    for monomial, factor in (size * denominator).terms:
+        term: PrimExpr | None = None if factor == 1 and monomial else IntImm(dtype, int(factor))
+        for atom, power in monomial:
+            if isinstance(atom, _Ceiling):
+                value = to_expr(atom.argument, variables, dtype)
+            elif atom in variables:
+                value = variables[atom]
+            else:
+                raise TVMagicError(f"the size variable `{atom}` has no value here")
+            for _ in range(power):
+                term = value if term is None else term * value
+        assert term is not None
+        total = term if total is None else total + term
+    total = IntImm(dtype, 0) if total is None else total
+    return total if denominator.is_one else ops.ceildiv(total, to_expr(denominator, variables, dtype))
+
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(.))")
+
+
+class _Reader:
+    """Reads the text of a size: sums of products of numbers, names, `Ceiling(...)`, parentheses."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [m.groups() for m in _TOKEN.finditer(text) if m.group().strip()]
+        self.place = 0
+
+    def fail(self) -> TVMagicError:
+        return TVMagicError(f"`{self.text}` is not a size")
+
+    def sign(self, choices: str) -> str | None:
+        if self.place < len(self.tokens) and (sign := self.tokens[self.place][2]) and sign in choices:
+            self.place += 1
+            return sign
+        return None
+
+    def sum(self) -> Size:
+        total = self.product()
+        while sign := self.sign("+-"):
+            total = total + self.product() if sign == "+" else total - self.product()
+        return total
+
+    def product(self) -> Size:
+        total = self.atom()
+        while sign := self.sign("*/"):
+            total = total * self.atom() if sign == "*" else total / self.atom()
+        return total
+
+    def atom(self) -> Size:
+        if self.sign("-"):
+            return self.atom() * -1
+        if self.sign("("):
+            return self.closed()
+        if self.place >= len(self.tokens):
+            raise self.fail()
+        number, name, _ = self.tokens[self.place]
+        self.place += 1
+        if name == "Ceiling" and self.sign("("):
+            return ceiling(self.closed())
+        if number is None and name is None:
+            raise self.fail()
+        return Size.of(name if number is None else int(number))
+
+    def closed(self) -> Size:
+        inside = self.sum()
+        if not self.sign(")"):
+            raise self.fail()
+        return inside
+
+
+def parse_size(text: str) -> Size:
+    """The size of a text that `str` gave."""
+    reader = _Reader(text)
+    size = reader.sum()
+    if reader.place != len(reader.tokens):
+        raise reader.fail()
+    return size
