@@ -287,3 +287,18 @@ def test_names_from_te_are_escaped_in_every_view(shell: Any) -> None:
     ]
     for number, html in enumerate(pages):
         assert "<img" not in html, number
+
+
+@pytest.mark.parametrize(
+    ("call", "header"),
+    [
+        ("s[Y].vectorize(s[Y].reduce_axis[0])", "        for k in range(16):\n            ^^^^^^^^^^^^^^^^^^^"),
+        ("sch.parallel(sch.get_loops(sch.get_block('Y'))[2])", "for i, j, k in T.grid(32, 24, 16):"),
+    ],
+)
+def test_a_refused_call_is_shown_in_the_cell_and_in_the_program(
+    loaded: Any, capsys: pytest.CaptureFixture[str], call: str, header: str
+) -> None:
+    text = fails(loaded, f"%%schedule dense -q\n{call}", capsys)
+    assert f"   2 | {call}\n     | {'^' * len(call)}"[:60] in text
+    assert "in the program:" in text and header in text

@@ -55,15 +55,37 @@ def user_place(traceback_: Any) -> Span | None:
 
 def program_lines(error: TVMagicError) -> list[str]:
     """The part of the program that the error is about, underlined, with a few lines around it."""
-    if error.node is None or error.root is None:
+    nodes = getattr(error, "nodes", None) or ([error.node] if error.node is not None else [])
+    root = error.root if error.root is not None else getattr(error, "mod", None)
+    if not nodes or root is None:
         return []
     from tvmagic.script import script
 
     try:
-        text = script(error.root, obj_to_underline=[error.node], num_context_lines=_CONTEXT)
-    except TVMagicError:
+        text = script(root, obj_to_underline=nodes, num_context_lines=_CONTEXT)
+    except (TVMagicError, AttributeError, KeyError):
         return []
-    return ["in the program:", *("    " + line for line in text.rstrip("\n").split("\n"))]
+    return ["in the program:", *("    " + line for line in headers_underlined(text.rstrip("\n").split("\n")))]
+
+
+def headers_underlined(lines: list[str]) -> list[str]:
+    """Lines with carets under them, without the carets under the body of what is underlined."""
+    kept: list[str] = []
+    outer: int | None = None
+    marked = False
+    for line in lines:
+        is_mark = bool(line.strip()) and not line.strip(" ^") and "^" in line
+        if not is_mark:
+            outer = outer if marked else None
+            marked = False
+            kept.append(line)
+            continue
+        indent = len(line) - len(line.lstrip())
+        marked = True
+        if outer is None or indent <= outer:
+            outer = indent
+            kept.append(line)
+    return kept
 
 
 def install(shell: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Span
+from tvmagic.ir import For, Span, pre_order_visit
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
@@ -65,12 +66,36 @@ def schedule_from_cell(
         with recording(record=record), recorded_calls(chosen, source):
             for statement in tree.body:
                 run_python(statement, source, scope)
+    except TVMagicError as error:
+        _attach_program(error, record)
+        raise
     finally:
         _name_steps(record, source)
         op.add_sources(record)
         record.sources[source.name] = source.text
         op.attempt = Version(op, chosen, name, record)
     return Version(op, chosen, name, record)
+
+
+def _attach_program(error: TVMagicError, record: Record) -> None:
+    """Let the error of a TE schedule call show the loops before the call, those it names underlined."""
+    failed = next((s for s in record if s.error is error), None)
+    if failed is None or error.root is not None or not isinstance(failed.before, te.schedule.Schedule):
+        return
+    names = {name.replace(".", "_") for name in re.findall(r"`([^`]+)`", error.message)}
+    try:
+        program = program_of_schedule(failed.before)
+    except TVMagicError:
+        return
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, For) and node.loop_var.name in names:
+            found.append(node)
+
+    pre_order_visit(program, look)
+    if found:
+        error.root, error.node = program, found[0]
 
 
 def _scope(
