@@ -30,6 +30,8 @@ test: lint  ## style, types and every test
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"
 
 lab: $(STAMP)  ## the tutorials in JupyterLab
+	mkdir -p $(VENV)/share/jupyter/lab/settings
+	cp binder/overrides.json $(VENV)/share/jupyter/lab/settings/  # saved notebooks keep their steppers alive
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
 notebooks: $(STAMP)  ## run every notebook and save its outputs
