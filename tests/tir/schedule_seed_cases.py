@@ -4,7 +4,6 @@ Misprints of the document (a closing parenthesis left out, an attribute written 
 blocks and of `buffer_dim_align`) are mended here.
 """
 
-
 CASES: dict[str, tuple[str, str, str]] = {
     "merge": (
         """

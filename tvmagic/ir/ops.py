@@ -463,7 +463,7 @@ def _rounding(name: str, compute: Callable[[float], float]) -> Callable[..., Pri
 
 
 def _round_away(value: float) -> float:
-    return math.copysign(math.floor(abs(value) + 0.5), value)
+    return math.copysign(math.floor(math.fabs(value) + 0.5), value)
 
 
 floor, ceil = _rounding("floor", math.floor), _rounding("ceil", math.ceil)

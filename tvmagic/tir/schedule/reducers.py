@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tvmagic.ir import (
     Add,
+    BinaryOp,
     Block,
     BufferLoad,
     BufferStore,
@@ -100,7 +101,7 @@ def _match_single(
     if len(update) != 1 or lets:
         return None
     store, value = update[0], update[0].value
-    op = type(value)
+    op: type[BinaryOp] = type(value)  # type: ignore[assignment]
     if op not in _IDENTITY or not isinstance(value, (Add, Mul, Min, Max)):
         return None
     if not _same_constant(init[0].value, _IDENTITY[op](value)):

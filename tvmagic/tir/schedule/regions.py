@@ -9,7 +9,13 @@ from weakref import WeakKeyDictionary
 from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, Var, Visitor, substitute
 
-__all__ = ["detected_regions", "effective_regions", "replace_buffer_in_regions", "whole_region", "with_detected_regions"]
+__all__ = [
+    "detected_regions",
+    "effective_regions",
+    "replace_buffer_in_regions",
+    "whole_region",
+    "with_detected_regions",
+]
 
 _known: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
 

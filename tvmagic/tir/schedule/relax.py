@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.arith import Analyzer
-from tvmagic.ir import BufferRegion, ForKind, IntImm, Range, Var, substitute
+from tvmagic.ir import BufferRegion, IntImm, Range, Var, substitute
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -34,10 +34,10 @@ def domains_between(low: StmtSRef | None, high: StmtSRef | None, storage_scope: 
         sref = sref.parent
     if storage_scope != "global":
         while sref is not None:
-            if sref.is_loop and sref.loop.kind == ForKind.THREAD_BINDING and sref.loop.thread_binding is not None:
+            binding = sref.loop.thread_binding if sref.is_loop else None
+            if binding is not None and _relaxed_by_thread(storage_scope, binding.thread_tag):
                 loop = sref.loop
-                if _relaxed_by_thread(storage_scope, loop.thread_binding.thread_tag):
-                    domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
+                domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
             sref = sref.parent
     return domains
 

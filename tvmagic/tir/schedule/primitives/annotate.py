@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import attr_value
+from tvmagic.ir import Block, attr_value
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockOrLoop, primitive
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -15,7 +15,7 @@ def set_annotations(state: ScheduleState, sref: StmtSRef, annotations: dict[str,
     """Put the annotations of a block or loop in place of the ones it has."""
     assert sref.stmt is not None
     new = sref.stmt.replace(annotations=annotations)
-    state.replace(sref, new, {sref.block: new} if sref.is_block else None)
+    state.replace(sref, new, {sref.block: new} if isinstance(new, Block) else None)
 
 
 @primitive("Annotate")

@@ -209,7 +209,7 @@ def _solve_affine(
         return False
     found = detect_iter_map(
         [s.min() for s in gives],
-        {v.var: v.dom for v in iter_vars},
+        {v.var: v.dom for v in iter_vars if v.dom is not None},
         check_level="bijective",
         analyzer=analyzer,
         simplify_trivial_iterators=False,

@@ -105,7 +105,7 @@ class _ComputeInliner(_Inliner):
         from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
 
         iter_vars = block.block.iter_vars
-        domains = {v.var: v.dom for v in iter_vars}
+        domains = {v.var: v.dom for v in iter_vars if v.dom is not None}
         found = detect_iter_map(store.indices, domains, check_level="bijective", simplify_trivial_iterators=False)
         if not found.indices:
             raise ScheduleError(
@@ -226,7 +226,7 @@ class _ReverseInliner(_Inliner):
             raise ScheduleError(
                 f"{self.label} must read `{self.buffer.name}` at one place, written by one store", consumer
             )
-        domains = {v.var: v.dom for v in self.consumer.iter_vars}
+        domains = {v.var: v.dom for v in self.consumer.iter_vars if v.dom is not None}
         found = detect_iter_map(
             loads[0].indices, domains, check_level="nocheck", simplify_trivial_iterators=False, analyzer=self.analyzer
         )

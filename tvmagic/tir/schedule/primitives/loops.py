@@ -192,6 +192,7 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
     _check_single_branch(chain)
     for block in state.child_blocks(chain[0]):
         _check_reorderable_block(state, block)
+        _check_init_stays_first(state, block, chain, wanted)
     replacements = iter(wanted)
     order = [next(replacements) if loop in set(wanted) else loop for loop in chain]
     _check_bounds_after(order)
@@ -231,6 +232,31 @@ def _check_reorderable_block(state: ScheduleState, block: StmtSRef) -> None:
             raise ScheduleError(
                 f"the variable `{var.var.name}` of {block.label} is neither data parallel nor reduced", block
             )
+
+
+def _check_init_stays_first(
+    state: ScheduleState, block: StmtSRef, chain: Sequence[StmtSRef], wanted: Sequence[StmtSRef]
+) -> None:
+    """Loops that count both a data parallel and a reduced variable keep their order round a reduction.
+
+    Only in that order does the iteration that initializes come before those that add up.
+    """
+    if block.block.init is None:
+        return
+    kinds: dict[Var, set[int]] = {}
+    for var, value in zip(block.block.iter_vars, state.realize_of(block).iter_values):
+        used: list[Var] = []
+        post_order_visit(value, lambda n: used.append(n) if isinstance(n, Var) else None)
+        for loop_var in used:
+            kinds.setdefault(loop_var, set()).add(var.iter_type)
+    mixed = [loop for loop in chain if len(kinds.get(loop.loop.loop_var, ())) > 1]
+    if [loop for loop in wanted if loop in mixed] != [loop for loop in mixed if loop in set(wanted)]:
+        raise ScheduleError(
+            f"{mixed[0].label} and {mixed[-1].label} each count a data parallel and a reduced variable of {block.label}; "
+            "in another order it would add up before it initializes",
+            *mixed,
+            hint="decompose_reduction first",
+        )
 
 
 def _check_bounds_after(order: Sequence[StmtSRef]) -> None:

@@ -188,8 +188,8 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
         extent = extents[loop_of[loop.loop_var]] if loop.loop_var in loop_of else loop.extent
         nest = loop.replace(extent=extent, body=nest)
     parent = outermost.parent
-    assert parent is root and parent.stmt is not None
-    body = parent.stmt.body
+    assert parent is root
+    body = root.block.body
     assert outermost.stmt is not None
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
     place = max(outermost.seq_index, 0)
