@@ -27,7 +27,7 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint  ## style, types and every test
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak"
 
 lab: $(STAMP)  ## the tutorials in JupyterLab
 	mkdir -p $(VENV)/share/jupyter/lab/settings

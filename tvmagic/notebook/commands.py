@@ -27,29 +27,8 @@ def version_of(value: Operator | Version, name: str | None = None) -> Version:
 
 
 def record_of(version: Version, target: str | None = None, code: bool = True) -> Record:
-    """The whole timeline of a version: its schedule calls, the passes, the machine code.
-
-    Where the target's code cannot be made, the record ends with the passes.
-    """
-    op = version.operator
-    calls = [s for s in version.record if s.kind == "schedule"] if version.record is not None else []
-    record = Record(list(calls), op.name)
-    with recording(record=record):
-        module = op.lower(version.schedule)
-        if code:
-            add_code_steps(record, module, target)
-    if version.record is not None:
-        record.sources.update(version.record.sources)
-    op.add_sources(record)
-    return record
-
-
-def add_code_steps(record: Record, module: Any, target: str | None) -> None:
-    """LLVM IR and assembly as the last two steps."""
-    from tvmagic import codegen
-
-    ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(module, target), before=module, kind="codegen")
-    run_step("codegen.assembly", lambda: codegen.assembly_lines(module, target), before=ir, kind="codegen")
+    """The whole timeline of a version: its schedule calls, the passes, the machine code."""
+    return version.operator.passes(version, target, code)
 
 
 def passes(

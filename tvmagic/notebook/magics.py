@@ -96,7 +96,7 @@ def _code_parser(magic: str, what: str) -> Arguments:
 
 def _bench_parser() -> Arguments:
     parser = _named("%bench", "Measure the schedules of an operator beside NumPy.")
-    parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="how long to measure each (0.2)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long to measure each (0.2)")
     parser.add_argument("--size", type=positive, default=256, metavar="N", help="the value of symbolic sizes (256)")
     return parser
 

@@ -12,7 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.source import Source, known_sources
-from tvmagic.passes import Record, recording
+from tvmagic.passes import Record, recording, run_step
 
 __all__ = ["Operator", "Version"]
 
@@ -124,14 +124,21 @@ class Operator:
 
         return compile_module(self.lower(schedule), target)
 
-    def passes(self, schedule: Any = None, target: Any = None, compile: bool = True) -> Record:
-        """The record of lowering and (unless `compile` is False) of code generation."""
-        with recording(self.name) as record:
-            module = self.lower(schedule)
-            if compile:
-                from tvmagic.codegen import compile_module
+    def passes(self, schedule: Any = None, target: Any = None, code: bool = True) -> Record:
+        """The record of lowering and (unless `code` is False) of code generation.
 
-                compile_module(module, target)
+        `schedule` is a version, a schedule or None for the plain loops; the schedule calls that a
+        version recorded come first.
+        """
+        version = schedule if isinstance(schedule, Version) else Version(self, schedule)
+        calls = [s for s in version.record if s.kind == "schedule"] if version.record is not None else []
+        record = Record(list(calls), self.name)
+        with recording(record=record):
+            module = self.lower(version.schedule)
+            if code:
+                _add_code_steps(module, target)
+        if version.record is not None:
+            record.sources.update(version.record.sources)
         self.add_sources(record)
         return record
 
@@ -236,6 +243,14 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"<Operator {self.signature}>"
+
+
+def _add_code_steps(module: IRModule, target: Any) -> None:
+    """LLVM IR and assembly as two steps of the open record."""
+    from tvmagic import codegen
+
+    ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(module, target), before=module, kind="codegen")
+    run_step("codegen.assembly", lambda: codegen.assembly_lines(module, target), before=ir, kind="codegen")
 
 
 class Version:
