@@ -6,6 +6,7 @@ lowered to the IR of the other packages. After the user's guide of CANN's graph 
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, Memory, Sched
+from tvmagic.ascend.lower import lower_graph, lower_graphs
 from tvmagic.ascend.rules import check_graph, check_hint, check_impl
 from tvmagic.ascend.sizes import Size, ceiling, parse_size
 from tvmagic.ascend.text import graph_text, parse_graph, pseudo_code

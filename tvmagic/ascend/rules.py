@@ -113,7 +113,7 @@ def _same_type(node: AscNode, inputs: list[AscTensor], dtype: str) -> None:
 def _check_copy(node: AscNode) -> None:
     for x in node.inputs:
         _same_type(node, [x], node.y.dtype)
-        if node.type in ("Load", "Store"):
+        if node.type == "Store" or (node.type == "Load" and not _split_axes(node.y)):
             _same_edge(node, x)
     if node.type == "Load" and not node.inputs[0].node.op.is_buffer:
         raise AscendError("load-from-global", f"`{node.name}` loads `{node.inputs[0]}`, which is not in global memory")

@@ -1,0 +1,199 @@
+"""One API call as loops over its vectorized axes: vectors of full width, then the tail.
+
+Axes that all operands step through as through one become one loop first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvmagic.ascend.sizes import Size
+from tvmagic.ir import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    decl_buffer,
+    ops,
+)
+
+__all__ = ["Dim", "Operand", "map_call", "reduce_call"]
+
+VECTOR_BYTES = 64
+_ACCUMULATORS = 2  # vectors that a reduction along the innermost axis sums into
+
+
+@dataclass
+class Dim:
+    """A loop of a call: its extent, and the size where that is not shorter in a tail."""
+
+    name: str
+    extent: PrimExpr
+    size: Size | None
+
+
+@dataclass
+class Operand:
+    """A tensor in a call: where it begins, and how far a step along each loop moves.
+
+    `buffer` None: every element is `value`.
+    """
+
+    buffer: Buffer | None
+    start: PrimExpr | None
+    steps: list[Size]
+    value: PrimExpr | None = None
+
+    def at(self, indices: Sequence[PrimExpr], to_expr: Callable[[Size], PrimExpr]) -> PrimExpr:
+        """The flat index at some indices of the loops."""
+        assert self.start is not None
+        place = self.start
+        for index, step in zip(indices, self.steps, strict=True):
+            if step == 0:
+                continue
+            term = index if step.is_one else index * to_expr(step)
+            place = term if isinstance(place, IntImm) and place.value == 0 else place + term
+        return place
+
+    def load(self, indices: Sequence[PrimExpr], to_expr: Callable[[Size], PrimExpr]) -> PrimExpr:
+        """The element at some indices of the loops."""
+        if self.buffer is None:
+            assert self.value is not None
+            return self.value
+        return BufferLoad(self.buffer, [self.at(indices, to_expr)])
+
+
+Expression = Callable[..., PrimExpr]
+ToExpr = Callable[[Size], PrimExpr]
+
+
+def _collapse(dims: list[Dim], operands: Sequence[Operand]) -> list[Dim]:
+    """Make one loop of neighbouring ones wherever every operand steps through them as through one."""
+    place = len(dims) - 2
+    while place >= 0:
+        outer, inner = dims[place], dims[place + 1]
+        size = inner.size
+        if size is not None and all(o.steps[place] == o.steps[place + 1] * size for o in operands):
+            whole = None if outer.size is None else outer.size * size
+            dims[place : place + 2] = [Dim(outer.name + inner.name, outer.extent * inner.extent, whole)]
+            for operand in operands:
+                del operand.steps[place]
+        place -= 1
+    return dims
+
+
+def _loop(name: str, extent: PrimExpr, body: Callable[[Var], Stmt], kind: ForKind = ForKind.SERIAL) -> Stmt:
+    var = Var(name, extent.dtype)
+    return For(var, IntImm(extent.dtype, 0), extent, kind, body(var))
+
+
+def _nest(dims: Sequence[Dim], body: Callable[[list[PrimExpr]], Stmt], opened: list[PrimExpr] | None = None) -> Stmt:
+    opened = opened or []
+    if not dims:
+        return body(opened)
+    return _loop(dims[0].name, dims[0].extent, lambda var: _nest(dims[1:], body, [*opened, var]))
+
+
+def _lanes(operands: Sequence[Operand], factor: int = 1) -> int:
+    """How many elements of the widest operand a vector holds."""
+    widest = max([o.buffer.dtype.bytes for o in operands if o.buffer is not None], default=4)
+    return factor * VECTOR_BYTES // max(widest, 2)
+
+
+def _extent(dim: Dim) -> PrimExpr:
+    constant = None if dim.size is None else dim.size.constant
+    return dim.extent if constant is None else IntImm(dim.extent.dtype, constant)
+
+
+def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Vectors of full width along `dim` (`vector` gets the first index), then what is left (`tail` each index)."""
+    extent = _extent(dim)
+    parts: list[Stmt] = []
+    constant = extent.value if isinstance(extent, IntImm) else None
+    whole = ops.floordiv(extent, lanes)
+    if constant is None or constant >= lanes:
+        parts.append(_loop(f"{dim.name}_v", whole, lambda var: vector(var * lanes)))
+    rest = extent - whole * lanes
+    if constant is None or constant % lanes:
+        first = whole * lanes
+        parts.append(_loop(f"{dim.name}_r", rest, lambda var: tail(first + var)))
+    return SeqStmt.flatten(*parts)
+
+
+def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Expression, to_expr: ToExpr) -> Stmt:
+    """`y = compute(*inputs)` for every element."""
+    operands = [y, *inputs]
+    dims = _collapse(list(dims), operands)
+
+    def element(indices: list[PrimExpr]) -> Stmt:
+        assert y.buffer is not None
+        return BufferStore(y.buffer, compute(*(x.load(indices, to_expr) for x in inputs)), [y.at(indices, to_expr)])
+
+    if not dims:
+        return element([])
+    unit = y.steps[-1].is_one and all(o.steps[-1] in (0, 1) for o in inputs)
+    if not unit:
+        return _nest(dims, element)
+    lanes, last = _lanes(operands), dims[-1]
+
+    def row(outer: list[PrimExpr]) -> Stmt:
+        def vector(first: PrimExpr) -> Stmt:
+            width = IntImm(last.extent.dtype, lanes)
+            return _loop("lane", width, lambda lane: element([*outer, first + lane]), ForKind.VECTORIZED)
+
+        return _strips(last, lanes, vector, lambda index: element([*outer, index]))
+
+    return _nest(dims[:-1], row)
+
+
+def reduce_call(
+    dims: list[Dim], y: Operand, x: Operand, combine: Expression, identity: PrimExpr, to_expr: ToExpr
+) -> tuple[Stmt, Buffer | None]:
+    """`y = combine(y, x)` for every element of `x`; with the buffer of partial results, where there is one."""
+    dims = _collapse(list(dims), [y, x])
+    assert y.buffer is not None
+    result = y.buffer
+
+    def element(indices: list[PrimExpr]) -> Stmt:
+        place = y.at(indices, to_expr)
+        return BufferStore(result, combine(BufferLoad(result, [place]), x.load(indices, to_expr)), [place])
+
+    last = dims[-1]
+    lanes = _lanes([x], 1 if y.steps[-1] != 0 else _ACCUMULATORS)
+    constant = None if last.size is None else last.size.constant
+    if not x.steps[-1].is_one or (constant is not None and constant < lanes) or y.steps[-1] not in (0, 1):
+        return _nest(dims, element), None
+    width = IntImm(last.extent.dtype, lanes)
+    if y.steps[-1] != 0:
+
+        def columns(outer: list[PrimExpr]) -> Stmt:
+            def vector(first: PrimExpr) -> Stmt:
+                return _loop("lane", width, lambda lane: element([*outer, first + lane]), ForKind.VECTORIZED)
+
+            return _strips(last, lanes, vector, lambda index: element([*outer, index]))
+
+        return _nest(dims[:-1], columns), None
+    partial = decl_buffer([lanes], result.dtype, "partial", scope="local")
+
+    def vectors(body: Callable[[Var], PrimExpr]) -> Stmt:
+        return _loop("lane", width, lambda lane: BufferStore(partial, body(lane), [lane]), ForKind.VECTORIZED)
+
+    def along(outer: list[PrimExpr]) -> Stmt:
+        def vector(first: PrimExpr) -> Stmt:
+            return vectors(lambda lane: combine(partial[lane], x.load([*outer, first + lane], to_expr)))
+
+        place = y.at([*outer, IntImm(last.extent.dtype, 0)], to_expr)
+        total = BufferLoad(result, [place])
+        for lane in range(lanes):
+            total = combine(total, BufferLoad(partial, [IntImm(last.extent.dtype, lane)]))
+        strips = _strips(last, lanes, vector, lambda index: element([*outer, index]))
+        return SeqStmt.flatten(vectors(lambda lane: identity), strips, BufferStore(result, total, [place]))
+
+    return _nest(dims[:-1], along), partial

@@ -1,0 +1,396 @@
+"""An ImplGraph as a function of our IR.
+
+The block-outer axis becomes a parallel loop, the loops up to `loop_axis` loops, each API call
+vector loops over the axes behind it with the true size of tails, tensors local buffers. Data moves
+between the groups of a result through workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvmagic.ascend.calls import Dim, Operand, map_call, reduce_call
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.optypes import reduce_identity
+from tvmagic.ascend.places import Places, by_axis, coefficient
+from tvmagic.ascend.rules import calls_axes, check_impl, concat_axis
+from tvmagic.ascend.sizes import Size, to_expr
+from tvmagic.ir import (
+    Allocate,
+    Buffer,
+    DeclBuffer,
+    For,
+    ForKind,
+    IntImm,
+    PrimExpr,
+    PrimFunc,
+    Select,
+    SeqStmt,
+    SizeVar,
+    Stmt,
+    Var,
+    ops,
+    pointer_var,
+)
+
+__all__ = ["lower_graph", "lower_graphs"]
+
+
+def _substituted(graph: AscGraph, sizes: Mapping[str, int]) -> AscGraph:
+    """The graph with numbers for size variables."""
+    values = {**{n: v for n, v in graph.sizes.items() if v is not None}, **sizes}
+    new = graph.copy()
+    for axis in new.axes:
+        axis.size = axis.size.substitute(values)
+    for node in new.nodes:
+        y = node.y
+        y.repeats = [r.substitute(values) for r in y.repeats]
+        y.strides = [s.substitute(values) for s in y.strides]
+        y.vectorized_strides = [s.substitute(values) for s in y.vectorized_strides]
+        if isinstance(node.attrs.get("offset"), Size):
+            node.attrs["offset"] = node.attrs["offset"].substitute(values)
+    return new
+
+
+def _length(y: AscTensor) -> Size:
+    """How many elements of memory an array takes."""
+    if y.strides == dense_strides(y.repeats):
+        total = Size.of(1)
+        for repeat in y.repeats:
+            total = total * repeat
+        return total
+    total = Size.of(1)
+    for repeat, stride in zip(y.repeats, y.strides, strict=True):
+        total = total + (repeat - 1) * stride
+    return total
+
+
+class _Memory:
+    """The arrays in global memory: arguments of the function by name, and workspace."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+        self.variables: dict[str, PrimExpr] = {}
+        self.flat: dict[str, Buffer] = {}
+        self.arguments: list[Buffer] = []
+        self.workspaces: list[Buffer] = []
+
+    def expr(self, size: Size) -> PrimExpr:
+        for name in size.names():
+            self.variables.setdefault(name, SizeVar(name, self.dtype))
+        return to_expr(size, self.variables, self.dtype)
+
+    def _buffer(self, name: str, y: AscTensor, data: Var) -> Buffer:
+        return Buffer(data, y.dtype, [self.expr(_length(y))], (), None, name)
+
+    def argument(self, node: AscNode) -> None:
+        y = node.y
+        strides = () if y.strides == dense_strides(y.repeats) else [self.expr(s) for s in y.strides]
+        data = pointer_var(node.name, y.dtype)
+        self.arguments.append(Buffer(data, y.dtype, [self.expr(r) for r in y.repeats], strides, None, node.name))
+        self.flat[node.name] = self._buffer(f"{node.name}_flat", y, data)
+
+    def workspace(self, node: AscNode) -> None:
+        if node.name not in self.flat:
+            buffer = self._buffer(node.name, node.y, pointer_var(node.name, node.y.dtype))
+            self.flat[node.name] = buffer
+            self.workspaces.append(buffer)
+
+
+def _reduced(node: AscNode) -> list[Axis]:
+    x, y = node.inputs[0], node.y
+    return [a for a in x.axis if not x.repeat(a).is_one and y.repeat(a).is_one]
+
+
+def _ancestors(axis: Axis) -> list[Axis]:
+    return [axis, *(a for f in axis.from_ for a in _ancestors(f))]
+
+
+class _GraphLowering:
+    """Lowers one ImplGraph to a statement."""
+
+    def __init__(self, graph: AscGraph, memory: _Memory) -> None:
+        self.graph, self.memory = graph, memory
+        self.zero = IntImm(memory.dtype, 0)
+        self.places = Places(graph, memory.expr, self.zero)
+        self.local: dict[int, Buffer] = {}
+        self.shared: dict[tuple[int, str], Buffer] = {}
+        self.allocated: list[Buffer] = []
+
+    def run(self) -> Stmt:
+        nodes = [n for n in self.graph.nodes if not n.op.is_buffer and n.type != "Scalar"]
+        loops = {id(n): n.sched.axis[: len(n.sched.axis) - len(calls_axes(n))] for n in nodes}
+        self._place_buffers(nodes)
+        outermost = [loops[id(n)][:1] for n in nodes]
+        if outermost and outermost[0] and outermost[0][0].type is AxisType.BLOCK_OUT:
+            if all(o and o[0] is outermost[0][0] for o in outermost):
+                return self._loop(outermost[0][0], nodes, loops, 0, allocate=True)
+        return self._allocate(self._emit(nodes, loops, 0))
+
+    # ------------------------------------------------------------------ memory
+
+    def _place_buffers(self, nodes: Sequence[AscNode]) -> None:
+        sizes: dict[int, Size] = {}
+        for node in nodes:
+            if node.type == "Store":
+                continue
+            size, key = buffer_length(node.y), node.y.mem.reuse_id
+            if key >= 0:
+                sizes[key] = _larger(sizes.get(key, size), size)
+        for node in nodes:
+            y = node.y
+            if node.type == "Store":
+                continue
+            key = (y.mem.reuse_id, y.dtype)
+            if y.mem.reuse_id >= 0 and key in self.shared:
+                self.local[id(y)] = self.shared[key]
+                continue
+            length = sizes.get(y.mem.reuse_id, buffer_length(y))
+            name = f"{node.name}_local"
+            data = pointer_var(name, y.dtype, "local")
+            buffer = Buffer(data, y.dtype, [self.memory.expr(length)], (), None, name)
+            self.local[id(y)] = self.shared[key] = buffer
+            self.allocated.append(buffer)
+
+    def _allocate(self, body: Stmt) -> Stmt:
+        for buffer in reversed(self.allocated):
+            body = allocate(buffer, body)
+        self.allocated = []
+        return body
+
+    # ------------------------------------------------------------------ loops
+
+    def _loop(self, axis: Axis, nodes: list[AscNode], loops: dict[int, list[Axis]], depth: int, allocate: bool = False):
+        extent = self.places.extent(axis)[0]
+        var = Var(axis.name, self.memory.dtype)
+        self.places.open[id(axis)] = var
+        body = self._emit(nodes, loops, depth + 1)
+        del self.places.open[id(axis)]
+        kind = ForKind.PARALLEL if axis.type is AxisType.BLOCK_OUT else ForKind.SERIAL
+        return For(var, self.zero, extent, kind, self._allocate(body) if allocate else body)
+
+    def _emit(self, nodes: list[AscNode], loops: dict[int, list[Axis]], depth: int) -> Stmt:
+        """The nodes in order; neighbours with the same next loop share it."""
+        parts: list[Stmt] = []
+        place = 0
+        while place < len(nodes):
+            own = loops[id(nodes[place])]
+            if len(own) <= depth:
+                parts.append(self._single(nodes[place], own))
+                place += 1
+                continue
+            end = place
+            while (
+                end < len(nodes) and len(loops[id(nodes[end])]) > depth and loops[id(nodes[end])][depth] is own[depth]
+            ):
+                end += 1
+            run = nodes[place:end]
+            starting = [n for n in run if self._first_reduced(n, loops[id(n)]) == depth]
+            parts += [self._start(n) for n in starting]
+            parts.append(self._loop(own[depth], run, loops, depth))
+            parts += [p for n in starting for p in self._finish(n)]
+            place = end
+        return SeqStmt.flatten(*parts)
+
+    def _first_reduced(self, node: AscNode, loops: list[Axis]) -> int | None:
+        if node.op.compute_type != "reduce":
+            return None
+        reduced = {id(a) for a in _reduced(node)}
+        return next((i for i, a in enumerate(loops) if any(id(p) in reduced for p in _ancestors(a))), None)
+
+    def _single(self, node: AscNode, loops: list[Axis]) -> Stmt:
+        if node.op.compute_type != "reduce" or self._first_reduced(node, loops) is not None:
+            return self._call(node)
+        return SeqStmt.flatten(self._start(node), self._call(node), *self._finish(node))
+
+    # ------------------------------------------------------------------ calls
+
+    def _dims(self, node: AscNode, y: AscTensor) -> tuple[list[Dim], list[Axis]]:
+        axes = [a for a in calls_axes(node) if not y.repeat(a).is_one]
+        dims: list[Dim] = []
+        for axis in axes:
+            if axis.from_ and axis.split_pair is not None:
+                dims.append(Dim(axis.name, *self.places.extent(axis)))
+            else:
+                repeat = y.repeat(axis)
+                dims.append(Dim(axis.name, self.memory.expr(repeat), repeat))
+        return dims, axes
+
+    def _operand(self, y: AscTensor, axes: list[Axis]) -> Operand:
+        if y.node.type == "Scalar":
+            return Operand(None, None, [Size.of(0) for _ in axes], ops.const(y.node.attrs["value"], y.dtype))
+        start = self.places.offset(y.vectorized_axis, y.vectorized_strides)
+        strides = {id(a): s for a, s in zip(y.vectorized_axis, y.vectorized_strides, strict=True)}
+        return Operand(self.local[id(y)], start, [strides.get(id(a), Size.of(0)) for a in axes])
+
+    def _global(self, y: AscTensor, axes: list[Axis], offset: Size | int = 0) -> Operand:
+        start, strides = self.places.offset(y.axis, y.strides), by_axis(y)
+        if Size.of(offset) != 0:
+            start = start + self.memory.expr(Size.of(offset))
+        return Operand(self.memory.flat[y.node.name], start, [coefficient(strides, a) for a in axes])
+
+    def _call(self, node: AscNode) -> Stmt:
+        kind, y = node.op.compute_type, node.y
+        if kind == "concat":
+            return self._concat(node)
+        if kind == "reduce":
+            return self._reduce(node)
+        dims, axes = self._dims(node, y)
+        if kind == "load":
+            x = [self._global(node.inputs[0], axes)]
+        else:
+            x = [self._operand(t, axes) for t in node.inputs]
+        if kind == "store":
+            target = next(n for n in self.graph.consumers(y) if n.op.is_buffer)
+            result = self._global(target.y, axes, node.attrs.get("offset", 0))
+        else:
+            result = self._operand(y, axes)
+        return map_call(dims, result, x, element_function(node), self.memory.expr)
+
+    def _concat(self, node: AscNode) -> Stmt:
+        parts: list[Stmt] = []
+        axis, done = concat_axis(node), Size.of(0)
+        for x in node.inputs:
+            dims, axes = self._dims(node, x)
+            result = self._operand(node.y, axes)
+            strides = {id(a): s for a, s in zip(node.y.vectorized_axis, node.y.vectorized_strides, strict=True)}
+            assert result.start is not None
+            result.start = result.start + self.memory.expr(done * strides[id(axis)])
+            parts.append(map_call(dims, result, [self._operand(x, axes)], lambda v: v, self.memory.expr))
+            done = done + x.repeat(axis)
+        return SeqStmt.flatten(*parts)
+
+    def _reduce(self, node: AscNode) -> Stmt:
+        x, combine = node.inputs[0], node.op.compute
+        assert combine is not None
+        dims, axes = self._dims(node, x)
+        operands = self._operand(node.y, axes), self._operand(x, axes)
+        identity = reduce_identity(node.type, node.y.dtype)
+        if not dims:
+            return map_call([], operands[0], [operands[0], operands[1]], combine, self.memory.expr)
+        call, partial = reduce_call(dims, *operands, combine, identity, self.memory.expr)
+        return call if partial is None else allocate(partial, call)
+
+    def _start(self, node: AscNode) -> Stmt:
+        """The identity in all of a reduction's result."""
+        dims, axes = self._dims(node, node.y)
+        identity = reduce_identity(node.type, node.y.dtype)
+        return map_call(dims, self._operand(node.y, axes), [], lambda: identity, self.memory.expr)
+
+    def _finish(self, node: AscNode) -> list[Stmt]:
+        """The division of a mean by the number of elements."""
+        if node.type != "Mean":
+            return []
+        count = Size.of(1)
+        for axis in _reduced(node):
+            if axis.type in (AxisType.ORIGINAL, AxisType.MERGED):
+                count = count * axis.size
+            elif axis.type in (AxisType.TILE_IN, AxisType.BLOCK_IN):
+                count = count * axis.from_[0].size
+        dims, axes = self._dims(node, node.y)
+        number = ops.cast(node.y.dtype, self.memory.expr(count))
+        y, again = self._operand(node.y, axes), self._operand(node.y, axes)
+        return [map_call(dims, y, [again], lambda v: ops.div(v, number), self.memory.expr)]
+
+
+def element_function(node: AscNode):
+    """The function from the elements of the inputs to that of the output."""
+    if node.type == "Where":
+        return lambda c, a, b: Select(c, a, b)
+    if node.type == "Cast":
+        dtype = node.y.dtype
+        return lambda v: ops.cast(dtype, v)
+    return node.op.compute or (lambda v: v)
+
+
+def buffer_length(y: AscTensor) -> Size:
+    """How many elements the local buffer of a tensor has."""
+    total = Size.of(1)
+    for axis, stride in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
+        if stride != 0:
+            inner = axis.type in (AxisType.TILE_IN, AxisType.BLOCK_IN)
+            total = total + ((axis.size if inner else y.repeat(axis)) - 1) * stride
+    return total
+
+
+def _larger(a: Size, b: Size) -> Size:
+    if a == b or a.constant is None or b.constant is None:
+        return a
+    return a if a.constant >= b.constant else b
+
+
+def allocate(buffer: Buffer, body: Stmt) -> Stmt:
+    """`body` with memory for `buffer`."""
+    return Allocate(buffer.data, buffer.dtype, buffer.shape, IntImm("bool", 1), DeclBuffer(buffer, body))
+
+
+def _index_type(graph: AscGraph) -> str:
+    """32 bits where all arrays are known to be that small."""
+    for y in graph.tensors():
+        length = _length(y).constant
+        if length is None or length >= 2**31:
+            return "int64"
+    return "int32"
+
+
+def lower_graphs(
+    hint: AscGraph, graphs: Sequence[AscGraph], sizes: Sequence[Mapping[str, int]] = (), name: str | None = None
+) -> PrimFunc:
+    """The function of several ImplGraphs that run one after the other.
+
+    Parameters
+    ----------
+    hint: the HintGraph; its Data and Output nodes, in order, are the function's parameters. Along
+        axes that a tensor does not have, the arrays have size 1.
+    sizes: numbers for the size variables of the splits, for each graph.
+    name: the function's name; that of the HintGraph unless told.
+    """
+    hint = _substituted(hint, {})
+    memory = _Memory(_index_type(hint))
+    for node in (*hint.of_type("Data"), *hint.of_type("Output")):
+        memory.argument(node)
+    bodies: list[Stmt] = []
+    for graph, chosen in zip(graphs, sizes or [{}] * len(graphs), strict=True):
+        check_impl(graph)
+        concrete = _substituted(graph, chosen)
+        for node in concrete.of_type("Workspace"):
+            memory.workspace(node)
+        bodies.append(_GraphLowering(concrete, memory).run())
+    body = SeqStmt.flatten(*bodies)
+    for buffer in reversed(memory.workspaces):
+        body = allocate(buffer, body)
+    for node in reversed((*hint.of_type("Data"), *hint.of_type("Output"))):
+        body = DeclBuffer(memory.flat[node.name], body)
+    _check_variables(memory)
+    attrs = {"global_symbol": name or hint.name, "tir.noalias": True}
+    return PrimFunc(memory.arguments, body, attrs=attrs)
+
+
+def _check_variables(memory: _Memory) -> None:
+    shapes = {id(s) for b in memory.arguments for s in b.shape}
+    for name, variable in memory.variables.items():
+        if id(variable) not in shapes:
+            raise AscendError("size-known", f"the size `{name}` has no number and is not the size of an argument")
+
+
+def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: str | None = None) -> PrimFunc:
+    """The function of one graph: loops, calls and local buffers as the graph says.
+
+    A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the
+    sizes of the graph's Data and Output nodes.
+    """
+    graph = graph.copy()
+    for node in graph.nodes:
+        if not node.y.vectorized_axis and not node.op.is_buffer:
+            node.y.vectorized_axis = calls_axes(node)
+            node.y.vectorized_strides = vectorized_strides(node.y)
+    return lower_graphs(graph, [graph], [sizes or {}], name)
+
+
+def vectorized_strides(y: AscTensor) -> list[Size]:
+    """Dense strides over the vectorized axes of a tensor."""
+    inner = (AxisType.TILE_IN, AxisType.BLOCK_IN)
+    sizes = [
+        Size.of(1) if y.repeat(a).is_one else a.size if a.type in inner else y.repeat(a) for a in y.vectorized_axis
+    ]
+    return dense_strides(sizes)
