@@ -1,0 +1,186 @@
+"""CINN's text read back: every statement there and back, what the text leaves out, errors with places."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmagic import cinn, te, tir
+from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir import FloorDiv, IfThenElse, IterVar, decl_buffer, structural_equal
+from tvmagic.script import cinn_text, from_cinn
+
+
+def block(*lines: str, extent: str = "8", kind: str = "serial") -> str:
+    body = "\n".join(f"      {line}" for line in lines)
+    return (
+        "ScheduleBlock(root)\n{\n"
+        f"  {kind} for (i, 0, {extent})\n  {{\n    ScheduleBlock(B)\n    {{\n      i0 = axis.bind(i)\n{body}\n    }}\n  }}\n}}"
+    )
+
+
+def same(text: str, **options) -> None:
+    assert cinn_text(from_cinn(text, **options), regions="read_buffers" in text) == text
+
+
+STORES = [
+    "B[i0] = (A[i0] * 2.50000000f)",
+    "B[i0] = cinn_max(cinn_min(A[i0], 1.00000000f), -1.00000000f)",
+    "B[i0] = select((A[i0] > 0.00000000f), exp(A[i0]), (A[i0] / 2.00000000f))",
+    "B[i0] = if_then_else(((i0 < 3) and (!(i0 == 1))), 1.00000000f, float32(i0))",
+    "B[i0] = ((A[(i0 / 2)] + A[(i0 % 2)]) - C[0])",
+    "B[i0] = (let x = (A[i0] + 1.00000000f) in (x * x))",
+    "B[i0] = (1 + A[(7 - i0)])",
+    "B[i0] = (A[i0] + 3ll)",
+    "B[i0] = (A[i0] * 0.5000000000000000)",
+    "B[i0] = ((i0 >= 2) or true)",
+    "B[i0] = pow(sqrt(A[i0]), 2.00000000f)",
+]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_expressions_there_and_back(store: str) -> None:
+    same(block(store))
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel", "unroll", "vectorize(8)", "thread_bind[threadIdx.x]"])
+def test_loop_kinds_there_and_back(kind: str) -> None:
+    same(block("B[i0] = A[i0]", kind=kind))
+
+
+STATEMENTS = [
+    ("if (i0 < 4)", "{", "  B[i0] = A[i0]", "}", "else", "{", "  B[i0] = 0.00000000f", "}"),
+    ("{", "  B[i0] = A[i0]", "  C[i0] = (A[i0] + 1.00000000f)", "}"),
+    ("attrs(kind:\"fast\", level:3)", "B[i0] = A[i0]"),
+    ("x = (A[i0] + 1.00000000f)", "B[i0] = (x * x)"),
+    ("assert((i0 < 8), \"far\")", "B[i0] = A[i0]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", STATEMENTS)
+def test_statements_there_and_back(lines: tuple[str, ...]) -> None:
+    same(block(*lines))
+
+
+def test_a_schedule_there_and_back() -> None:
+    a, w = te.placeholder((10, 16), name="A"), te.placeholder((16, 12), name="W")
+    k = te.reduce_axis((0, 16), name="k")
+    b = te.compute((10, 12), lambda i, j: te.sum(a[i, k] * w[k, j], axis=k), name="B")
+    c = te.compute((10, 12), lambda i, j: tir.exp(b[i, j]), name="C")
+    schedule = cinn.IRSchedule(cinn.lower([a, w, c]))
+    loops = schedule.split("B", 0, [-1, 4])  # 10 = 3 * 4 with a guard
+    schedule.reorder([schedule.get_loops("B")[2], loops[1]])
+    schedule.fuse("C", [0, 1])
+    schedule.vectorize(schedule.get_loops("C")[0], 8)
+    schedule.parallel(schedule.get_loops("C")[0])
+    schedule.annotate("B", "note", 3)
+    text = schedule.text()
+    assert "if (((i_0 * 4) + i_1) < 10)" in text and "init" in text and "attrs(note:3)" in text
+    again = from_cinn(text)
+    assert cinn_text(again) == text
+    assert structural_equal(again, schedule.func)
+
+
+def test_what_the_text_leaves_out() -> None:
+    function = from_cinn(block("B[i0] = (B[i0] + A[i0, (j / 2)])", extent="(n * 2)"), {"A": ((64, 9), "float16")})
+    assert [p.name for p in function.params] == ["A_handle", "B_handle", "n", "j"]
+    a, b = function.buffer_map.values()
+    assert a.dtype == b.dtype == "float16" and str(b.shape[0]) == "n * 2"
+    nest = from_cinn("""
+        serial for (i, 0, 4)
+        {
+          serial for (k, 2, 7)
+          {
+            ScheduleBlock(R)
+            {
+              i0, i1 = axis.bind(i, k)
+              R[i0] = (R[i0] + A[(i0 / 2), i1])
+            }
+          }
+        }""")
+    loop = nest.body.block.body
+    inner = loop.body.body.block
+    assert [v.iter_type for v in inner.iter_vars] == [IterVar.DataPar, IterVar.CommReduce]
+    assert (loop.body.min.value, loop.body.extent.value) == (2, 5)
+    assert [int(n) for n in nest.buffer_map[nest.params[0]].shape] == [2, 7]
+    assert isinstance(inner.body.value.b.indices[0], FloorDiv)
+
+
+def test_buffers_and_parameters_that_are_given() -> None:
+    a = decl_buffer((100,), "float64", "A")
+    function = from_cinn(block("B[i0] = (A[i0] + 1.0f)"), {"A": a}, params=["B", "A"], name="plus")
+    assert [b.name for b in function.buffer_map.values()] == ["B", "A"]
+    assert function.buffer_map[function.params[1]] is a
+    assert function.buffer_map[function.params[0]].dtype == "float64"
+    assert function.attrs["global_symbol"] == "plus"
+
+
+def test_an_if_round_a_block_is_its_predicate() -> None:
+    text = """
+        serial for (i, 0, 3)
+        {
+          serial for (j, 0, 4)
+          {
+            if (((i * 4) + j) < 10)
+            {
+              ScheduleBlock(B)
+              {
+                i0 = axis.bind(((i * 4) + j))
+                B[i0] = A[i0]
+              }
+            }
+          }
+        }"""
+    function = from_cinn(text)
+    assert [int(b.shape[0]) for b in function.buffer_map.values()] == [10, 10]
+    found: list[object] = []
+    from tvmagic.ir import post_order_visit
+
+    post_order_visit(function.body, lambda n: found.append(n) if isinstance(n, IfThenElse) else None)
+    assert not found
+
+
+ERRORS = [
+    (block("B[i0] = (A[i0] + $)"), "`$` means nothing", 8),
+    (block("B[i0] = (A[i0] + 1.0f"), "`)` must stand here", 9),
+    (block("B[i0] = (A[i0] + 1)", "C[i0] = (A[i0] * 2.0f)"), "meet in one expression", 9),
+    (block("B[i0] = nosuch(A[i0])"), "no function `nosuch`", 8),
+    (block("B[i0] = (A[i0] + A)"), "stands without indices", 8),
+    (block("B[i0] = A[i0]", "B[i0, i0] = A[i0]"), "has 1 dimensions, not 2", 9),
+    (block("(A[i0] + 1.0f)"), "no statement", 8),
+    (block("B[i0] = A[i0]")[:-2], "never closed", 1),
+    (block("B[i0] = A[i0]").replace("axis.bind(i)", "axis.bind(i, i)"), "1 variables are bound to 2", 5),
+    ("", "no statement", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "line"), ERRORS)
+def test_errors_name_the_place(text: str, message: str, line: int) -> None:
+    with pytest.raises(DiagnosticError, match=".*") as caught:
+        from_cinn(text)
+    assert message in caught.value.message
+    assert caught.value.line == line and "^" in str(caught.value)
+
+
+def test_sizes_that_cannot_be_told() -> None:
+    with pytest.raises(TVMagicError, match="axis 0 of `A`"):
+        from_cinn(block("B[i0] = A[I[i0]]"))
+    with pytest.raises(TVMagicError, match="no tensor `X`"):
+        from_cinn(block("B[i0] = A[i0]"), params=["X"])
+    with pytest.raises(TVMagicError, match="never written"):
+        from_cinn(block("B[i0] = A[i0]"), params=["B"])
+    with pytest.raises(TVMagicError, match="neither a Buffer"):
+        from_cinn(block("B[i0] = A[i0]"), {"A": 3})
+
+
+def test_deep_expressions_and_long_texts() -> None:
+    deep = "A[i0]"
+    for _ in range(1000):
+        deep = f"({deep} + 1.00000000f)"
+    same(block(f"B[i0] = {deep}"))
+    nests = [block("B[i0] = A[i0]").split("\n")[2:-1] for _ in range(300)]
+    lines = [
+        "  " + line.replace("B", f"B{n}").replace("ScheduleB%dlock" % n, "ScheduleBlock")
+        for n, x in enumerate(nests)
+        for line in x
+    ]
+    same("\n".join(["ScheduleBlock(root)", "{", "  {", *lines, "  }", "}"]))
