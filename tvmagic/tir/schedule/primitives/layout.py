@@ -36,8 +36,9 @@ from tvmagic.ir.ops import logical_not
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.regions import detected_regions
-from tvmagic.tir.schedule.requirements import access_owner, scope_root
+from tvmagic.tir.schedule.requirements import access_owner, is_zero
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -93,6 +94,14 @@ def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
     if callable(pad_value):
         return IndexMap.from_func(pad_value, ndim=ndim, index_dtype=dtype)
     variables = [Var(f"i{i}", dtype) for i in range(ndim)]
+    if not isinstance(pad_value, (int, float, PrimExpr)):
+        raise TVMagicError(f"pad_value is a number or a function of the new indices, not {type(pad_value).__name__}")
+    if (
+        isinstance(pad_value, float)
+        and not pad_value.is_integer()
+        and not str(buffer.dtype).startswith(("float", "bf"))
+    ):
+        raise TVMagicError(f"buffer `{buffer.name}` holds {buffer.dtype}, so pad_value cannot be {pad_value}")
     value = pad_value if isinstance(pad_value, PrimExpr) else const(pad_value, buffer.dtype)
     return IndexMap(variables, [value])
 
@@ -215,7 +224,7 @@ def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer,
 
 
 def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block: StmtSRef) -> None:
-    if not (isinstance(predicate, IntImm) and predicate.value == 0):
+    if not is_zero(predicate):
         shape = ", ".join(str(s) for s in old.shape)
         raise ScheduleError(
             f"the transformation `{index_map}` of buffer `{old.name}` of shape [{shape}] adds padding where {predicate}",
@@ -255,16 +264,18 @@ def transform_layout(
     new = old.replace(shape=tuple(index_map.map_shape(old.shape)), strides=())
     if isinstance(index_map, _SeparatedMap):
         new = new.replace(axis_separators=tuple([IntImm("int32", s) for s in index_map.separators]))
-    root = owner if owner is not None else scope_root(state, block)
+    # a parameter may be used in any scope of the function
+    root = owner if owner is not None else state.root_of(block)
     rewriter = _LayoutRewriter(old, new, index_map)
     scope = rewriter.visit(root.block)
     reuse = rewriter.reuse
-    if pad_value is not None and not (isinstance(predicate, IntImm) and predicate.value == 0):
-        from tvmagic.tir.schedule.primitives.layout_padding import write_padding
-
-        padded = write_padding(scope, root.block, old, new, index_map, inverse, predicate, pad_value, reuse)
-        reuse.note(scope, padded)
-        scope = padded
+    if pad_value is not None:
+        pad_value = checked_pad_value(pad_value, old, len(new.shape), block)
+        if inverse is not None and not is_zero(predicate):
+            padding = Padding(old, new, index_map, inverse, predicate, pad_value)
+            padded = write_padding(scope, padding, owner is None, reuse)
+            reuse.note(scope, padded)
+            scope = padded
     if owner is None:
         replace_interface_buffer(state, block, old, new)
     state.replace(root, scope, reuse)
@@ -282,7 +293,7 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
         raise ScheduleError(f"the separators {places} are not in order inside [0, {len(old.shape)}]", block)
     owner = access_owner(state, block, old)
     new = old.replace(axis_separators=tuple([IntImm("int32", p) for p in places]))
-    root = owner if owner is not None else scope_root(state, block)
+    root = owner if owner is not None else state.root_of(block)
     replacer = BufferReplacer({old: new})
     scope = replacer.visit(root.block)
     if owner is None:

@@ -1,0 +1,315 @@
+"""The padding that a new layout adds: written by the block that writes the buffer, or by one of its own.
+
+Where one block writes the whole buffer in order, it runs over the new shape and stores the padding too.
+Where the buffer is written otherwise, a block after the last writer stores the padding. Where it is only
+read (a parameter), a block before its readers states what the padding holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.index_map import IndexMap
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.ops import assume, const, if_then_else, logical_not, logical_or
+from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.regions import with_detected_regions
+from tvmagic.tir.schedule.requirements import is_one, is_zero
+from tvmagic.tir.schedule.rewrite import BlockReuse
+
+__all__ = ["Padding", "write_padding"]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The padding of the buffer `new`, made from `old` by `index_map`.
+
+    `inverse` gives the old indices of new ones, `predicate` (over the variables of `inverse`) says which
+    elements are padding, `pad_value` (one result) what they hold.
+    """
+
+    old: Buffer
+    new: Buffer
+    index_map: IndexMap
+    inverse: IndexMap
+    predicate: PrimExpr
+    pad_value: IndexMap
+
+    def is_padding(self, indices: Sequence[PrimExpr]) -> PrimExpr:
+        """Whether the element of the new buffer at `indices` is padding."""
+        return substitute(self.predicate, dict(zip(self.inverse.initial_indices, indices)))
+
+    def value(self, indices: Sequence[PrimExpr]) -> PrimExpr:
+        """What the padding at `indices` of the new buffer holds."""
+        value = substitute(self.pad_value.final_indices[0], dict(zip(self.pad_value.initial_indices, indices)))
+        return _ToNewBuffer(self).visit(value)
+
+    def loads_itself(self) -> bool:
+        """Whether the value of the padding is made of elements of the buffer."""
+        return bool(_loads(self.pad_value.final_indices[0]))
+
+
+class _ToNewBuffer(BufferReplacer):
+    """The loads of a padding value go to the new buffer."""
+
+    def __init__(self, padding: Padding) -> None:
+        super().__init__({padding.old: padding.new})
+        self.index_map = padding.index_map
+        self.analyzer = Analyzer()
+
+    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        return tuple(self.index_map.map_indices(indices, self.analyzer))
+
+
+def _loads(value: PrimExpr) -> list[BufferLoad]:
+    found: list[BufferLoad] = []
+    post_order_visit(value, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
+    return found
+
+
+def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -> IndexMap:
+    """The padding value as a map to one value of the buffer's dtype; refused where it is not that."""
+    if len(pad_value.initial_indices) != ndim or len(pad_value.final_indices) != 1:
+        raise ScheduleError(
+            f"pad_value takes {len(pad_value.initial_indices)} indices and gives {len(pad_value.final_indices)} "
+            f"values; the new layout of buffer `{old.name}` has {ndim} dimensions and one value an element",
+            block,
+        )
+    value = pad_value.final_indices[0]
+    for load in _loads(value):
+        if load.buffer is not old:
+            raise ScheduleError(f"pad_value loads buffer `{load.buffer.name}`: it may load `{old.name}` only", block)
+    if value.dtype is not old.dtype:
+        number = getattr(value, "value", None)
+        if isinstance(number, (int, float)) and float(number).is_integer():
+            value = const(int(number), old.dtype)
+        else:
+            raise ScheduleError(
+                f"pad_value is a {value.dtype}, buffer `{old.name}` holds {old.dtype}",
+                block,
+                hint=f"write T.cast(..., '{old.dtype}')",
+            )
+    return IndexMap(pad_value.initial_indices, [value])
+
+
+def _writes(stmt: Stmt, buffer: Buffer) -> bool:
+    found: list[bool] = []
+
+    def look(node: Any) -> None:
+        stores = isinstance(node, BufferStore) and node.buffer is buffer
+        if stores or (isinstance(node, Block) and any(w.buffer is buffer for w in node.writes)):
+            found.append(True)
+
+    post_order_visit(stmt, look)
+    return bool(found)
+
+
+def write_padding(scope: Block, padding: Padding, is_parameter: bool, reuse: BlockReuse) -> Block:
+    """`scope`, whose accesses are in the new layout already, with the padding written (or stated)."""
+    parts = list(scope.body.seq) if isinstance(scope.body, SeqStmt) else [scope.body]
+    writing = [i for i, part in enumerate(parts) if _writes(part, padding.new)]
+    if not writing:
+        if not is_parameter:
+            return scope
+        parts.insert(0, _own_block(padding, states=True))
+    elif len(writing) == 1 and (nest := _padded_nest(parts[writing[0]], padding, reuse)) is not None:
+        parts[writing[0]] = nest
+    else:
+        parts.insert(writing[-1] + 1, _own_block(padding, states=False))
+    return scope.replace(body=SeqStmt.flatten(*parts))
+
+
+def _new_variables(padding: Padding) -> tuple[list[Var], list[IterVar]]:
+    """Loop and block variables over the new buffer, named after the indices of the map."""
+    names = [v.name if isinstance(v, Var) else f"axis{i}" for i, v in enumerate(padding.index_map.final_indices)]
+    shape = padding.new.shape
+    loop_vars = [Var(name, size.dtype) for name, size in zip(names, shape)]
+    iters = [
+        IterVar(Range.from_min_extent(IntImm(size.dtype, 0), size), Var(f"v_{name}", size.dtype), IterVar.DataPar)
+        for name, size in zip(names, shape)
+    ]
+    return loop_vars, iters
+
+
+def _own_block(padding: Padding, *, states: bool) -> Stmt:
+    """Loops over the new buffer with a block that stores the padding, or states what it holds."""
+    loop_vars, iters = _new_variables(padding)
+    indices = [v.var for v in iters]
+    value, new = padding.value(indices), padding.new
+    predicate: PrimExpr = IntImm("bool", 1)
+    if states:
+        known = BufferLoad(new, indices).equal(value)
+        body: Stmt = Evaluate(assume(logical_or(logical_not(padding.is_padding(indices)), known)))
+        name = f"buffer_{new.name}_assumptions"
+    else:
+        body = BufferStore(new, value, indices)
+        predicate = padding.is_padding(loop_vars)
+        name = f"buffer_{new.name}_padding"
+    block = with_detected_regions(Block(iters, [], [], name, body))
+    nest: Stmt = BlockRealize(loop_vars, predicate, block)
+    for var, size in zip(reversed(loop_vars), reversed(new.shape)):
+        nest = For(var, IntImm(var.dtype, 0), size, ForKind.SERIAL, nest)
+    return nest
+
+
+# ---------------------------------------------------------------------------- in the writer
+
+
+class _StorePadding(Mutator):
+    """The stores to the buffer choose between its value and the padding's."""
+
+    def __init__(self, padding: Padding, indices: Sequence[Var]) -> None:
+        self.padding = padding
+        self.condition = padding.is_padding(indices)
+        self.value = padding.value(indices)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        return node.replace(value=if_then_else(self.condition, self.value, node.value))
+
+
+def _chain(stmt: Stmt) -> tuple[list[For], BlockRealize] | None:
+    """The loops and the block of a nest with nothing beside them."""
+    loops: list[For] = []
+    while isinstance(stmt, For):
+        loops.append(stmt)
+        stmt = stmt.body
+    return (loops, stmt) if isinstance(stmt, BlockRealize) else None
+
+
+def _stored_variables(block: Block, padding: Padding) -> list[Var] | None:
+    """The block's variables that index the buffer, each dimension by one, where its stores are all to it.
+
+    The stores are mapped already: that they are at `index_map(variables)` is what is checked.
+    """
+    stores: list[BufferStore] = []
+    others: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, BufferStore):
+            stores.append(node)
+        elif isinstance(node, (Block, Evaluate)):
+            others.append(node)
+
+    post_order_visit(block.body, look)
+    if block.init is not None:
+        post_order_visit(block.init, look)
+    if others or any(store.buffer is not padding.new for store in stores):
+        return None
+    analyzer = Analyzer()
+    domains = {v.var: v.dom for v in block.iter_vars if v.dom is not None}
+    for var, dom in domains.items():
+        analyzer.bind(var, dom)
+    by_var = {v.var: v for v in block.iter_vars}
+    found: list[Var] | None = None
+    for store in stores:
+        old = [analyzer.simplify(i) for i in padding.inverse.map_indices(store.indices, analyzer)]
+        if not all(isinstance(i, Var) and i in by_var for i in old) or len(set(old)) != len(old):
+            return None
+        if found is not None and any(a is not b for a, b in zip(found, old)):
+            return None
+        found = [i for i in old if isinstance(i, Var)]
+    if found is None or any(by_var[v].iter_type != IterVar.DataPar for v in found):
+        return None
+    return found
+
+
+def _replaced_loops(loops: list[For], values: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> int | None:
+    """Where in `loops` those begin that run over the buffer in order; None where they do not."""
+    starts = [i for i, loop in enumerate(loops) if values and loop.loop_var is values[0]]
+    if not starts or len(loops) - starts[0] < len(values):
+        return None
+    analyzer = Analyzer()
+    for loop, value, size in zip(loops[starts[0] :], values, shape):
+        plain = loop.kind == ForKind.SERIAL and not loop.annotations and loop.thread_binding is None
+        if loop.loop_var is not value or not plain or not is_zero(loop.min):
+            return None
+        if not analyzer.can_prove_equal(loop.extent, size):
+            return None
+    return starts[0]
+
+
+def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None:
+    """The nest that writes the buffer, over the new shape; None where it does not write all of it in order."""
+    chain = _chain(stmt)
+    if chain is None or padding.loads_itself():
+        return None
+    loops, realize = chain
+    block = realize.block
+    variables = _stored_variables(block, padding)
+    if variables is None or not is_one(realize.predicate) or block.match_buffers or block.alloc_buffers:
+        return None
+    bound = dict(zip([v.var for v in block.iter_vars], realize.iter_values))
+    values = [bound.pop(v) for v in variables]
+    start = _replaced_loops(loops, values, padding.old.shape)
+    gone = {v for v in values if isinstance(v, Var)}
+    kept = [*bound.values(), *[e for loop in loops for e in (loop.min, loop.extent)]]
+    if start is None or any(_uses(e, gone) for e in kept):
+        return None
+    loop_vars, iters = _new_variables(padding)
+    new_block = _padded_block(block, padding, variables, iters)
+    reuse.note(block, new_block)
+    at = next(i for i, v in enumerate(block.iter_vars) if v.var in set(variables))
+    new_values = list(bound.values())
+    before = sum(1 for v in block.iter_vars[:at] if v.var not in set(variables))
+    new_values[before:before] = loop_vars
+    nest: Stmt = realize.replace(block=new_block, iter_values=tuple(new_values))
+    end = start + len(values)
+    for loop in reversed(loops[end:]):
+        nest = loop.replace(body=nest)
+    for var, size in zip(reversed(loop_vars), reversed(padding.new.shape)):
+        nest = For(var, IntImm(var.dtype, 0), size, ForKind.SERIAL, nest)
+    for loop in reversed(loops[:start]):
+        nest = loop.replace(body=nest)
+    return nest
+
+
+def _uses(value: PrimExpr, variables: set[Var]) -> bool:
+    found: list[Any] = []
+    post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) and n in variables else None)
+    return bool(found)
+
+
+def _padded_block(block: Block, padding: Padding, variables: list[Var], iters: list[IterVar]) -> Block:
+    """The writer over the new variables `iters`, its stores with the padding."""
+    from tvmagic.tir.schedule.primitives.layout import AccessSimplifier
+
+    class Indices(AccessSimplifier):
+        # the variables make more elements than the maps allow for, so they are simplified as plain numbers
+        def simplified(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
+            return [self.analyzer.simplify(i) for i in indices]
+
+    indices = [v.var for v in iters]
+    values = dict(zip(variables, padding.inverse.map_indices(indices, Analyzer())))
+    kept = [v for v in block.iter_vars if v.var not in values]
+    first = next(i for i, v in enumerate(block.iter_vars) if v.var in values)
+    new_iters = [*kept[:first], *iters, *kept[first:]]
+    new = substitute(block.replace(iter_vars=()), values).replace(iter_vars=tuple(new_iters))
+    new = Indices().visit(new)
+    change = _StorePadding(padding, indices)
+    init = change.visit(new.init) if new.init is not None else None
+    return with_detected_regions(new.replace(body=change.visit(new.body), init=init))
