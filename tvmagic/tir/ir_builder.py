@@ -1,10 +1,10 @@
 """Statements built by Python calls, as TVM's `tir.ir_builder` does.
 
-    ib = tir.ir_builder.create()
-    A = ib.pointer("float32", name="A")
-    with ib.for_range(0, n) as i:
-        A[i] = A[i] + 1.0
-    stmt = ib.get()
+ib = tir.ir_builder.create()
+A = ib.pointer("float32", name="A")
+with ib.for_range(0, n) as i:
+    A[i] = A[i] + 1.0
+stmt = ib.get()
 """
 
 from __future__ import annotations
