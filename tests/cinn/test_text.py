@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tvmagic import cinn, te, tir
@@ -179,8 +180,30 @@ def test_deep_expressions_and_long_texts() -> None:
     same(block(f"B[i0] = {deep}"))
     nests = [block("B[i0] = A[i0]").split("\n")[2:-1] for _ in range(300)]
     lines = [
-        "  " + line.replace("B", f"B{n}").replace("ScheduleB%dlock" % n, "ScheduleBlock")
+        "  " + line.replace("B", f"B{n}").replace(f"ScheduleB{n}lock", "ScheduleBlock")
         for n, x in enumerate(nests)
         for line in x
     ]
     same("\n".join(["ScheduleBlock(root)", "{", "  {", *lines, "  }", "}"]))
+
+
+CELL = """serial for (i, 0, 8)
+{
+  ScheduleBlock(B)
+  {
+    i0 = axis.bind(i)
+    B[i0] = (A[i0] * 2.5f)
+  }
+}
+"""
+
+
+def test_a_cell_may_hold_cinn_text() -> None:
+    from tvmagic.operators import operator
+
+    (found,) = [operator("scaled", CELL)]
+    a = np.arange(8, dtype="float32")
+    np.testing.assert_allclose(found(a), a * 2.5)
+    with pytest.raises(DiagnosticError) as caught:
+        operator("scaled", CELL.replace("* 2.5f", "* ]"))
+    assert caught.value.span.source == "tensor scaled" and caught.value.line == 7

@@ -88,7 +88,7 @@ class AutoInline:
         """Whether a block may be inlined, or the first condition that holds it back."""
         candidate = ir_schedule.candidate(block)
         failure = first_failure(self.conditions, candidate)
-        return Verdict(candidate.name, *(failure or ()))
+        return Verdict(candidate.name, *failure) if failure else Verdict(candidate.name)
 
     def can_inline_into_consumer(self, ir_schedule: IRSchedule, block: Any) -> bool:
         """Whether a block may be inlined."""

@@ -10,6 +10,7 @@ from tvmagic.cinn.inliner import BaseInliner, ComputeInliner, LeafBlockRemovalPl
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BufferStore, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, structural_equal
 from tvmagic.script.cinn import cinn_text
+from tvmagic.script.cinn_parser import from_cinn
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, BlockRV, InstructionKind, LoopRV
 from tvmagic.tir.schedule.schedule import Schedule
@@ -109,10 +110,9 @@ class IRSchedule:
 
     def __init__(self, module: PrimFunc | IRModule | str, *, seed: int | None = None) -> None:
         if isinstance(module, str):
-            from tvmagic.script import from_cinn
-
-            module = from_cinn(module)
-        self.schedule = Schedule(module, seed=seed)
+            self.schedule = Schedule(from_cinn(module), seed=seed)
+        else:
+            self.schedule = Schedule(module, seed=seed)
 
     # ------------------------------------------------------------------ what it holds
 

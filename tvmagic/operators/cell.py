@@ -1,4 +1,4 @@
-"""A `%%tensor` cell: index notation, calls of `te`, and `@T.prim_func` functions, also mixed."""
+"""A `%%tensor` cell: index notation, calls of `te`, and `@T.prim_func` functions, also mixed; or CINN's text."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tvmagic.ir import PrimFunc, Span
 from tvmagic.operators.notation import Notation, is_notation
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.source import Source
+from tvmagic.script.cinn_parser import from_cinn, is_cinn_text
 
 __all__ = ["operator", "operator_from_cell", "run_statement"]
 
@@ -47,6 +48,8 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any]) 
     TVMagicError: the cell defines no tensor and no function, or Python code in it failed.
     """
     source.remember()
+    if is_cinn_text(source.python):
+        return Operator.from_prim_func(name, from_cinn(source.python, name=name, source=source.name), source)
     tree = parse(source)
     scope = _Scope(namespace, cell_names(tree))
     notation = Notation(source, scope.tensors, scope)

@@ -18,6 +18,7 @@ _PLACES = {
     "classic": "tvmagic.script.classic",
     "cinn_text": "tvmagic.script.cinn",
     "from_cinn": "tvmagic.script.cinn_parser",
+    "is_cinn_text": "tvmagic.script.cinn_parser",
     "script_with_spans": "tvmagic.script.printer.spans",
     "show": "tvmagic.script.printer.shown",
     "set_show_hook": "tvmagic.script.printer.shown",

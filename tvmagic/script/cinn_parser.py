@@ -8,7 +8,7 @@ the rest live inside the function. What the text cannot tell may be given.
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -67,7 +67,11 @@ from tvmagic.script.cinn_scopes import CinnShapes, finish_function
 from tvmagic.script.cinn_syntax import Expr, Statement, Text, parse_statements
 from tvmagic.script.cinn_types import CinnTypes, cast_type
 
-__all__ = ["from_cinn"]
+__all__ = ["from_cinn", "is_cinn_text"]
+
+_BEGINNING = re.compile(
+    r"\s*(?:\{\s*)*(?:ScheduleBlock\s*\(|(?:serial|parallel|unroll|vectorize\(\d+\)|thread_bind\[[\w.]*\])\s+for\s*\()"
+)
 
 _INFIX: dict[str, type] = {
     "+": Add, "-": Sub, "*": Mul, "==": EQ, "!=": NE, "<": LT,
@@ -89,6 +93,7 @@ def from_cinn(
     outputs: Sequence[str] = (),
     params: Sequence[str] | None = None,
     name: str = "main",
+    source: str = "<cinn>",
 ) -> PrimFunc:
     """The function that CINN's text describes.
 
@@ -100,20 +105,26 @@ def from_cinn(
     params: the names of the parameters in order; inputs, then outputs, in the order of the text, unless
         told. A size that is no tensor's dimension is a parameter too, at the end.
     name: what the function is called.
+    source: what places in the text are called in spans and errors.
 
     Raises
     ------
     DiagnosticError: the text cannot be read, or types in it do not fit; the place is given.
     TVMagicError: a tensor's size cannot be told from the text; give it in `buffers`.
     """
-    source = Text(textwrap.dedent(text).strip("\n"))
-    statements = parse_statements(source)
+    tokens = Text(text, source)
+    statements = parse_statements(tokens)
     known = {n: _known_buffer(n, b) for n, b in (buffers or {}).items()}
-    types = CinnTypes(source, {n: b.dtype for n, b in known.items()})
+    types = CinnTypes(tokens, {n: b.dtype for n, b in known.items()})
     types.run(statements, {})
-    builder = _Builder(source, types, known)
+    builder = _Builder(tokens, types, known)
     body = builder.sequence(statements, {})
     return finish_function(body, builder.shapes, outputs, params, name)
+
+
+def is_cinn_text(text: str) -> bool:
+    """Whether a text begins as CINN's do: with a schedule block or a loop of one of its kinds."""
+    return _BEGINNING.match(text) is not None
 
 
 def _known_buffer(name: str, value: Any) -> Buffer:
@@ -277,17 +288,17 @@ class _Builder:
         if node.text in ("/", "%"):
             whole = not args[0].dtype.is_float
             table = (FloorDiv, FloorMod) if whole else (Div, Mod)
-            return table[node.text == "%"](*args)
-        return _INFIX[node.text](*args)
+            return table[node.text == "%"](args[0], args[1])
+        return _INFIX[node.text](args[0], args[1])
 
     def call(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:
         cast = cast_type(node.text)
         if cast is not None and len(args) == 1:
             return Cast(cast, args[0])
         if node.text in ("cinn_max", "cinn_min") and len(args) == 2:
-            return (Max if node.text == "cinn_max" else Min)(*args)
+            return (Max if node.text == "cinn_max" else Min)(args[0], args[1])
         if node.text == "select" and len(args) == 3:
-            return Select(*args)
+            return Select(args[0], args[1], args[2])
         op = next((op for op in Op.registry.values() if op.script_name == node.text), None)
         if op is None:
             raise self.source.error(
