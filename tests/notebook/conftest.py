@@ -97,7 +97,7 @@ class Server:
         raise RuntimeError((self.folder / "server.log").read_text()[-3000:])
 
     def url(self, page: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{page}?token={self.token}"
+        return f"http://127.0.0.1:{self.port}/{page}?token={self.token}&reset"  # no tabs of an earlier test
 
     def kernels(self) -> list[dict[str, Any]]:
         import json
