@@ -2,6 +2,7 @@
 
 from tvmagic.tir.schedule.primitives import (
     access,
+    access_at,
     annotate,
     blockize,
     cache,
@@ -25,6 +26,7 @@ from tvmagic.tir.schedule.primitives import (
 
 __all__ = [
     "access",
+    "access_at",
     "annotate",
     "blockize",
     "cache",
