@@ -18,6 +18,7 @@ from tvmagic.cinn.inliner import (
 )
 from tvmagic.cinn.ir_schedule import IRSchedule, ModuleExpr
 from tvmagic.cinn.lower import lower
+from tvmagic.errors import ScheduleError
 from tvmagic.script.cinn import cinn_text
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ModuleExpr",
     "ReverseComputeInliner",
     "RuleApplyType",
+    "ScheduleError",
     "ScheduleBlockGraph",
     "ScheduleBlockNode",
     "StaticShapeGroupScheduler",

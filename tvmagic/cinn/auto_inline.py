@@ -163,7 +163,6 @@ class AutoInline:
         return done
 
     def _try(self, ir_schedule: IRSchedule, block: Any) -> bool:
-        block = ir_schedule.block(block)
         verdict = self.verdict(ir_schedule, block)
         if passes.is_recording():
             passes.note(

@@ -13,7 +13,9 @@ from tvmagic.script.cinn import cinn_text
 from tvmagic.script.cinn_parser import from_cinn
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, BlockRV, InstructionKind, LoopRV
+from tvmagic.tir.schedule.primitives.get import get_block as find_block
 from tvmagic.tir.schedule.schedule import Schedule
+from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = [
@@ -179,8 +181,14 @@ class IRSchedule:
         return self.schedule.get_loops(self.block(block))  # type: ignore[attr-defined]
 
     def block_of(self, block: Any) -> Block:
-        """The block itself, as it is now."""
-        return self.schedule.get(self.block(block))
+        """The block itself, as it is now. Looking leaves no trace."""
+        return self._sref(block).block
+
+    def _sref(self, block: Any) -> StmtSRef:
+        if isinstance(block, str):
+            function = self.schedule.func_working_on
+            return find_block(self.schedule.state, block, None if function is None else function.name_hint)
+        return self.schedule.get_sref(self.block(block))
 
     def block(self, block: Any) -> BlockRV:
         """A block given by name, or as it is."""
@@ -194,7 +202,7 @@ class IRSchedule:
 
     def candidate(self, block: Any) -> Candidate:
         """What the conditions of inlining ask of a block."""
-        return Candidate(self.schedule.state, self.schedule.get_sref(self.block(block)))
+        return Candidate(self.schedule.state, self._sref(block))
 
     def _loop(self, loop: Any, place: int | None) -> LoopRV:
         """A loop as it is, or the one at a place round a block."""
