@@ -9,7 +9,8 @@ the trace, its Python and JSON forms, and how it is replayed.
         '''Mark a loop ... (becomes the method's docstring)'''
 
 Annotations of inputs (references and sizes): `Loop`, `BlockRef`, `BlockOrLoop`, `Loops` and
-`Sizes` (several; at most one such argument) and `BlocksIn` (several blocks, left out of the text where empty). Every other argument is an
+`Sizes` (several; at most one such argument), `BlocksIn` (several blocks, left out of the text where
+empty) and `LoopOrBlocks` (a loop, or a list of blocks as one input). Every other argument is an
 attribute: a plain value (text, number, list, dict, dtype, `IndexMap`). The return annotation
 says what comes out: `None`, `Loop`, `Loops`, `BlockRef`, `Blocks`, `Size`, `Sizes`. A primitive
 that samples takes `random` and `decision` and returns the result and the decision taken.
@@ -37,6 +38,7 @@ __all__ = [
     "Instruction",
     "InstructionKind",
     "Loop",
+    "LoopOrBlocks",
     "LoopRV",
     "Loops",
     "Size",
@@ -48,13 +50,14 @@ __all__ = [
 Loop = StmtSRef
 BlockRef = StmtSRef
 BlockOrLoop = StmtSRef
+LoopOrBlocks = StmtSRef | Sequence[StmtSRef]
 Loops = Sequence[StmtSRef]
 Blocks = Sequence[StmtSRef]
 BlocksIn = Sequence[StmtSRef]
 Size = int
 Sizes = Sequence[int | None]
 
-_INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "Loops", "BlocksIn", "Sizes", "Size")
+_INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "LoopOrBlocks", "Loops", "BlocksIn", "Sizes", "Size")
 _MANY_ROLES = ("Loops", "BlocksIn", "Sizes")
 
 

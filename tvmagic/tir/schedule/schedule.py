@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvmagic import passes
@@ -24,6 +25,18 @@ from tvmagic.tir.schedule.state import ScheduleState
 from tvmagic.tir.schedule.trace import Trace
 
 __all__ = ["Schedule"]
+
+_EXPECTED: dict[str, tuple[type, ...]] = {
+    "BlockRef": (BlockRV,),
+    "BlocksIn": (BlockRV,),
+    "Loop": (LoopRV,),
+    "Loops": (LoopRV,),
+    "LoopOrBlocks": (LoopRV,),
+}
+
+
+class _TriedOut(Exception):
+    """Ends the trial of a call, which is then taken back."""
 
 
 class Schedule:
@@ -158,6 +171,22 @@ class Schedule:
                 return result.value
         raise TVMagicError(f"`{value}` is not a number in this schedule")
 
+    def can_decompose_padding(self, block: Any, loop: Any) -> bool:
+        """Whether `decompose_padding(block, loop)` would be accepted."""
+        kind = InstructionKind.get("DecomposePadding")
+        if isinstance(block, str):
+            block = self._run(InstructionKind.get("GetBlock"), {"name": block, "func_name": None})
+        given = {"block": block, "loop": loop}
+        values = {p.name: self._value(p, self._argument(kind, p, given[p.name])) for p in kind.parameters}
+        try:
+            with self.state.transaction():
+                kind.function(self.state, **values)
+                raise _TriedOut
+        except _TriedOut:
+            return True
+        except ScheduleError:
+            return False
+
     # ------------------------------------------------------------------ running
 
     def run_instruction(
@@ -225,13 +254,13 @@ class Schedule:
     def _one_input(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
         if p.role in ("Sizes", "Size"):
             return convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
+        if p.role == "LoopOrBlocks" and isinstance(value, (list, tuple)):
+            return [self._one_input(kind, replace(p, role="BlocksIn"), v) for v in value]
         if isinstance(value, str) and p.role in ("BlockRef", "BlocksIn", "BlockOrLoop"):
             return self._run(InstructionKind.get("GetBlock"), {"name": value, "func_name": None})
         if value is None and p.default is None:
             return None
-        expected = {"BlockRef": (BlockRV,), "BlocksIn": (BlockRV,), "Loop": (LoopRV,), "Loops": (LoopRV,)}.get(
-            p.role or "", (BlockRV, LoopRV)
-        )
+        expected = _EXPECTED.get(p.role or "", (BlockRV, LoopRV))
         if not isinstance(value, expected):
             wanted = " or ".join({BlockRV: "a block", LoopRV: "a loop"}[c] for c in expected)
             raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
@@ -248,6 +277,8 @@ class Schedule:
     def _one_value(self, p: Parameter, value: Any) -> Any:
         if p.role in ("Sizes", "Size"):
             return self._number(value)
+        if isinstance(value, list):
+            return [self.get_sref(v) for v in value]
         return None if value is None else self.get_sref(value)
 
     def _name_outputs(self, kind: InstructionKind, result: Any) -> tuple[list[Any], Any]:

@@ -112,10 +112,11 @@ class Trace:
                 names[rv] = f"{_PREFIX.get(type(rv), 'v')}{len(names)}"
         return names
 
-    def as_python(self) -> list[str]:
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
         """The instructions as lines of Python."""
-        names = self._names()
-        return [inst.as_python(lambda rv: names.get(rv, "_"), self.decisions.get(inst)) for inst in self.insts]
+        source = self._before_postproc() if remove_postproc else self
+        names = source._names()
+        return [inst.as_python(lambda rv: names.get(rv, "_"), self.decisions.get(inst)) for inst in source.insts]
 
     def __str__(self) -> str:
         lines = [
@@ -176,6 +177,8 @@ class Trace:
 def _variables(value: Any) -> list[Any]:
     if isinstance(value, (BlockRV, LoopRV)):
         return [value]
+    if isinstance(value, list):
+        return [rv for v in value for rv in _variables(v)]
     found: list[Any] = []
     if isinstance(value, PrimExpr):
         post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) else None)
@@ -185,6 +188,8 @@ def _variables(value: Any) -> list[Any]:
 def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)):
         return mapping.get(value, value)
+    if isinstance(value, list):
+        return [_translate(v, mapping) for v in value]
     if isinstance(value, PrimExpr) and is_random_variable(value):
         return substitute(value, {v: mapping[v] for v in _variables(value) if v in mapping})
     return value
@@ -193,6 +198,8 @@ def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
 def _input_json(value: Any, names: dict[Any, str]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, Var) and value in names):
         return names[value]
+    if isinstance(value, list):
+        return [_input_json(v, names) for v in value]
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, IntImm):
@@ -208,6 +215,8 @@ def _input_json(value: Any, names: dict[Any, str]) -> Any:
 def _input_from_json(value: Any, named: dict[str, Any]) -> Any:
     if isinstance(value, str):
         return json.loads(value) if value.startswith('"') else named[value]
+    if isinstance(value, list):
+        return [_input_from_json(v, named) for v in value]
     if isinstance(value, dict):
         from tvmagic.ir import load_json
 

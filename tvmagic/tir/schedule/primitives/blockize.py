@@ -19,14 +19,16 @@ from tvmagic.ir import (
     Mutator,
     PrimExpr,
     Range,
+    SeqStmt,
     Stmt,
     Var,
     handles,
+    structural_equal,
     substitute,
 )
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer, loop_domains
-from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
 from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.rewrite import BlockReuse
@@ -232,13 +234,159 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
     return BlockRealize(division.outer_values, division.outer_predicate, outer_block)
 
 
-@primitive("Blockize")
-def blockize(state: ScheduleState, target: Loop, preserve_unit_iters: bool = True) -> BlockRef:
-    """Make one block of all that is below a loop; the result is that block, called `..._o`.
+# ---------------------------------------------------------------------------- several blocks
 
-    Requires: the loop holds one block alone, whose variables divide into a part that the loops outside
-    bind and a part that the loops inside bind.
+
+def _common_parent(blocks: Sequence[StmtSRef]) -> StmtSRef:
+    """The innermost loop or block that holds all the blocks."""
+    paths = [[*reversed(b.ancestors())] for b in blocks]
+    common: StmtSRef | None = None
+    for level in zip(*paths):
+        if any(sref is not level[0] for sref in level):
+            break
+        common = level[0]
+    if common is None:
+        raise ScheduleError("the blocks have no scope in common", *blocks)
+    return common
+
+
+def _parts_of(state: ScheduleState, parent: StmtSRef, blocks: Sequence[StmtSRef]) -> tuple[list[Stmt], int, int]:
+    """The statements below `parent`, and the range of those that hold the blocks, and nothing else."""
+    assert parent.stmt is not None
+    body = parent.stmt.body
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    places: dict[int, list[StmtSRef]] = {}
+    for block in blocks:
+        sref = block
+        while sref.parent is not parent:
+            assert sref.parent is not None
+            sref = sref.parent
+        places.setdefault(max(sref.seq_index, 0), []).append(sref)
+    first, last = min(places), max(places)
+    wanted = {id(b) for b in blocks}
+    if sorted(places) != list(range(first, last + 1)):
+        raise ScheduleError("the blocks to join must follow one another", *blocks)
+    for sref, *_ in places.values():
+        for found in [sref] if sref.is_block else state.child_blocks(sref):
+            if id(found) not in wanted:
+                raise ScheduleError(f"{found.label} stands between the blocks to join", found, *blocks)
+    return parts, first, last + 1
+
+
+class _Outer:
+    """The variables of the joint block: those of the blocks, the same values taken as one."""
+
+    def __init__(self) -> None:
+        self.iters: list[IterVar] = []
+        self.values: list[PrimExpr] = []
+
+    def join(self, division: Division) -> dict[Var, PrimExpr]:
+        """Take a block's outer variables in; the joint block's variables for them."""
+        taken: set[int] = set()
+        names: dict[Var, PrimExpr] = {}
+        for var, value in zip(division.outer_iters, division.outer_values):
+            at = next((i for i in range(len(self.iters)) if i not in taken and self._fits(i, var, value)), None)
+            if at is None:
+                at = len(self.iters)
+                self.iters.append(var)
+                self.values.append(value)
+            taken.add(at)
+            names[var.var] = self.iters[at].var
+        return names
+
+    def _fits(self, at: int, var: IterVar, value: PrimExpr) -> bool:
+        known = self.iters[at]
+        assert known.dom is not None and var.dom is not None
+        same = structural_equal(self.values[at], value) and structural_equal(known.dom.extent, var.dom.extent)
+        return same and known.iter_type == var.iter_type
+
+
+def _divided(
+    state: ScheduleState, sref: StmtSRef, outer: list[StmtSRef], preserve_unit_iters: bool
+) -> tuple[Division, BlockRealize]:
+    """A block divided at its outer loops; its init must stay inside."""
+    realize, loops = state.realize_of(sref), state.loops_of(sref)
+    inner = loops[len(outer) :]
+    marks = _marks(realize, outer, inner, preserve_unit_iters, loop_analyzer(loops))
+    if not marks:
+        raise ScheduleError(f"the variables of {sref.label} cannot be divided at the loops round the blocks", sref)
+    division = divide(realize, marks)
+    if not is_one(division.outer_predicate):
+        raise ScheduleError(f"the predicate of {sref.label} depends on the loops round the blocks", sref)
+    for i, var in enumerate(division.outer_iters):
+        if var.iter_type == IterVar.DataPar:
+            continue
+        if var.dom is None or not is_one(var.dom.extent):
+            raise ScheduleError(
+                f"{sref.label} is reduced over the loops round the blocks, so it cannot be initialized inside",
+                sref,
+                hint="decompose the reduction, or move it under the loops",
+            )
+        division.outer_iters[i] = var.replace(iter_type=IterVar.DataPar)
+    return division, realize
+
+
+class _SwapRealizes(Mutator):
+    def __init__(self, realizes: Mapping[Block, BlockRealize]) -> None:
+        self.realizes = realizes
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        return self.realizes.get(node.block, node)
+
+
+def blockize_blocks(state: ScheduleState, blocks: Sequence[StmtSRef], preserve_unit_iters: bool) -> BlockRef:
+    """Make one block of several that follow one another."""
+    if not blocks:
+        raise ScheduleError("there are no blocks to join")
+    if len(set(blocks)) != len(blocks):
+        raise ScheduleError("a block is given twice", *blocks)
+    for block in blocks:
+        if block.parent is None:
+            raise ScheduleError("the root block cannot be joined to others", block)
+        if state.scope_of(block) is not state.scope_of(blocks[0]):
+            raise ScheduleError("the blocks are not in the same scope", *blocks)
+    parent = _common_parent(blocks)
+    parts, first, end = _parts_of(state, parent, blocks)
+    outer_loops = [*state.loops_of(parent), parent] if parent.is_loop else []
+    outer, reuse = _Outer(), BlockReuse()
+    realizes: dict[Block, BlockRealize] = {}
+    reads: list[BufferRegion] = []
+    writes: list[BufferRegion] = []
+    for sref in blocks:
+        division, realize = _divided(state, sref, outer_loops, preserve_unit_iters)
+        names = outer.join(division)
+        new = _Divide(division).visit(sref.block.replace(iter_vars=()))
+        new = substitute(new, names).replace(iter_vars=tuple(division.inner_iters))
+        reuse.note(sref.block, new)
+        realizes[sref.block] = BlockRealize(division.inner_values, division.inner_predicate, new, span=realize.span)
+        domains = {v.var: v.dom for v in division.inner_iters if v.dom is not None}
+        reads[:0] = swept_regions(new.reads, domains)
+        writes[:0] = swept_regions(new.writes, domains)
+    body = SeqStmt.flatten(*[_SwapRealizes(realizes).visit(part) for part in parts[first:end]])
+    name = "outer_" + "".join([sref.block.name_hint + "_" for sref in blocks])
+    block = Block(outer.iters, swept_regions(reads, {}), swept_regions(writes, {}), name, body)
+    joined = BlockRealize(outer.values, TRUE, block)
+    assert parent.stmt is not None
+    stmt = parent.stmt.replace(body=SeqStmt.flatten(*parts[:first], joined, *parts[end:]))
+    if isinstance(stmt, Block):
+        reuse.note(parent.block, stmt)
+    state.replace(parent, stmt, reuse)
+    return state.sref_of(block)
+
+
+@primitive("Blockize")
+def blockize(state: ScheduleState, target: LoopOrBlocks, preserve_unit_iters: bool = True) -> BlockRef:
+    """Make one block of all that is below a loop, or of several blocks that follow one another.
+
+    The result is that block: `..._o` for a loop, `outer_..._` for blocks.
+
+    Requires: a loop holds one block alone, whose variables divide into a part that the loops outside
+    bind and a part that the loops inside bind. Blocks are of one scope, with nothing between them; each
+    divides at the loops that all of them share, and none is reduced over those.
     """
+    if not isinstance(target, StmtSRef):
+        return blockize_blocks(state, target, preserve_unit_iters)
     reuse = BlockReuse()
     realize = blockize_loop(state, target, preserve_unit_iters, reuse)
     state.replace(target, realize, reuse)
