@@ -5,6 +5,16 @@ lowered to the IR of the other packages. After the user's guide of CANN's graph 
 """
 
 from tvmagic.ascend import ops
+from tvmagic.ascend.autoschedule import (
+    ImplGraph,
+    ScheduleGroup,
+    ScheduleResult,
+    TilingGroups,
+    auto_schedule,
+    merge_axes,
+    tiling_groups,
+)
+from tvmagic.ascend.evaluate import evaluate
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, Memory, Sched
 from tvmagic.ascend.lower import lower_graph, lower_graphs
 from tvmagic.ascend.rules import check_graph, check_hint, check_impl

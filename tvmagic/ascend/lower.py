@@ -14,7 +14,7 @@ from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.places import Places, by_axis, coefficient
 from tvmagic.ascend.rules import calls_axes, check_impl, concat_axis
-from tvmagic.ascend.sizes import Size, to_expr
+from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
     Buffer,
@@ -47,8 +47,9 @@ def _substituted(graph: AscGraph, sizes: Mapping[str, int]) -> AscGraph:
         y.repeats = [r.substitute(values) for r in y.repeats]
         y.strides = [s.substitute(values) for s in y.strides]
         y.vectorized_strides = [s.substitute(values) for s in y.vectorized_strides]
-        if isinstance(node.attrs.get("offset"), Size):
-            node.attrs["offset"] = node.attrs["offset"].substitute(values)
+        for key, value in node.attrs.items():
+            if isinstance(value, Size):
+                node.attrs[key] = value.substitute(values)
     return new
 
 
@@ -281,12 +282,12 @@ class _GraphLowering:
         """The division of a mean by the number of elements."""
         if node.type != "Mean":
             return []
-        count = Size.of(1)
-        for axis in _reduced(node):
-            if axis.type in (AxisType.ORIGINAL, AxisType.MERGED):
-                count = count * axis.size
-            elif axis.type in (AxisType.TILE_IN, AxisType.BLOCK_IN):
-                count = count * axis.from_[0].size
+        count = node.attrs.get("count")
+        if count is None:
+            count = Size.of(1)
+            for axis in _reduced(node):
+                count = count * node.inputs[0].repeat(axis)
+        count = ceiling(count)
         dims, axes = self._dims(node, node.y)
         number = ops.cast(node.y.dtype, self.memory.expr(count))
         y, again = self._operand(node.y, axes), self._operand(node.y, axes)

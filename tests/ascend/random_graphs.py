@@ -1,0 +1,216 @@
+"""Random HintGraphs with inputs, every ImplGraph of them against NumPy, and mutations that break rules.
+
+python tests/ascend/random_graphs.py 500 --seed 0
+"""
+
+import argparse
+import random
+import sys
+import time
+from itertools import zip_longest
+
+import numpy as np
+
+import tvmagic
+from tvmagic import ascend
+from tvmagic.ascend import AscendError, AscGraph, ops
+from tvmagic.ascend.lower import lower_graphs
+
+UNARY = ["Abs", "Neg", "Relu", "Tanh", "Sigmoid", "Square", "Exp"]
+BINARY = ["Add", "Sub", "Mul", "Maximum", "Minimum"]
+REDUCE = ["Sum", "Mean", "Max", "Min"]
+LENGTHS = [1, 2, 3, 5, 7, 13, 16, 17, 33]
+
+
+class Maker:
+    """One random graph: `graph`, and `shapes` with the lengths of the inputs along all axes."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        self.graph = AscGraph(f"random_{seed}")
+        self.lengths: list[int] = []
+        self.shapes: list[list[int]] = []
+        self.concat = rng.random() < 0.25
+        rank = rng.randint(1, 4)
+        self.place = rng.randrange(rank) if self.concat else -1
+        for number in range(rank):
+            length = rng.choice(LENGTHS[2:] if number == self.place else LENGTHS)
+            symbolic = rng.random() < 0.25 and length > 1 and number != self.place
+            size = self.graph.create_size(f"s{number}") if symbolic else length
+            self.graph.create_axis(f"z{number}", size)
+            self.lengths.append(length)
+        self.axes = self.graph.axes
+
+    def load(self, held: list[bool], part: int | None = None):
+        """An input that has some axes, `part` long along the concat axis; broadcast to all others."""
+        number = len(self.shapes)
+        sizes = [a.size if h else 1 for a, h in zip(self.axes, held, strict=True)]
+        shape = [n if h else 1 for n, h in zip(self.lengths, held, strict=True)]
+        if part is not None:
+            sizes[self.place] = shape[self.place] = part
+        self.shapes.append(shape)
+        x = ops.Load(ops.Data(self.graph, f"x{number}", sizes=sizes))
+        missing = [a for a, h in zip(self.axes, held, strict=True) if not h]
+        return ops.broadcast_to(x, missing)
+
+    def concatenated(self):
+        whole = self.lengths[self.place]
+        first = self.rng.randint(1, whole - 1)
+        parts = [self.load([True] * len(self.axes), n) for n in (first, whole - first)]
+        parts = [self.unary(p) if self.rng.random() < 0.5 else p for p in parts]
+        return ops.Concat(parts, self.axes[self.place])
+
+    def unary(self, x):
+        name = self.rng.choice(UNARY)
+        return getattr(ops, name)(ops.Minimum(x, ops.Tanh(x)) if name in ("Exp", "Square") else x)
+
+    def full(self):
+        rng = self.rng
+        return self.load([rng.random() < 0.7 for _ in self.axes])
+
+    def build(self) -> AscGraph:
+        rng = self.rng
+        full = [self.load([True] * len(self.axes)), *(self.full() for _ in range(rng.randint(0, 2)))]
+        if self.concat:
+            full.append(self.concatenated())
+        stores = []
+        for _ in range(rng.randint(1, 6)):
+            full.append(self.step(full, stores))
+        stores.append(full[-1])
+        for number, value in enumerate(stores):
+            ops.Output(ops.Store(value), f"out{number}")
+        return self.graph
+
+    def step(self, full, stores):
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.3:
+            return self.unary(rng.choice(full))
+        if kind < 0.65 or not any(n > 1 for n in self.lengths):
+            return getattr(ops, rng.choice(BINARY))(rng.choice(full), rng.choice(full))
+        if kind < 0.72:
+            a, b = rng.choice(full), rng.choice(full)
+            return ops.Where(ops.Lt(a, b), b, ops.Cast(ops.Cast(a, "float64"), "float32"))
+        wide = [a for a, n in zip(self.axes, self.lengths, strict=True) if n > 1]
+        axes = rng.sample(wide, rng.randint(1, len(wide)))
+        reduced = ops.reduce(rng.choice(REDUCE), rng.choice(full), axes)
+        if rng.random() < 0.5 or not stores:
+            stores.append(self.unary(reduced) if rng.random() < 0.5 else reduced)
+        back = ops.broadcast_to(reduced, [a for a in self.axes if any(a is b for b in axes)])
+        return ops.Add(back, rng.choice(full))
+
+    def inputs(self) -> list[np.ndarray]:
+        rng = np.random.default_rng(self.rng.randrange(2**31))
+        return [rng.uniform(-1, 1, shape).astype("float32") for shape in self.shapes]
+
+
+def implementations(graph: AscGraph, rng: random.Random):
+    """Functions of all ImplGraphs of all results, with random sizes of tiles; those of groups side by side."""
+    for result in ascend.auto_schedule(graph):
+        for row in zip_longest(*(g.impls for g in result.groups)):
+            chosen = [impl or g.impls[0] for impl, g in zip(row, result.groups, strict=True)]
+            sizes = [
+                {n: rng.choice([1, 2, 3, 4, 8, 17, 64]) for n in (*i.tiles, *([i.block] if i.block else []))}
+                for i in chosen
+            ]
+            label = f"{result.name} {[i.case for i in chosen]} {sizes}"
+            yield label, lower_graphs(graph, [i.graph for i in chosen], sizes)
+
+
+def check(seed: int, limit: int = 10**9) -> int:
+    """Compile and run the implementations of one random graph; returns how many were equal to NumPy."""
+    maker = Maker(seed)
+    graph = maker.build()
+    inputs = maker.inputs()
+    wanted = ascend.evaluate(graph, inputs)
+    count = 0
+    for label, func in implementations(graph, maker.rng):
+        if count >= limit:
+            break
+        outputs = [np.full(w.shape, 7).astype(w.dtype) for w in wanted]
+        tvmagic.build(func)(*inputs, *outputs)
+        for got, want in zip(outputs, wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-4, err_msg=f"seed {seed}: {label}")
+        count += 1
+    return count
+
+
+# ---------------------------------------------------------------------------- mutations
+
+
+def _pick(graph, rng, *kinds):
+    found = [n for n in graph.nodes if n.op.compute_type in kinds]
+    return rng.choice(found) if found else None
+
+
+def _mutations(graph: AscGraph, rng: random.Random):
+    """(rules of which one is broken, change) of all mutations that this graph can have."""
+    load, compute = _pick(graph, rng, "load"), _pick(graph, rng, "elewise", "reduce", "concat", "broadcast")
+    store = _pick(graph, rng, "store")
+    other = AscGraph("other").create_axis("other", 3)
+    yield {"axis-known"}, lambda: load.y.axis.__setitem__(0, other)
+    yield {"axis-once"}, lambda: load.sched.axis.append(load.sched.axis[0])
+    yield {"tensor-rank"}, lambda: load.y.repeats.pop()
+    yield {"loop-axis"}, lambda: setattr(load.sched, "loop_axis", other)
+    yield {"acyclic"}, lambda: graph.nodes.reverse()
+    yield {"input-count"}, lambda: setattr(load, "inputs", [])
+    yield {"index"}, lambda: load.inputs[0].node.attrs.update(index=9)
+    yield {"edge-dtype"}, lambda: setattr(load.inputs[0], "dtype", "int8")
+    yield {"has-output"}, lambda: setattr(graph, "nodes", [n for n in graph.nodes if n.type != "Output"])
+    yield {"output-from-store"}, lambda: setattr(graph.of_type("Output")[0], "inputs", [store.inputs[0]])
+    yield {"store-from-local", "edge-axis", "edge-repeats"}, lambda: setattr(store, "inputs", [load.inputs[0]])
+    if compute is not None:
+        data = load.inputs[0]
+        yield {"compute-on-local"}, lambda: setattr(compute, "inputs", [data] * len(compute.inputs))
+    if len(graph.axes) > 1:
+        yield {"same-sched-axis"}, lambda: load.sched.axis.reverse()
+    wide = [i for i, r in enumerate(store.y.repeats) if not r.is_one]
+    if wide:
+
+        def narrow() -> None:
+            place = rng.choice(wide)
+            store.y.repeats[place] = ascend.Size.of(1)
+            store.y.strides = ascend.graph.dense_strides(store.y.repeats)
+
+        yield {"edge-repeats"}, narrow
+        yield {"strides"}, lambda: store.y.strides.__setitem__(wide[0], ascend.Size.of(0))
+
+
+def check_mutations(seed: int) -> int:
+    """Break a random graph in each way that it can be; returns how many were refused with the rule named."""
+    count = len(list(_mutations(Maker(seed).build(), random.Random(0))))
+    for number in range(count):
+        graph = Maker(seed).build()
+        ascend.check_hint(graph)
+        rules, change = list(_mutations(graph, random.Random(seed)))[number]
+        change()
+        try:
+            ascend.check_hint(graph)
+        except AscendError as error:
+            assert error.rule in rules, (seed, number, rules, str(error))
+        else:
+            raise AssertionError(f"seed {seed}: a graph that breaks one of {rules} was taken")
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    start, compiled, refused, failed = time.time(), 0, 0, 0
+    for seed in range(options.seed, options.seed + options.count):
+        try:
+            compiled += check(seed)
+            refused += check_mutations(seed)
+        except Exception as error:
+            failed += 1
+            print(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}", flush=True)
+            if failed > 5:
+                sys.exit(1)
+    print(f"{options.count} graphs, {compiled} implementations equal, {refused} mutations refused, {failed} failures")
+    print(f"{time.time() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Auto Schedule: from a HintGraph to the ImplGraphs among which tiling chooses.
+
+Axes merge; each template cuts the graph into groups; the axes of a group fall into tiling groups;
+each choice of axes to tile gives an ImplGraph: tiles split off, loops outside merged and split over
+the cores, the rest vectorized, local buffers shared. Each step is kept in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tvmagic.ascend.graph import AscGraph, AscNode, Axis
+from tvmagic.ascend.lower import vectorized_strides
+from tvmagic.ascend.memory import assign_memory
+from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
+from tvmagic.ascend.rules import check_hint, check_impl, concat_axis
+from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.transforms import (
+    apply_sched_merge,
+    apply_sched_reorder,
+    apply_sched_split,
+    apply_split,
+    apply_tensor_merge,
+    block_split,
+    merge_axis,
+    mergeable,
+    tile_split,
+)
+from tvmagic.passes import note, run_step
+
+__all__ = [
+    "ImplGraph",
+    "ScheduleGroup",
+    "ScheduleResult",
+    "TilingGroups",
+    "auto_schedule",
+    "merge_axes",
+    "tiling_groups",
+]
+
+
+@dataclass
+class TilingGroups:
+    """The axes of a group: `x` before a concat axis, `y` plain loops, `r` reduced; only those in use."""
+
+    x: list[Axis] = field(default_factory=list)
+    y: list[Axis] = field(default_factory=list)
+    r: list[Axis] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "".join("(" + ",".join(a.name for a in axes) + ")" for axes in (self.x, self.y, self.r))
+
+
+@dataclass
+class ImplGraph:
+    """One implementation of a group: the graph, and the size variables that tiling chooses, innermost first."""
+
+    graph: AscGraph
+    template: Template
+    case: str
+    tiles: list[str]
+    block: str | None
+
+    def __repr__(self) -> str:
+        return f"ImplGraph({self.graph.name!r}, {self.template.name}, {self.case})"
+
+
+@dataclass
+class ScheduleGroup:
+    """A step that is scheduled on its own: what it computes, and its implementations."""
+
+    hint: AscGraph
+    groups: TilingGroups
+    impls: list[ImplGraph]
+
+
+@dataclass
+class ScheduleResult:
+    """A whole implementation of the HintGraph: its groups run one after the other."""
+
+    name: str
+    hint: AscGraph
+    template: Template
+    groups: list[ScheduleGroup]
+
+
+# ---------------------------------------------------------------------------- merge
+
+
+def merge_axes(graph: AscGraph) -> AscGraph:
+    """The graph with neighbouring axes merged that every tensor holds contiguously."""
+    graph = graph.copy()
+    concats = [(n, concat_axis(n)) for n in graph.of_type("Concat")]
+    runs: list[list[Axis]] = []
+    for axis in graph.sched_axes:
+        joins = bool(runs) and not any(c is axis for _, c in concats)
+        if joins and all(mergeable(y, [*runs[-1], axis]) for y in graph.tensors()):
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    for run in runs:
+        if len(run) < 2:
+            continue
+        merged = merge_axis(graph, run)
+        apply_sched_merge(list(graph.nodes), merged)
+        apply_tensor_merge(list(graph.nodes), merged)
+        place = graph.sched_axes.index(run[0])
+        graph.sched_axes[place : place + len(run)] = [merged]
+        for node, axis in concats:
+            if axis is run[0]:
+                node.attrs["axis"] = merged.name
+        note("ascend.merge", f"`{merged.name}` is {', '.join(f'`{a.name}`' for a in run)}", size=str(merged.size))
+    return graph
+
+
+# ---------------------------------------------------------------------------- tiling groups
+
+
+def tiling_groups(graph: AscGraph) -> TilingGroups:
+    """The tiling groups of a step; those of all its nodes fit, as it was cut so."""
+    local = [n for n in graph.nodes if not n.op.is_buffer]
+    reduced = {id(a) for n in local if n.op.compute_type == "reduce" for a in reduced_axes(n)}
+    used = [a for a in graph.sched_axes if any(not n.y.repeat(a).is_one for n in local)]
+    places = [graph.sched_axes.index(concat_axis(n)) for n in graph.of_type("Concat")]
+    groups = TilingGroups(r=[a for a in used if id(a) in reduced])
+    plain = [a for a in used if id(a) not in reduced]
+    if places:
+        groups.x = [a for a in plain if graph.sched_axes.index(a) < min(places)]
+    else:
+        groups.y = plain
+    return groups
+
+
+def _cases(step: AscGraph, groups: TilingGroups, template: Template) -> Iterator[tuple[Axis | None, Axis | None]]:
+    """The axis to tile among plain and among reduced axes, in each possible way.
+
+    What a concat in local memory puts together stays whole.
+    """
+    loops = groups.x or groups.y
+    reduced = groups.r if template.reduction == "loop" and not step.of_type("Concat") else []
+    for plain in loops or [None]:
+        for axis in reduced or [None]:
+            yield plain, axis
+
+
+# ---------------------------------------------------------------------------- one implementation
+
+
+class _Implementation:
+    """Builds the ImplGraph of one tiling case."""
+
+    def __init__(self, step: AscGraph, groups: TilingGroups, plain: Axis | None, reduced: Axis | None) -> None:
+        names = [plain.name if plain else "", reduced.name if reduced else ""]
+        self.case = "_".join(["tile", *filter(None, names)]) if any(names) else "whole"
+        self.graph = step.copy(f"{step.name}_{self.case}")
+        find = self.graph.find_axis
+        self.plain = [find(a.name) for a in groups.x or groups.y]
+        self.reduced = [find(a.name) for a in groups.r]
+        self.tile_plain = find(plain.name) if plain else None
+        self.tile_reduced = find(reduced.name) if reduced else None
+        self.tiles: list[str] = []
+        self.block: str | None = None
+
+    def tile(self) -> AscGraph:
+        """Split the tiles off and order the loops: plain, reduced, then what is vectorized."""
+        graph = self.graph
+        self.outer = self._split(self.plain, self.tile_plain)
+        self.outer_reduced = self._split(self.reduced, self.tile_reduced)
+        loops = [*self.outer, *self.outer_reduced]
+        for node in graph.nodes:
+            if not node.op.is_buffer:
+                self.inner = [a for a in node.sched.axis if not any(a is b for b in loops)]
+                apply_sched_reorder(node, [*loops, *self.inner])
+        return graph
+
+    def _split(self, axes: list[Axis], chosen: Axis | None) -> list[Axis]:
+        if chosen is None:
+            return []
+        outer, inner = tile_split(self.graph, chosen)
+        apply_split(self.graph, outer, inner)
+        self.tiles.insert(0, f"{inner.name}_size")
+        return [*axes[: next(i for i, a in enumerate(axes) if a is chosen)], outer]
+
+    def blocks(self) -> AscGraph:
+        """Merge the loops outside the tile and split them over the cores."""
+        if self.outer:
+            whole = self.outer[0]
+            if len(self.outer) > 1:
+                whole = merge_axis(self.graph, self.outer)
+                apply_sched_merge(self.graph, whole)
+            block, core = block_split(self.graph, whole)
+            (apply_split if len(self.outer) == 1 else apply_sched_split)(self.graph, block, core)
+            self.outer, self.block = [block, core], f"{core.name}_size"
+        return self.graph
+
+    def vectorize(self) -> AscGraph:
+        """Choose loop axes, the order of the calls, and the vectorized axes of each tensor."""
+        head, body, tail = self._sections()
+        last = self.outer[-1] if self.outer else None
+        inside = self.outer_reduced[-1] if self.outer_reduced else last
+        for nodes, loop in ((head, last), (body, inside), (tail, last)):
+            for node in nodes:
+                node.sched.loop_axis = loop
+        buffers = [n for n in self.graph.nodes if n.op.is_buffer]
+        sources = [n for n in buffers if not n.inputs]
+        self.graph.nodes = [*sources, *head, *body, *tail, *(n for n in buffers if n.inputs)]
+        for order, node in enumerate(self.graph.nodes):
+            node.sched.exec_order = order
+            if not node.op.is_buffer and node.type not in ("Store", "Scalar"):
+                node.y.vectorized_axis = list(self.inner)
+                node.y.vectorized_strides = vectorized_strides(node.y)
+        return self.graph
+
+    def _sections(self) -> tuple[list[AscNode], list[AscNode], list[AscNode]]:
+        """The nodes before, in and after the loops over reduced tiles."""
+        nodes = [n for n in self.graph.nodes if not n.op.is_buffer]
+        if not self.outer_reduced:
+            return [], nodes, []
+        reduced = [*self.outer_reduced, *(a for a in self.inner if self._is_reduced(a))]
+        head, body, tail = [], [], []
+        late: set[int] = set()
+        for node in nodes:
+            if node.op.compute_type == "reduce":
+                body.append(node)
+                late.add(id(node))
+            elif any(not node.y.repeat(a).is_one for a in reduced):
+                body.append(node)
+            elif any(id(x.node) in late for x in node.inputs):
+                tail.append(node)
+                late.add(id(node))
+            else:
+                head.append(node)
+        return head, body, tail
+
+    def _is_reduced(self, axis: Axis) -> bool:
+        return any(axis is r or any(f is r for f in axis.from_) for r in self.reduced)
+
+
+def _implement(
+    step: AscGraph, groups: TilingGroups, template: Template, case: tuple[Axis | None, Axis | None]
+) -> ImplGraph:
+    build = _Implementation(step, groups, *case)
+    graph = build.graph
+    run_step("ascend.TileSplit", build.tile, before=str(step), after=str)
+    run_step("ascend.BlockSplit", build.blocks, before=graph.name, after=str)
+    run_step("ascend.Vectorize", build.vectorize, before=graph.name, after=str)
+    run_step("ascend.AssignMemory", lambda: assign_memory(graph), before=graph.name, after=lambda _: str(graph))
+    check_impl(graph)
+    return ImplGraph(graph, template, build.case, build.tiles, build.block)
+
+
+# ---------------------------------------------------------------------------- all of it
+
+
+def _group(step: AscGraph, template: Template) -> ScheduleGroup:
+    groups = run_step("ascend.TilingGroups", lambda: tiling_groups(step), before=str(step), after=str)
+    cases = list(_cases(step, groups, template))
+    impls = [_implement(step, groups, template, case) for case in cases]
+    return ScheduleGroup(step, groups, impls)
+
+
+def _remember_counts(graph: AscGraph) -> None:
+    """A mean divides by the number of elements, which later splits hide."""
+    for node in graph.of_type("Mean"):
+        count = Size.of(1)
+        for axis in reduced_axes(node):
+            count = count * node.inputs[0].repeat(axis)
+        node.attrs["count"] = count
+
+
+def auto_schedule(hint: AscGraph) -> list[ScheduleResult]:
+    """The implementations of a HintGraph, one for each template that differs.
+
+    Raises AscendError where the graph breaks a rule of HintGraphs.
+    """
+    check_hint(hint)
+
+    def merge() -> AscGraph:
+        merged = merge_axes(hint)
+        _remember_counts(merged)
+        return merged
+
+    merged = run_step("ascend.MergeAxes", merge, before=str(hint), after=str)
+    results = []
+    for template in templates_of(merged):
+        steps = run_step(
+            "ascend.Partition", lambda t=template: partition(merged, t), before=str(merged),
+            after=lambda graphs: "\n".join(map(str, graphs)), options={"template": template.name},
+        )  # fmt: skip
+        groups = [_group(step, template) for step in steps]
+        results.append(ScheduleResult(f"{hint.name}_{template.name}", hint, template, groups))
+    return results
