@@ -302,8 +302,9 @@ def run_all(page: Any, address: str) -> Any:
     page.click(".lm-MenuBar-item:has-text('Run')")
     page.click('[data-command="runmenu:run-all"]')
     stepper = page.locator(".tm-stepper").first
-    stepper.wait_for(timeout=120_000)
-    page.get_by_text("the kernel lives").first.wait_for(timeout=60_000)
+    # JupyterLab hides cells that are scrolled out of view, so wait until they are there, not seen
+    stepper.wait_for(state="attached", timeout=120_000)
+    page.get_by_text("the kernel lives").first.wait_for(state="attached", timeout=60_000)
     stepper.scroll_into_view_if_needed()
     return stepper
 
