@@ -21,6 +21,7 @@ from tvmagic.ir import (
     IRModule,
     Mutator,
     Node,
+    PrimExpr,
     PrimFunc,
     SeqStmt,
     Stmt,
@@ -58,6 +59,10 @@ class _Schedulables(Visitor):
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> None:
         self.found.append((node.block, -1))
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> None:
+        """No block or loop stands in an expression."""
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> None:
