@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, Call, IfThenElse, SeqStmt, Stmt, Var, Visitor, handles
+from tvmagic.tir.schedule.regions import with_detected_regions
 
-__all__ = ["Accesses", "BlockAccesses", "Scope", "accesses", "scope"]
+__all__ = ["Accesses", "BlockAccesses", "Scope", "accesses", "scope", "with_regions"]
 
 
 class BlockAccesses(NamedTuple):
@@ -23,6 +25,7 @@ class BlockAccesses(NamedTuple):
 
     block: Block
     stores: tuple[BufferStore, ...]
+    stored: frozenset[Buffer]
     loads: frozenset[Buffer]
     variables: frozenset[Var]
     inner: bool
@@ -62,6 +65,12 @@ class _Gather(Visitor):
 
     @handles(Block)
     def block(self, node: Block) -> None:
+        known = _known.get(node)
+        if known is not None and not self.open and not self.branches:
+            self.blocks += known.blocks
+            self.loads |= known.loads
+            self.stores |= known.stores
+            return
         for outer in self.open:
             outer.inner = True
         here = _Open(self.branches > 0)
@@ -74,6 +83,7 @@ class _Gather(Visitor):
         found = BlockAccesses(
             node,
             tuple(here.stores),
+            frozenset([store.buffer for store in here.stores]),
             frozenset(here.loads),
             frozenset(here.variables),
             here.inner,
@@ -131,6 +141,21 @@ def accesses(stmt: Stmt) -> Accesses:
     return found
 
 
+def with_regions(block: Block) -> Block:
+    """The block with its reads and writes as its body has them.
+
+    What was found for the body is kept for the new block, so that a long body is searched once.
+    """
+    found = accesses(block)
+    if block.alloc_buffers or block.match_buffers or len(found.blocks) > 1:
+        return with_detected_regions(block)
+    pointers = {buffer.data: buffer for buffer in (*found.loads, *found.stores)}
+    reads, writes = block_read_write_regions(block, pointers)
+    new = block.replace(reads=reads, writes=writes)
+    _known[new] = found._replace(blocks=(found.blocks[0]._replace(block=new),))
+    return new
+
+
 class Scope:
     """The blocks under a root: all of them by identity, the leaves in program order, who writes and reads.
 
@@ -150,15 +175,13 @@ class Scope:
             for found in accesses(part).blocks:
                 self.blocks[found.block], self.part[found.block] = found, number
                 if not found.inner:
-                    self._add_leaf(found)
-
-    def _add_leaf(self, found: BlockAccesses) -> None:
-        place = self.place[found.block] = len(self.leaves)
-        self.leaves.append(found)
-        for buffer in {s.buffer for s in found.stores}:
-            self.writers.setdefault(buffer, []).append(place)
-        for buffer in found.loads:
-            self.readers.setdefault(buffer, []).append(place)
+                    self.place[found.block] = len(self.leaves)
+                    self.leaves.append(found)
+        for place, found in enumerate(self.leaves):
+            for buffer in found.stored:
+                self.writers.setdefault(buffer, []).append(place)
+            for buffer in found.loads:
+                self.readers.setdefault(buffer, []).append(place)
 
     def writers_of(self, buffer: Buffer) -> list[BlockAccesses]:
         """The leaves that store `buffer`, in program order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmagic.cinn.accesses import accesses, scope
+from tvmagic.cinn.accesses import accesses, scope, with_regions
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -27,7 +27,6 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.regions import with_detected_regions
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
 __all__ = [
@@ -173,7 +172,7 @@ class BaseInliner(Mutator):
     def block(self, node: Block) -> Block:
         new = self.visit_children(node)
         if any(region.buffer is self.inlined_tensor for region in (*node.reads, *node.writes)):
-            new = with_detected_regions(new)
+            new = with_regions(new)
         if any(buffer is self.inlined_tensor for buffer in new.alloc_buffers):
             left = tuple([b for b in new.alloc_buffers if b is not self.inlined_tensor])
             new = new.replace(alloc_buffers=left)
