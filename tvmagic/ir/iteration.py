@@ -1,0 +1,200 @@
+"""What programs iterate over and reduce: ranges, iteration variables, reductions; functions' names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.dtype import DataType
+from tvmagic.ir.node import Field, Kind, Node, Span, field
+from tvmagic.ir.operators import Call
+from tvmagic.ir.values import ExprOp, IntImm, PrimExpr, StandsFor, Var, expr, exprs
+
+if TYPE_CHECKING:
+    from tvmagic.ir import ops
+
+
+class Range(Node):
+    """The integers from `min` to `min + extent`, the end left out.
+
+    `Range(end)`, `Range(begin, end)`; `Range.from_min_extent(min, extent)`.
+    """
+
+    __slots__ = ("min", "extent")
+    min: PrimExpr
+    extent: PrimExpr
+    FIELDS = (field("min", Kind.EXPR), field("extent", Kind.EXPR))
+
+    def __init__(self, begin: Any, end: Any = None, span: Span | None = None) -> None:
+        if end is None:
+            self.extent = expr(begin)
+            self.min = IntImm(self.extent.dtype, 0)
+        else:
+            self.min = expr(begin)
+            end = expr(end)
+            if isinstance(self.min, IntImm) and self.min.value == 0:
+                self.min = IntImm(end.dtype, 0)
+                self.extent = end
+            else:
+                self.extent = ops.subtract(end, self.min)
+        self.span = span
+
+    @staticmethod
+    def from_min_extent(min_value: Any, extent: Any, span: Span | None = None) -> Range:
+        """The range of `extent` integers from `min_value` on."""
+        new = Range.__new__(Range)
+        new.min, new.extent, new.span = expr(min_value), expr(extent), span
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Range):
+            return False
+        from tvmagic.ir.equal import structural_equal
+
+        return structural_equal(self, other)
+
+    __hash__ = Node.__hash__
+
+
+class IterVar(StandsFor):
+    """An iteration variable: `var` over `dom`, of a kind `iter_type`.
+
+    `iter_type` is one of the numbers named on the class; `dom` is None where it follows from
+    others. It stands for `var` in expressions.
+    """
+
+    DataPar: ClassVar[int] = 0
+    ThreadIndex: ClassVar[int] = 1
+    CommReduce: ClassVar[int] = 2
+    Ordered: ClassVar[int] = 3
+    DimInfo: ClassVar[int] = 4
+    Opaque: ClassVar[int] = 4
+    Unrolled: ClassVar[int] = 5
+    Vectorized: ClassVar[int] = 6
+    Parallelized: ClassVar[int] = 7
+    Tensorized: ClassVar[int] = 8
+
+    __slots__ = ("dom", "var", "iter_type", "thread_tag")
+    dom: Range | None
+    var: Var
+    iter_type: int
+    thread_tag: str
+    FIELDS = (
+        field("dom", Kind.NODE),
+        field("var", Kind.VAR_DEF),
+        field("iter_type", Kind.VALUE),
+        field("thread_tag", Kind.VALUE),
+    )
+    __hash__ = ExprOp.__hash__
+
+    def __init__(
+        self,
+        dom: Any,
+        var: Any,
+        iter_type: int = 0,
+        thread_tag: str = "",
+        span: Span | None = None,
+    ) -> None:
+        if dom is not None and not isinstance(dom, Range):
+            if not isinstance(dom, (list, tuple)) or len(dom) != 2:
+                raise TVMagicError("the domain of an iteration variable is a Range or a pair of ends")
+            dom = Range(dom[0], dom[1])
+        if not isinstance(var, Var):
+            var = Var(str(var), dom.extent.dtype if dom is not None else "int32")
+        self.dom, self.var = dom, var
+        self.iter_type, self.thread_tag = int(iter_type), thread_tag
+        self.span = span
+
+    @property
+    def dtype(self) -> DataType:
+        return self.var.dtype
+
+    def asobject(self) -> Var:
+        return self.var
+
+
+class CommReducer(Node):
+    """A commutative, associative way to combine values, with its neutral elements.
+
+    `lhs`, `rhs`: the variables of the two sides; `result`: the combined values;
+    `identity_element`: what changes nothing.
+    """
+
+    __slots__ = ("lhs", "rhs", "result", "identity_element")
+    lhs: tuple[Var, ...]
+    rhs: tuple[Var, ...]
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
+    FIELDS = (
+        field("lhs", Kind.VAR_DEFS),
+        field("rhs", Kind.VAR_DEFS),
+        field("result", Kind.EXPRS),
+        field("identity_element", Kind.EXPRS),
+    )
+
+    def __init__(self, lhs: Any, rhs: Any, result: Any, identity_element: Any, span: Span | None = None) -> None:
+        self.lhs, self.rhs = tuple(lhs), tuple(rhs)
+        self.result = exprs(result)
+        self.identity_element = exprs(identity_element)
+        self.span = span
+
+
+class Reduce(PrimExpr):
+    """The reduction of `source` over `axis`; element `value_index` of a tuple reduction."""
+
+    __slots__ = ("combiner", "source", "init", "axis", "condition", "value_index")
+    combiner: CommReducer
+    source: tuple[PrimExpr, ...]
+    init: tuple[PrimExpr, ...]
+    axis: tuple[IterVar, ...]
+    condition: PrimExpr
+    value_index: int
+    FIELDS = (
+        field("combiner", Kind.NODE),
+        field("axis", Kind.NODES),
+        field("source", Kind.EXPRS),
+        field("init", Kind.EXPRS),
+        field("condition", Kind.EXPR),
+        field("value_index", Kind.VALUE),
+    )
+    __hash__ = ExprOp.__hash__
+
+    def retype(self) -> None:
+        self.dtype = self.source[self.value_index].dtype
+
+    def __init__(
+        self,
+        combiner: CommReducer,
+        source: Any,
+        axis: Any,
+        condition: Any,
+        value_index: int,
+        init: Any = (),
+        span: Span | None = None,
+    ) -> None:
+        self.combiner = combiner
+        self.source = exprs(source)
+        self.axis = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+        self.condition = expr(condition)
+        self.value_index = int(value_index)
+        self.init = exprs(init) if init else ()
+        self.dtype = self.source[self.value_index].dtype
+        self.span = span
+
+
+class GlobalVar(Node):
+    """The name of a function in a module; it is what it is by identity.
+
+    Calling it builds the call of that function.
+    """
+
+    __slots__ = ("name_hint",)
+    name_hint: str
+    FIELDS: ClassVar[tuple[Field, ...]] = (field("name_hint", Kind.VALUE),)
+
+    def __init__(self, name_hint: str, span: Span | None = None) -> None:
+        self.name_hint = name_hint
+        self.span = span
+
+    def __call__(self, *args: Any) -> Call:
+        return Call("void", self, args)

@@ -1,0 +1,464 @@
+"""What expressions are made of: the operators that Python code writes, conversion of Python values,
+types, variables and constants.
+
+The functions behind the operators (`ops`) build the classes that stand above them in the order of
+loading, so `expr` puts them in place once all are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.node import Kind, Node, Span, field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tvmagic.ir import ops
+
+BOOL = DataType("bool")
+INT32 = DataType("int32")
+INT64 = DataType("int64")
+FLOAT32 = DataType("float32")
+HANDLE = DataType("handle")
+
+
+class ExprOp:
+    """Python's operators, for expressions and for what stands for one (IterVar, Tensor slices)."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> PrimExpr:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Any) -> PrimExpr:
+        return ops.add(other, self)
+
+    def __sub__(self, other: Any) -> PrimExpr:
+        return ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> PrimExpr:
+        return ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> PrimExpr:
+        return ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> PrimExpr:
+        return ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> PrimExpr:
+        return ops.true_divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> PrimExpr:
+        return ops.true_divide(other, self)
+
+    def __floordiv__(self, other: Any) -> PrimExpr:
+        return ops.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> PrimExpr:
+        return ops.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> PrimExpr:
+        return ops.floormod(self, other)
+
+    def __rmod__(self, other: Any) -> PrimExpr:
+        return ops.floormod(other, self)
+
+    def __neg__(self) -> PrimExpr:
+        return ops.negative(self)
+
+    def __lshift__(self, other: Any) -> PrimExpr:
+        return ops.shift_left(self, other)
+
+    def __rlshift__(self, other: Any) -> PrimExpr:
+        return ops.shift_left(other, self)
+
+    def __rshift__(self, other: Any) -> PrimExpr:
+        return ops.shift_right(self, other)
+
+    def __rrshift__(self, other: Any) -> PrimExpr:
+        return ops.shift_right(other, self)
+
+    def __and__(self, other: Any) -> PrimExpr:
+        return ops.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> PrimExpr:
+        return ops.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> PrimExpr:
+        return ops.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> PrimExpr:
+        return ops.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> PrimExpr:
+        return ops.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> PrimExpr:
+        return ops.bitwise_xor(other, self)
+
+    def __invert__(self) -> PrimExpr:
+        return ops.bitwise_not(self)
+
+    def __lt__(self, other: Any) -> PrimExpr:
+        return ops.less(self, other)
+
+    def __le__(self, other: Any) -> PrimExpr:
+        return ops.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> PrimExpr:
+        return ops.greater(self, other)
+
+    def __ge__(self, other: Any) -> PrimExpr:
+        return ops.greater_equal(self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return EqualOp(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return NotEqualOp(self, other)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __bool__(self) -> bool:
+        raise ValueError(
+            "an expression has no truth value while the program is built: use tir.all, tir.any, "
+            "tir.Not or tir.if_then_else in place of and, or, not and if"
+        )
+
+    def equal(self, other: Any, span: Span | None = None) -> PrimExpr:
+        """The expression `self == other`."""
+        return ops.equal(self, other, span)
+
+    def astype(self, dtype: Any, span: Span | None = None) -> PrimExpr:
+        """`self` converted to `dtype`."""
+        return ops.cast(dtype, self, span)
+
+
+class _Comparison(ExprOp):
+    """`a == b`: an expression where one is asked for, else whether both are one object."""
+
+    __slots__ = ("a", "b", "span")
+    __hash__ = ExprOp.__hash__
+
+    def __init__(self, a: Any, b: Any, span: Span | None = None) -> None:
+        self.a, self.b, self.span = a, b, span
+
+
+class EqualOp(_Comparison):
+    """The value of `a == b` on expressions."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.a is self.b
+
+    def asobject(self) -> PrimExpr:
+        return ops.equal(self.a, self.b, self.span)
+
+
+class NotEqualOp(_Comparison):
+    """The value of `a != b` on expressions."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.a is not self.b
+
+    def asobject(self) -> PrimExpr:
+        return ops.not_equal(self.a, self.b, self.span)
+
+
+class StandsFor(ExprOp, Node):
+    """A node that stands for an expression where one is asked for."""
+
+    __slots__ = ()
+    __hash__ = ExprOp.__hash__
+
+    def asobject(self) -> PrimExpr:
+        """The expression it stands for."""
+        raise NotImplementedError
+
+
+class PrimExpr(ExprOp, Node):
+    """An expression with a value of type `dtype`."""
+
+    __slots__ = ("dtype",)
+    dtype: DataType
+    __hash__ = ExprOp.__hash__
+
+    def retype(self) -> None:
+        """Set `dtype` from the operands, after a mutator has put new ones in a fresh copy."""
+
+
+class DataProducer(Node):
+    """What produces values that a TE program loads: a tensor."""
+
+    __slots__ = ()
+
+
+def convert(value: Any) -> Any:
+    """A Python value as the node that stands for it.
+
+    Numbers become constants (int32, float32, bool), texts `StringImm`, sequences tuples.
+    """
+    if isinstance(value, Node):
+        return value.asobject() if isinstance(value, StandsFor) else value
+    converter = _CONVERTERS.get(type(value))
+    if converter is not None:
+        return converter(value)
+    if hasattr(value, "asobject"):
+        return value.asobject()
+    if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
+        return ops.const(value.item(), str(value.dtype))
+    if callable(value):
+        return value
+    raise TVMagicError(f"`{value!r}` cannot stand in a program", hint="use a number or an expression")
+
+
+def expr(value: Any) -> PrimExpr:
+    """`value` as an expression."""
+    if isinstance(value, PrimExpr):
+        return value
+    result = convert(value)
+    if isinstance(result, DataProducer) and not getattr(result, "shape", (0,)):
+        return result.asobject()  # type: ignore[attr-defined]  # a tensor without dimensions
+    if isinstance(result, PrimExpr):
+        return result
+    raise TVMagicError(f"`{value!r}` is not an expression")
+
+
+def exprs(values: Any) -> tuple[PrimExpr, ...]:
+    """A sequence (or one value) as a tuple of expressions."""
+    if isinstance(values, (list, tuple)):
+        return tuple([v if isinstance(v, PrimExpr) else expr(v) for v in values])
+    return (expr(values),)
+
+
+class Var(PrimExpr):
+    """A variable. It is what it is by identity; `name` is a hint for the printers.
+
+    `type_annotation` is a `PrimType` or, for a pointer, a `PointerType`.
+    """
+
+    __slots__ = ("name", "type_annotation")
+    name: str
+    type_annotation: Type
+    FIELDS = (field("name", Kind.NAME), field("type_annotation", Kind.TYPE))
+    __hash__ = ExprOp.__hash__
+
+    def __init__(self, name: str, dtype: Any = "int32", span: Span | None = None) -> None:
+        self.name = name
+        if isinstance(dtype, Type):
+            self.type_annotation = dtype
+            self.dtype = dtype.dtype if isinstance(dtype, PrimType) else HANDLE
+        else:
+            self.dtype = dtype_of(dtype)
+            self.type_annotation = PrimType(self.dtype)
+        self.span = span
+
+    @property
+    def name_hint(self) -> str:
+        return self.name
+
+    def copy_with_suffix(self, suffix: str) -> Var:
+        return type(self)(self.name + suffix, self.type_annotation, self.span)
+
+    def copy_with_name(self, name: str) -> Var:
+        return type(self)(name, self.type_annotation, self.span)
+
+    def copy_with_dtype(self, dtype: Any) -> Var:
+        return type(self)(self.name, dtype, self.span)
+
+
+class SizeVar(Var):
+    """A variable that is never negative: a tensor's size."""
+
+    __slots__ = ()
+
+
+# ---------------------------------------------------------------------------- types
+
+
+class Type(Node):
+    """The type of a variable or of a function's result."""
+
+    __slots__ = ()
+
+
+class PrimType(Type):
+    """A scalar or vector of type `dtype`."""
+
+    __slots__ = ("dtype",)
+    dtype: DataType
+    FIELDS = (field("dtype", Kind.VALUE),)
+
+    def __init__(self, dtype: Any, span: Span | None = None) -> None:
+        self.dtype = dtype_of(dtype)
+        self.span = span
+
+
+class PointerType(Type):
+    """A pointer to elements of `element_type` in the memory named `storage_scope`."""
+
+    __slots__ = ("element_type", "storage_scope")
+    element_type: Type
+    storage_scope: str
+    FIELDS = (field("element_type", Kind.TYPE), field("storage_scope", Kind.VALUE))
+
+    def __init__(self, element_type: Type, storage_scope: str = "", span: Span | None = None) -> None:
+        self.element_type = element_type
+        self.storage_scope = storage_scope
+        self.span = span
+
+
+class TupleType(Type):
+    """Several types; the empty one is the type of a function that returns nothing."""
+
+    __slots__ = ("fields",)
+    fields: tuple[Type, ...]
+    FIELDS = (field("fields", Kind.NODES),)
+
+    def __init__(self, fields: Sequence[Type] = (), span: Span | None = None) -> None:
+        self.fields = tuple(fields)
+        self.span = span
+
+
+# ---------------------------------------------------------------------------- constants
+
+
+class ConstExpr(PrimExpr):
+    """A constant."""
+
+    __slots__ = ("value",)
+    __hash__ = ExprOp.__hash__
+
+
+class IntImm(ConstExpr):
+    """An integer (or bool) constant of type `dtype`."""
+
+    __slots__ = ()
+    value: int
+    FIELDS = (field("dtype", Kind.VALUE), field("value", Kind.VALUE))
+
+    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+        self.dtype = dtype_of(dtype)
+        value = int(value)
+        bits = self.dtype.bits
+        if not self.dtype.is_scalar:
+            raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
+        low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
+        if not low <= value < high and bits < 64:
+            raise TVMagicError(f"the literal {value} does not fit into `{self.dtype}`")
+        self.value = value
+        self.span = span
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __eq__(self, other: object) -> Any:
+        if type(other) is int:
+            return self.value == other
+        if isinstance(other, IntImm):
+            return self.value == other.value
+        if isinstance(other, ExprOp):
+            return ops.equal(self, other)
+        return False if isinstance(other, (str, type(None))) else self.value == other
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, ExprOp) and not isinstance(other, IntImm):
+            return ops.not_equal(self, other)
+        return not self == other
+
+
+class FloatImm(ConstExpr):
+    """A floating point constant of type `dtype`."""
+
+    __slots__ = ()
+    value: float
+    FIELDS = (field("dtype", Kind.VALUE), field("value", Kind.VALUE))
+    __hash__ = ExprOp.__hash__
+
+    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+        self.dtype = dtype_of(dtype)
+        self.value = float(value)
+        self.span = span
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class StringImm(ConstExpr):
+    """A text as an argument of a call."""
+
+    __slots__ = ()
+    value: str
+    FIELDS = (field("value", Kind.VALUE),)
+
+    def __init__(self, value: str, span: Span | None = None) -> None:
+        self.dtype = HANDLE
+        self.value = str(value)
+        self.span = span
+
+    def __eq__(self, other: object) -> Any:
+        return self.value == (other.value if isinstance(other, ConstExpr) else other)
+
+    def __ne__(self, other: object) -> Any:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def attr_value(value: Any) -> Any:
+    """A Python value as an attribute or annotation holds it.
+
+    Numbers become constants, sequences tuples, mappings dicts; texts and nodes stay.
+    """
+    if isinstance(value, (str, Node)) or value is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple([attr_value(v) for v in value])
+    if isinstance(value, Mapping):
+        return {str(k): attr_value(v) for k, v in value.items()}
+    if isinstance(value, (bool, int, float)):
+        return convert(value)
+    if hasattr(value, "asobject") or hasattr(value, "item"):
+        return convert(value)
+    return value
+
+
+def attr_dict(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Attributes with their values as `attr_value` gives them."""
+    return {str(k): attr_value(v) for k, v in values.items()} if values else {}
+
+
+def _int_constant(value: int) -> IntImm:
+    if not -(1 << 63) <= value < 1 << 63:
+        raise TVMagicError(f"the number {value} does not fit into 64 bits")
+    return IntImm(INT32 if -(1 << 31) <= value < 1 << 31 else INT64, value)
+
+
+_CONVERTERS: dict[type, Callable[[Any], Any]] = {
+    int: _int_constant,
+    bool: lambda value: IntImm(BOOL, value),
+    float: lambda value: FloatImm(FLOAT32, value),
+    str: StringImm,
+    list: lambda value: tuple([convert(v) for v in value]),
+    tuple: lambda value: tuple([convert(v) for v in value]),
+    dict: lambda value: {k: convert(v) for k, v in value.items()},
+    type(None): lambda value: None,
+}
