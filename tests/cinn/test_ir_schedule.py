@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from cinn_programs import arrays, run
 
+import tvmagic
 from tvmagic import cinn, te, tir
 from tvmagic.errors import ScheduleError, TVMagicError
-from tvmagic.ir import ForKind
+from tvmagic.ir import ForKind, IRModule
 
 
 def matmul_then_relu() -> cinn.IRSchedule:
@@ -116,3 +117,14 @@ def test_facts_and_samples() -> None:
     assert len(copied.get_loops("C")) == 3 and len(schedule.get_loops("C")) == 2
     assert "sch.sample_perfect_tile" in str(schedule.trace)
     check(schedule)
+
+
+def test_what_has_no_blocks_is_refused() -> None:
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: a[i] + 1.0, name="B")
+    lowered = tvmagic.lower(te.create_schedule(b.op), [a, b])
+    with pytest.raises(TVMagicError, match="no root block"):
+        cinn.IRSchedule(lowered)
+    function = te.create_prim_func([a, b])
+    with pytest.raises(TVMagicError, match="several functions"):
+        cinn.IRSchedule(IRModule({"f": function, "g": function}))

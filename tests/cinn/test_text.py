@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import numpy as np
 import pytest
 
@@ -150,6 +153,7 @@ ERRORS = [
     (block("(A[i0] + 1.0f)"), "no statement", 8),
     (block("B[i0] = A[i0]")[:-2], "never closed", 1),
     (block("B[i0] = A[i0]").replace("axis.bind(i)", "axis.bind(i, i)"), "1 variables are bound to 2", 5),
+    (block("B[i0] = (A[i0] + --1.0f)"), "before a number", 8),
     ("", "no statement", 1),
 ]
 
@@ -207,3 +211,19 @@ def test_a_cell_may_hold_cinn_text() -> None:
     with pytest.raises(DiagnosticError) as caught:
         operator("scaled", CELL.replace("* 2.5f", "* ]"))
     assert caught.value.span.source == "tensor scaled" and caught.value.line == 7
+
+
+def test_damaged_texts_give_errors_of_ours() -> None:
+    rng = random.Random(7)
+    whole = [block(store) for store in STORES] + [block(*lines) for lines in STATEMENTS] + [CELL]
+    for _ in range(600):
+        tokens = re.findall(r"\w+|\s+|.", rng.choice(whole))
+        for _ in range(rng.randint(1, 3)):
+            place, new = rng.randrange(len(tokens)), rng.choice([*tokens, "-", "1.0f", "let", "bool", "exp", "(", "}"])
+            tokens[place : place + rng.randint(0, 1)] = [new] if rng.random() < 0.7 else []
+        try:
+            function = from_cinn("".join(tokens))
+        except TVMagicError:
+            continue
+        text = cinn_text(function)
+        assert cinn_text(from_cinn(text, {b.name: b for b in function.buffer_map.values()})) == text

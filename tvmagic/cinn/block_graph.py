@@ -65,7 +65,7 @@ class ScheduleBlockGraph:
         self.nodes = {}
         rvs = {ir_schedule.block_of(rv): rv for rv in ir_schedule.get_all_blocks()}
         writers: dict[Buffer, list[ScheduleBlockNode]] = {}
-        root = ir_schedule.func.body.block  # type: ignore[attr-defined]
+        root = ir_schedule.root
         for found in scope(root).leaves:
             name = found.block.name_hint
             if name in self.nodes:

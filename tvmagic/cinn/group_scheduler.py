@@ -51,7 +51,7 @@ class StaticShapeGroupScheduler:
             return self._outputs
         func = self.ir_schedule.func
         seen = set(func.buffer_map.values())
-        root = func.body.block  # type: ignore[attr-defined]
+        root = self.ir_schedule.root
         return frozenset(s.buffer.name for f in scope(root).leaves for s in f.stores if s.buffer in seen)
 
     def do_compute_inline(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.cinn.conditions import COMPUTE_INLINE, REVERSE_COMPUTE_INLINE, Candidate, Condition, first_failure
 from tvmagic.cinn.inliner import BaseInliner, ComputeInliner, LeafBlockRemovalPlan, ReverseComputeInliner
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Block, BufferStore, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, structural_equal
+from tvmagic.ir import Block, BlockRealize, BufferStore, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, structural_equal
 from tvmagic.script.cinn import cinn_text
 from tvmagic.script.cinn_parser import from_cinn
 from tvmagic.tir.schedule.error import ScheduleError
@@ -115,6 +115,11 @@ class IRSchedule:
             self.schedule = Schedule(from_cinn(module), seed=seed)
         else:
             self.schedule = Schedule(module, seed=seed)
+        if not isinstance(self.func.body, BlockRealize):
+            raise TVMagicError(
+                "the function has no root block, so there are no schedule blocks",
+                hint="use te.create_prim_func, tvmagic.cinn.lower or CINN's text",
+            )
 
     # ------------------------------------------------------------------ what it holds
 
@@ -126,7 +131,13 @@ class IRSchedule:
     @property
     def func(self) -> PrimFunc:
         """The function worked on, as it is now."""
-        return self.mod.functions[self.schedule.func_working_on]  # type: ignore[index]
+        var = self.schedule.func_working_on
+        if var is None:
+            raise TVMagicError(
+                "the module has several functions and none is called `main`",
+                hint="make an IRSchedule of one of them",
+            )
+        return self.mod.functions[var]
 
     @property
     def trace(self) -> Any:
@@ -173,8 +184,14 @@ class IRSchedule:
         return self._root()
 
     def _root(self) -> BlockRV:
+        return self.schedule.get_block(self.root.name_hint)  # type: ignore[attr-defined]
+
+    @property
+    def root(self) -> Block:
+        """The root block itself, as it is now."""
         body = self.func.body
-        return self.schedule.get_block(body.block.name_hint)  # type: ignore[attr-defined, union-attr]
+        assert isinstance(body, BlockRealize)
+        return body.block
 
     def get_loops(self, block: Any) -> list[LoopRV]:
         """The loops round a block, outermost first."""

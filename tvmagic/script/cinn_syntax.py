@@ -324,7 +324,7 @@ class _Parser:
             return Expr(token.kind, token.text, [], token.offset)
         if token.text == "-":
             inner = self.expression()
-            if inner.kind not in ("int", "float"):
+            if inner.kind not in ("int", "float") or inner.text.startswith("-"):
                 raise self.source.error("a minus stands only before a number", token.offset)
             return Expr(inner.kind, "-" + inner.text, [], token.offset)
         if token.text == "(":
