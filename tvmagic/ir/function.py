@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Field, Kind, Node, Span, field
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
 
@@ -184,6 +185,8 @@ class TensorIntrin(Node):
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic known as `name`."""
+        if name not in TensorIntrin._registry:
+            provided("tensor intrinsic")  # those that come with the package register when they are loaded
         found = TensorIntrin._registry.get(name)
         if found is None and not allow_missing:
             raise TVMagicError(f"there is no intrinsic `{name}`")

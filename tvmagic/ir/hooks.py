@@ -22,6 +22,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "value set": ("tvmagic.arith.int_set_eval", "eval_set"),
     "block regions": ("tvmagic.arith.block_regions", "block_access_regions"),
     "runtime module": ("tvmagic.runtime.module", "Module"),
+    "tensor intrinsic": ("tvmagic.tir.tensor_intrin", "registered"),
     "pass options": ("tvmagic.tir.transform.config", "register_options"),
 }
 _found: dict[str, Callable[..., Any]] = {}

@@ -167,6 +167,7 @@ _LAZY = {
     "IndexMap": "tvmagic.arith.index_map",
 }
 _PACKAGES = (
+    "tensor_intrin",
     "schedule",
     "transform",
     "analysis",

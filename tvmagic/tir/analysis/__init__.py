@@ -8,7 +8,9 @@ from typing import Any
 _NAMES = {
     "OOBChecker": "tvmagic.tir.analysis.oob_checker",
     "detect_buffer_access_lca": "tvmagic.tir.analysis.buffer_lca",
+    "estimate_tir_flops": "tvmagic.tir.analysis.flops",
     "expr_deep_equal": "tvmagic.tir.analysis.deep_equal",
+    "find_anchor_block": "tvmagic.tir.analysis.anchor",
     "get_block_access_region": "tvmagic.tir.analysis.regions",
     "get_block_read_write_region": "tvmagic.tir.analysis.regions",
     "side_effect": "tvmagic.tir.analysis.side_effect",

@@ -1,0 +1,142 @@
+"""The tensor intrinsics that come with the package: registered when asked for, tensorized, run."""
+
+import platform
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import tir
+from tvmagic.ir import PrimFunc
+from tvmagic.script import from_source
+from tvmagic.tir.schedule.analysis import get_tensorize_loop_mapping, is_output_block
+from tvmagic.tir.schedule.testing import assert_structural_equal_ignore_global_symbol, verify_trace_roundtrip
+from tvmagic.tir.schedule.transform import tile_with_tensor_intrin
+
+NAMES = (
+    "dot_16x4_vnni",
+    "dot_16x4_avx512",
+    "dot_4x4_i8i8s32_neon",
+    "dot_4x4_i8i8s32_sdot",
+    "dot_4x4_u8u8u32_udot",
+    "dot_4x4_u8u8i32_hdot",
+)
+
+
+def parse(text: str) -> PrimFunc:
+    return from_source("from tvm.script import tir as T\n@T.prim_func\n" + text.strip()).without_attr("global_symbol")
+
+
+PACKED = """
+def f(X: T.Buffer((8, 32), "uint8"), W: T.Buffer((4, 8, 16, 4), "int8"), C: T.Buffer((8, 64), "int32")):
+    for i, jo, ji, ko, ki in T.grid(8, 4, 16, 8, 4):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            vj = T.axis.spatial(64, jo * 16 + ji)
+            vk = T.axis.reduce(32, ko * 4 + ki)
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + T.cast(X[vi, vk], "int32") * T.cast(W[vj // 16, vk // 4, vj % 16, vk % 4], "int32")
+"""
+
+
+def has(flag: str) -> bool:
+    try:
+        with open("/proc/cpuinfo") as info:
+            return platform.machine() == "x86_64" and flag in info.read().split()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_known(name: str) -> None:
+    intrin = tir.TensorIntrin.get(name)
+    assert intrin is not None and len(intrin.desc.params) == len(intrin.impl.params) == 3
+
+
+def test_unknown() -> None:
+    with pytest.raises(tvmagic.TVMagicError, match="no intrinsic `nothing`"):
+        tir.TensorIntrin.get("nothing")
+    assert tir.TensorIntrin.get("nothing", allow_missing=True) is None
+
+
+@pytest.mark.parametrize(("name", "flag"), [("dot_16x4_vnni", "avx512_vnni"), ("dot_16x4_avx512", "avx512bw")])
+def test_packed_matmul(name: str, flag: str) -> None:
+    before = parse(PACKED)
+    sch = tir.Schedule(before, debug_mask="all")
+    block = sch.get_block("C")
+    i, jo, ji, ko, ki = sch.get_loops(block)
+    sch.reorder(i, jo, ko, ji, ki)
+    sch.decompose_reduction(block, ko)
+    sch.tensorize(ji, name)
+    assert "llvm.x86.avx512" in sch.mod.script()
+    verify_trace_roundtrip(sch, before)
+    if not has(flag):
+        pytest.skip(f"this CPU has no {flag}")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 100, (8, 32)).astype("uint8")
+    w = rng.integers(-100, 100, (64, 32)).astype("int8")
+    c = np.zeros((8, 64), "int32")
+    tvmagic.build(sch.mod["main"])(x, w.reshape(4, 16, 8, 4).transpose(0, 2, 1, 3).copy(), c)
+    np.testing.assert_array_equal(c, x.astype("int32") @ w.astype("int32").T)
+
+
+PLAIN = """
+def f(X: T.Buffer((8, 32), "uint8"), W: T.Buffer((64, 32), "int8"), C: T.Buffer((8, 64), "int32")):
+    for i, j, k in T.grid(8, {N}, {K}):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] = C[vi, vj] + T.cast(X[vi, vk], "int32") * T.cast(W[vj, vk], "int32")
+"""
+
+
+def test_loop_mapping() -> None:
+    sch = tir.Schedule(parse(PLAIN.format(N=64, K=32)))
+    block = sch.get_block("C")
+    desc = tir.TensorIntrin.get("dot_16x4_vnni")
+    assert desc is not None
+    info = get_tensorize_loop_mapping(sch, block, desc.desc)
+    assert info is not None
+    _, j, k = [sch.get_sref(loop) for loop in sch.get_loops(block)]
+    assert [(loop.loop_var.name, int(loop.extent)) for loop in info.loop_map.values()] == [("i", 16), ("k", 4)]
+    assert list(info.loop_map) == [j, k] and info.block_iter_paddings is None
+    assert is_output_block(sch, block)
+
+
+def test_tile() -> None:
+    before = parse(PLAIN.format(N=64, K=32))
+    sch = tir.Schedule(before, debug_mask="all")
+    loop = tile_with_tensor_intrin(sch, sch.get_block("C"), "dot_16x4_vnni")
+    assert loop is not None
+    assert [int(sch.get(x).extent) for x in sch.get_loops("C")] == [8, 4, 8, 16, 4]
+    assert sch.get(loop) is sch.get(sch.get_loops("C")[3])
+
+
+def test_no_mapping() -> None:
+    sch = tir.Schedule(parse(PLAIN.format(N=60, K=32)))
+    desc = tir.TensorIntrin.get("dot_16x4_vnni")
+    assert desc is not None
+    assert get_tensorize_loop_mapping(sch, sch.get_block("C"), desc.desc) is None
+    padded = get_tensorize_loop_mapping(sch, sch.get_block("C"), desc.desc, allow_padding=True)
+    assert padded is not None and padded.block_iter_paddings == [1, 16, 4]
+    assert tile_with_tensor_intrin(sch, sch.get_block("C"), "dot_16x4_vnni") is None
+
+
+def test_names_of_functions_do_not_count() -> None:
+    one = parse(PACKED)
+    assert_structural_equal_ignore_global_symbol(
+        one.with_attr("global_symbol", "a"), one.with_attr("global_symbol", "b")
+    )
+
+
+def test_flops_and_anchor() -> None:
+    func = parse(PLAIN.format(N=64, K=32))
+    assert tir.analysis.estimate_tir_flops(func) == 2 * 8 * 64 * 32
+    block = tir.analysis.find_anchor_block(tvmagic.ir.IRModule({"main": func}))
+    assert block is None
+    packed = tir.analysis.find_anchor_block(parse(PACKED))
+    assert packed is not None and packed.name_hint == "C"
+    with pytest.raises(tvmagic.TVMagicError, match="not a number"):
+        tir.analysis.estimate_tir_flops(
+            parse("def f(n: T.int32, A: T.Buffer((8,), 'int32')):\n    for i in range(n):\n        A[0] = A[0] + 1")
+        )

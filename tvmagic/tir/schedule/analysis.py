@@ -1,0 +1,241 @@
+"""Questions about a block that is being scheduled: what an instruction could do of it, where it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.index_map import IndexMap
+from tvmagic.ir import (
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Var,
+    post_order_visit,
+)
+from tvmagic.tir.schedule.primitives.reduction import uses
+from tvmagic.tir.schedule.primitives.tensorize import description_block
+from tvmagic.tir.schedule.requirements import is_output, scope_root
+from tvmagic.tir.schedule.schedule import Schedule
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = [
+    "AutoTensorizeMappingInfo",
+    "TensorizeInfo",
+    "get_auto_tensorize_mapping_info",
+    "get_tensorize_loop_mapping",
+    "has_block",
+    "is_output_block",
+    "suggest_index_map",
+]
+
+
+def is_output_block(sch: Schedule, block: Any) -> bool:
+    """Whether a block writes a buffer that its scope does not allocate."""
+    sref = sch.get_sref(block)
+    return is_output(sch.state, sref, scope_root(sch.state, sref))
+
+
+def has_block(sch: Schedule, block_name: str) -> bool:
+    """Whether the module has a block called `block_name`."""
+    return any(sref.is_block and sref.block.name_hint == block_name for sref in sch.state.srefs.values())
+
+
+@dataclass(frozen=True)
+class TensorizeInfo:
+    """How the loops of a block go with those of an instruction's description.
+
+    `loop_map`: the description's loop for each loop (reference) that is to be tiled; `desc_loop_indexer`: the
+    place of each of the description's loops; `block_iter_paddings`: for each block variable the multiple to
+    which it must be padded, None where nothing must be.
+    """
+
+    loop_map: dict[StmtSRef, For]
+    desc_loops: list[For]
+    block_iter_paddings: list[int] | None
+
+    @property
+    def desc_loop_indexer(self) -> dict[For, int]:
+        return {loop: place for place, loop in enumerate(self.desc_loops)}
+
+
+def _description(desc: PrimFunc) -> tuple[list[For], BlockRealize] | None:
+    loops: list[For] = []
+    stmt = description_block(desc).body
+    while isinstance(stmt, For):
+        loops.append(stmt)
+        stmt = stmt.body
+    return (loops, stmt) if isinstance(stmt, BlockRealize) else None
+
+
+def _size(extent: Any) -> int | None:
+    return extent.value if isinstance(extent, IntImm) else None
+
+
+def get_tensorize_loop_mapping(
+    sch: Schedule, block: Any, desc_func: PrimFunc, allow_padding: bool = False
+) -> TensorizeInfo | None:
+    """Which loops of a block the loops of a description stand for; None where they do not fit.
+
+    The block's last variables go with the description's, from the innermost out, kind by kind; each needs a
+    loop of its own whose extent is a multiple of the description's (or is padded, with `allow_padding`).
+    """
+    sref = sch.get_sref(block)
+    found = _description(desc_func)
+    if found is None:
+        return None
+    desc_loops, desc_realize = found
+    realize = sch.state.realize_of(sref)
+    loops = {s.loop.loop_var: s for s in sch.state.loops_of(sref)}
+    by_var = {loop.loop_var: loop for loop in desc_loops}
+    pairs = list(zip(realize.block.iter_vars, realize.iter_values))
+    loop_map: dict[StmtSRef, For] = {}
+    paddings = [1] * len(pairs)
+    at = len(pairs) - 1
+    desc_iters = list(zip(desc_realize.block.iter_vars, desc_realize.iter_values))
+    for desc_var, desc_value in reversed(desc_iters):
+        while at >= 0 and pairs[at][0].iter_type != desc_var.iter_type:
+            at -= 1
+        if at < 0 or not isinstance(desc_value, Var) or desc_value not in by_var:
+            return None
+        value, desc_loop = pairs[at][1], by_var[desc_value]
+        if not isinstance(value, Var) or value not in loops:
+            return None
+        size, tile = _size(loops[value].loop.extent), _size(desc_loop.extent)
+        if size is None or tile is None or (size % tile and not allow_padding):
+            return None
+        paddings[at] = tile if size % tile or allow_padding else 1
+        loop_map[loops[value]] = desc_loop
+        at -= 1
+    ordered = {s: loop_map[s] for s in sch.state.loops_of(sref) if s in loop_map}
+    padded = any((_size(s.loop.extent) or 0) % (_size(d.extent) or 1) for s, d in ordered.items())
+    return TensorizeInfo(ordered, desc_loops, paddings if padded else None)
+
+
+# ---------------------------------------------------------------------------- by the shape of accesses
+
+
+@dataclass(frozen=True)
+class AutoTensorizeMappingInfo:
+    """Layouts under which a block could be what an instruction's description is.
+
+    `mappings`: maps of the block's variables to as many groups as the description has variables, those without
+    a counterpart first; `lhs_iters`, `rhs_iters`: the variables of the block and of the description;
+    `lhs_buffer_map`, `rhs_buffer_indices`: which buffer goes with which, and how the description indexes it.
+    """
+
+    mappings: list[IndexMap]
+    lhs_buffer_map: dict[Buffer, Buffer]
+    rhs_buffer_indices: dict[Buffer, tuple[PrimExpr, ...]]
+    lhs_iters: list[IterVar]
+    rhs_iters: list[IterVar]
+
+
+def _accesses(block: Any) -> dict[Buffer, tuple[PrimExpr, ...]] | None:
+    """How a block with one store indexes each buffer, the stored one first; None where it is not that simple."""
+    body = block.body
+    if not isinstance(body, BufferStore) or isinstance(body, SeqStmt):
+        return None
+    found: dict[Buffer, tuple[PrimExpr, ...]] = {body.buffer: body.indices}
+    post_order_visit(body.value, lambda n: found.setdefault(n.buffer, n.indices) if isinstance(n, BufferLoad) else None)
+    return found
+
+
+def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFunc) -> AutoTensorizeMappingInfo | None:
+    """How the variables of a block could be grouped to those of a description; None where they cannot.
+
+    A variable of the block goes with a variable of the description of the same kind that is used in the same
+    buffers; variables that go with none stay outside (batch).
+    """
+    target = sch.get_sref(block).block
+    found = _description(desc_func)
+    left, right = _accesses(target), _accesses(found[1].block) if found is not None else None
+    if found is None or left is None or right is None or len(left) != len(right):
+        return None
+    if any(a.dtype is not b.dtype for a, b in zip(left, right)):
+        return None
+
+    def signature(var: IterVar, accesses: dict[Buffer, tuple[PrimExpr, ...]]) -> tuple[Any, ...]:
+        return (var.iter_type, *[any(uses(i, {var.var}) for i in indices) for indices in accesses.values()])
+
+    wanted = [signature(v, right) for v in found[1].block.iter_vars]
+    if len(set(wanted)) != len(wanted):
+        return None
+    groups: list[list[IterVar]] = [[] for _ in wanted]
+    batch: list[IterVar] = []
+    for var in target.iter_vars:
+        own = signature(var, left)
+        (groups[wanted.index(own)] if own in wanted else batch).append(var)
+    if not all(groups):
+        return None
+    results: list[PrimExpr] = [v.var for v in batch]
+    for group in groups:
+        index: PrimExpr = group[0].var
+        for var in group[1:]:
+            assert var.dom is not None
+            index = index * var.dom.extent + var.var
+        results.append(index)
+    return AutoTensorizeMappingInfo(
+        [IndexMap([v.var for v in target.iter_vars], results)],
+        dict(zip(left, right)),
+        right,
+        list(target.iter_vars),
+        list(found[1].block.iter_vars),
+    )
+
+
+def suggest_index_map(
+    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
+) -> IndexMap | None:
+    """A layout in which the loops, as they are nested, walk through the buffer in order.
+
+    The access is taken as one index into the flat buffer, which splits into iterators of the loops; those are
+    put in the loops' order. None where the access is not such a sum, or is in order already.
+    """
+    from tvmagic.arith.iter_map import IterSplitExpr, detect_iter_map, normalize_iter_map_to_expr
+
+    analyzer = Analyzer()
+    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    for var, domain in domains.items():
+        analyzer.bind(var, domain)
+    flat: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
+    for index, size in zip(indices, buffer.shape):
+        flat = flat * size + index
+    found = detect_iter_map([flat], domains, predicate, check_level="noncheck", analyzer=analyzer)
+    if not found.indices:
+        return None
+    splits: list[IterSplitExpr] = list(found.indices[0].args)
+    names = [loop.loop_var for loop in loops]
+
+    def depth(split: IterSplitExpr) -> tuple[int, int]:
+        value = normalize_iter_map_to_expr(split.source.source)
+        places = [i for i, var in enumerate(names) if uses(value, {var})]
+        lower = split.lower_factor
+        return (max(places, default=-1), -(lower.value if isinstance(lower, IntImm) else 0))
+
+    order = sorted(range(len(splits)), key=lambda i: depth(splits[i]))
+    if order == list(range(len(splits))) or not splits:
+        return None
+    if not all(isinstance(s.scale, IntImm) and isinstance(s.extent, IntImm) for s in splits):
+        return None
+    variables = [Var(f"i{i}", size.dtype) for i, size in enumerate(buffer.shape)]
+    place: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
+    bounds = Analyzer()
+    for var, size in zip(variables, buffer.shape):
+        bounds.bind(var, Range.from_min_extent(IntImm(size.dtype, 0), size))
+        place = place * size + var
+    results: list[PrimExpr] = []
+    for i in order:
+        part = (place // splits[i].scale) % splits[i].extent
+        results.append(bounds.simplify(part))
+    return IndexMap(variables, results)
