@@ -178,7 +178,7 @@ def _mutations(graph: AscGraph, rng: random.Random):
 
 def check_mutations(seed: int) -> int:
     """Break a random graph in each way that it can be; returns how many were refused with the rule named."""
-    count = len(list(_mutations(Maker(seed).build(), random.Random(0))))
+    count = len(list(_mutations(Maker(seed).build(), random.Random(seed))))
     for number in range(count):
         graph = Maker(seed).build()
         ascend.check_hint(graph)

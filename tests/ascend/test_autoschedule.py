@@ -1,0 +1,161 @@
+"""Auto Schedule and tiling: merged axes, groups, cases, memory, the record, and results against NumPy."""
+
+import numpy as np
+import pytest
+from random_graphs import check, check_mutations
+
+import tvmagic
+from tvmagic import ascend
+from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, ops
+from tvmagic.passes import recording
+
+
+def elementwise(rows: int = 40, columns: int = 1000) -> AscGraph:
+    graph = AscGraph("elementwise")
+    graph.create_axis("z0", rows), graph.create_axis("z1", columns)
+    x, y = ops.Load(ops.Data(graph, "x")), ops.Load(ops.Data(graph, "y"))
+    ops.Output(ops.Store(ops.Exp(ops.Mul(ops.Add(x, y), x))), "out")
+    return graph
+
+
+def softmax(rows: int = 37, columns: int = 100) -> AscGraph:
+    graph = AscGraph("softmax")
+    z0, z1 = graph.create_axis("z0", rows), graph.create_axis("z1", columns)
+    del z0
+    x = ops.Load(ops.Data(graph, "x"))
+    e = ops.Exp(ops.Sub(x, ops.Broadcast(ops.Max(x, z1), z1)))
+    ops.Output(ops.Store(ops.Div(e, ops.Broadcast(ops.Sum(e, z1), z1))), "out")
+    return graph
+
+
+def test_contiguous_axes_merge() -> None:
+    merged = ascend.merge_axes(elementwise())
+    assert [a.name for a in merged.sched_axes] == ["z0z1"]
+    assert merged.find_axis("z0z1").size == 40_000
+    y = merged.find_node("exp_0").y
+    assert [str(r) for r in y.repeats] == ["40000"] and [str(s) for s in y.strides] == ["1"]
+
+
+def test_impl_graph_has_the_form_of_the_dump() -> None:
+    (result,) = ascend.auto_schedule(elementwise())
+    (impl,) = result.groups[0].impls
+    text = str(impl.graph)
+    assert "  z0z1t_size: VAR\n" in text
+    assert "  z0z1T(3) : Ceiling((40000 / (z0z1t_size))), TILE_OUT, from: {z0z1, }, split_pair: z0z1t, align: 1" in text
+    for line in (
+        ".axis = {z0z1TB, z0z1Tb, z0z1t, }",
+        ".loop_axis = z0z1Tb",
+        ".y.repeats = {(40000 / (z0z1Tb_size * z0z1t_size)), z0z1Tb_size, z0z1t_size, }",
+        ".y.strides = {(z0z1Tb_size * z0z1t_size), z0z1t_size, 1, }",
+        ".y.vectorized_axis = {z0z1t, }",
+        ".y.vectorized_strides = {1, }",
+    ):
+        assert f"    {line}\n" in text
+    assert str(ascend.parse_graph(text)) == text
+    assert "    Exp(exp_0_local[0], mul_0_local[0], z0z1t_actual_size)\n" in ascend.pseudo_code(impl.graph)
+
+
+def test_templates_groups_and_cases_of_a_reduction() -> None:
+    row, loop = ascend.auto_schedule(softmax())
+    assert [str(g.groups) for g in row.groups] == ["()(z0)(z1)"]
+    assert [str(g.groups) for g in loop.groups] == ["()(z0)(z1)", "()(z0)(z1)", "()(z0,z1)()"]
+    assert [[i.case for i in g.impls] for g in loop.groups] == [["tile_z0_z1"], ["tile_z0_z1"], ["tile_z0", "tile_z1"]]
+    assert [i.name for i in (row.groups[0].impls[0].graph.of_type("Workspace"))] == []
+    assert [n.name for n in loop.groups[1].hint.of_type("Workspace")] == ["max_0_ws", "sum_0_ws"]
+
+
+def test_concat_has_a_local_and_a_global_template() -> None:
+    graph = AscGraph("cat")
+    z0, z1 = graph.create_axis("z0", 6), graph.create_axis("z1", 9)
+    del z0
+    parts = [ops.Abs(ops.Load(ops.Data(graph, f"x{n}", sizes=[6, n]))) for n in (4, 5)]
+    ops.Output(ops.Store(ops.Concat(parts, z1)), "out")
+    local, direct = ascend.auto_schedule(graph)
+    assert str(local.groups[0].groups) == "(z0)()()" and len(direct.groups) == 2
+    stores = [g.hint.of_type("Store")[0] for g in direct.groups]
+    assert [str(s.attrs["offset"]) for s in stores] == ["0", "4"]
+
+
+def test_one_block_axis_and_loops_that_merge() -> None:
+    graph = AscGraph("three")
+    axes = [graph.create_axis(f"z{i}", n) for i, n in enumerate((4, 5, 6))]
+    x = ops.Load(ops.Data(graph, "x"))
+    y = ops.Broadcast(ops.Load(ops.Data(graph, "y", [axes[0], axes[2]])), axes[1])
+    ops.Output(ops.Store(ops.Add(x, y)), "out")
+    (result,) = ascend.auto_schedule(graph)
+    impl = next(i for i in result.groups[0].impls if i.case == "tile_z1")
+    node = impl.graph.find_node("add_0")
+    assert [a.name for a in node.sched.axis] == ["z0z1TB", "z0z1Tb", "z1t", "z2"]
+    assert [a.name for a in node.y.axis] == ["z0", "z1T", "z1t", "z2"]
+    assert sum(a.type is AxisType.BLOCK_OUT for a in impl.graph.axes) == 1
+
+
+def test_local_memory_is_shared() -> None:
+    (result,) = ascend.auto_schedule(elementwise())
+    graph = result.groups[0].impls[0].graph
+    ids = {n.name: n.y.mem.reuse_id for n in graph.nodes if n.y.mem.reuse_id >= 0}
+    assert len(set(ids.values())) == 2 and ids["load_0"] != ids["load_1"] and ids["exp_0"] == ids["mul_0"]
+
+
+def test_each_step_is_in_the_record() -> None:
+    with recording() as record:
+        ascend.compile_graph(softmax())
+    names = [s.name for s in record]
+    assert names[0] == "ascend.MergeAxes" and names[-2:] == ["ascend.AutoTiling", "ascend.Lower"]
+    assert {"ascend.Partition", "ascend.TilingGroups", "ascend.TileSplit", "ascend.BlockSplit"} <= set(names)
+    assert record.notes("ascend.reuse") and record.notes("ascend.result")
+
+
+def test_tiling_fits_and_reports() -> None:
+    small = Machine(threads=2, l1=2048, l2=8192)
+    results = ascend.auto_schedule(elementwise())
+    tiling = ascend.auto_tiling(results, machine=small)
+    (choice,) = tiling.choices
+    assert choice.fits and choice.cost.local_bytes <= small.local_memory
+    tiles = -(-40_000 // choice.sizes["z0z1t_size"])
+    assert -(-tiles // choice.sizes["z0z1Tb_size"]) <= 2
+    assert tiling.tiling_key == (0, 0) and "* (0, 0, 0) elementwise_0_tile_z0z1" in tiling.report()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("make", [elementwise, softmax])
+def test_chosen_implementation_equals_numpy(make, threads: int) -> None:
+    graph = make()
+    rng = np.random.default_rng(1)
+    inputs = [
+        rng.standard_normal([a.size.constant for a in graph.axes]).astype("float32") for _ in graph.of_type("Data")
+    ]
+    (want,) = ascend.evaluate(graph, inputs)
+    out = np.zeros_like(want)
+    tvmagic.build(ascend.compile_graph(graph, machine=Machine(threads=threads)))(*inputs, out)
+    np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+def test_symbolic_sizes_are_tiled_for_given_numbers_and_run_for_others() -> None:
+    graph = AscGraph("symbolic")
+    graph.create_axis("z0", graph.create_size("s0")), graph.create_axis("z1", 33)
+    x = ops.Load(ops.Data(graph, "x"))
+    ops.Output(ops.Store(ops.Sum(ops.Exp(x), graph.axes[1])), "out")
+    kernel = tvmagic.build(ascend.compile_graph(graph, {"s0": 50}, Machine(threads=2)))
+    for rows in (1, 50, 64):
+        data = np.random.default_rng(rows).standard_normal((rows, 33)).astype("float32")
+        out = np.zeros((rows, 1), "float32")
+        kernel(data, out)
+        np.testing.assert_allclose(out, np.exp(data).sum(1, keepdims=True), rtol=1e-4)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(AscendError, match="arguments"):
+        ascend.evaluate(softmax(), [])
+    with pytest.raises(AscendError, match="arguments"):
+        ascend.evaluate(softmax(), [np.zeros((3, 4), "float32")])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_graphs_equal_numpy(seed: int) -> None:
+    assert check(seed, limit=3)
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_broken_random_graphs_are_refused(seed: int) -> None:
+    assert check_mutations(seed) >= 9
