@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, union
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
     AttrStmt,
@@ -30,7 +31,6 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
-    post_order_visit,
     substitute,
 )
 from tvmagic.ir.equal import structural_equal
@@ -149,24 +149,13 @@ class _IntrinsicCall:
                 later = logical_or(later, likely(iv.var > context.ranges[iv].min))
                 variables.add(iv.var)
         for condition in loops.main_predicates:
-            if _uses(condition, variables):
+            if uses_var(condition, variables):
                 raise ScheduleError(
                     f"stage `{self.stage.name}`: the guard `{condition}` can skip the first iteration of the reduction",
                     span=self.stage.span,
                     hint="declare an initialization with the intrinsic, or split by a factor that divides",
                 )
         return IfThenElse(later, update, body)
-
-
-def _uses(value: PrimExpr, variables: set[Var]) -> bool:
-    found = False
-
-    def look(node: Any) -> None:
-        nonlocal found
-        found = found or (isinstance(node, Var) and node in variables)
-
-    post_order_visit(value, look)
-    return found
 
 
 # ---------------------------------------------------------------------------- what is tensorized
@@ -220,7 +209,7 @@ def _check_conditions(stage: Stage, loops: ComputeLoopNest, place: int) -> None:
                 elif isinstance(stmt, LetStmt):
                     inside.add(stmt.var)
     for condition in (*loops.main_predicates, *loops.init_predicates):
-        if _uses(condition, inside):
+        if uses_var(condition, inside):
             raise ScheduleError(
                 f"stage `{stage.name}`: the guard `{condition}` depends on a loop inside the tensorized one",
                 span=stage.span,

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, union
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -32,7 +33,6 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.cache import with_scope
-from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.relax import relax_region
 from tvmagic.tir.schedule.requirements import check_affine, check_not_in_place, is_one, region_at, scope_root
@@ -196,7 +196,7 @@ def _check_writes_all(state: ScheduleState, block: StmtSRef, loop: StmtSRef, reg
         known = [v for v in values if v is not None]
         count, box = IntImm("int64", 1), IntImm("int64", 1)
         for sref in inner:
-            if any(uses(v, {sref.loop.loop_var}) for v in known):
+            if any(uses_var(v, {sref.loop.loop_var}) for v in known):
                 count = count * sref.loop.extent.astype("int64")
         for r in region.region:
             box = box * r.extent.astype("int64")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, union
-from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.arith.int_set_eval import eval_sets, uses_var
 from tvmagic.arith.iter_map import IterMark, normalize_iter_map_to_expr, subspace_divide
 from tvmagic.ir import (
     Block,
@@ -29,7 +29,6 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer, loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
-from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -91,7 +90,7 @@ def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> l
     one, zero = IntImm("int32", 1), IntImm("int32", 0)
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
         assert var.dom is not None
-        in_outer, in_inner = uses(value, outer), uses(value, inner)
+        in_outer, in_inner = uses_var(value, outer), uses_var(value, inner)
         if in_outer and in_inner:
             return []
         if in_inner:
@@ -170,7 +169,7 @@ def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], na
     iters: list[IterVar] = []
     values: list[PrimExpr] = []
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.DataPar and uses(init, {var.var}):
+        if var.iter_type == IterVar.DataPar and uses_var(init, {var.var}):
             fresh = var.var.copy_with_suffix("_init")
             renamed[var.var] = fresh
             iters.append(var.replace(var=fresh))
@@ -187,7 +186,7 @@ def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], na
     loop_names: dict[Var, PrimExpr] = {}
     for sref in reversed(loops):
         loop = sref.loop
-        if any(uses(value, {loop.loop_var}) for value in values):
+        if any(uses_var(value, {loop.loop_var}) for value in values):
             fresh = loop.loop_var.copy_with_suffix("")
             loop_names[loop.loop_var] = fresh
             nest = loop.replace(loop_var=fresh, body=nest)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -268,7 +269,7 @@ def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None
     start = _replaced_loops(loops, values, padding.old.shape)
     gone = {v for v in values if isinstance(v, Var)}
     kept = [*bound.values(), *[e for loop in loops for e in (loop.min, loop.extent)]]
-    if start is None or any(_uses(e, gone) for e in kept):
+    if start is None or any(uses_var(e, gone) for e in kept):
         return None
     loop_vars, iters = _new_variables(padding)
     new_block = _padded_block(block, padding, variables, iters)
@@ -286,12 +287,6 @@ def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None
     for loop in reversed(loops[:start]):
         nest = loop.replace(body=nest)
     return nest
-
-
-def _uses(value: PrimExpr, variables: set[Var]) -> bool:
-    found: list[Any] = []
-    post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) and n in variables else None)
-    return bool(found)
 
 
 def _padded_block(block: Block, padding: Padding, variables: list[Var], iters: list[IterVar]) -> Block:

@@ -25,6 +25,7 @@ from tvmagic.tir.schedule.requirements import (
     check_plain_loop,
     check_starts_at_zero,
     check_subtree_compact_dataflow,
+    is_one,
     only_child,
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, append_predicate, simplify_bindings, substitute_loops
@@ -155,10 +156,10 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
     lower: PrimExpr = IntImm(fused.dtype, 1)
     for stmt in reversed(stmts[1:]):
         inner = floordiv(floormod(fused, lower * stmt.extent), lower)
-        values[stmt.loop_var] = IntImm(fused.dtype, 0) if _is_one(stmt.extent) else inner
+        values[stmt.loop_var] = IntImm(fused.dtype, 0) if is_one(stmt.extent) else inner
         lower = lower * stmt.extent
     first = stmts[0]
-    values[first.loop_var] = IntImm(fused.dtype, 0) if _is_one(first.extent) else floordiv(fused, lower)
+    values[first.loop_var] = IntImm(fused.dtype, 0) if is_one(first.extent) else floordiv(fused, lower)
     extent = Analyzer().simplify(lower * first.extent)
     reuse = BlockReuse()
     body = substitute_loops(stmts[-1].body, values, reuse)
@@ -166,10 +167,6 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
     body = simplify_bindings(body, state.loops_of(nest[0]), reuse, preserve_unit_iters)
     state.replace(nest[0], body, reuse)
     return state.sref_of(body)  # type: ignore[arg-type]
-
-
-def _is_one(value: PrimExpr) -> bool:
-    return isinstance(value, IntImm) and value.value == 1
 
 
 # ---------------------------------------------------------------------------- reorder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.arith.int_set_eval import eval_set, uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -28,7 +28,6 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
-from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.requirements import DependenceGuard, check_plain_loop, check_starts_at_zero, only_child
 from tvmagic.tir.schedule.scope import DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -112,7 +111,7 @@ def _check_no_split_reduction(state: ScheduleState, loop: StmtSRef) -> None:
             continue
         realize = state.realize_of(block)
         for var, value in zip(block.block.iter_vars, realize.iter_values):
-            if var.iter_type == IterVar.CommReduce and uses(value, {loop.loop.loop_var}):
+            if var.iter_type == IterVar.CommReduce and uses_var(value, {loop.loop.loop_var}):
                 raise ScheduleError(
                     f"each piece of {loop.label} would run the init of {block.label} again, which gives a wrong result",
                     loop,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     And,
     Block,
@@ -16,7 +17,6 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     Var,
-    post_order_visit,
     substitute,
 )
 from tvmagic.ir.ops import logical_and
@@ -25,13 +25,6 @@ from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.requirements import check_reduction, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, replace_child
-
-
-def uses(value: Any, variables: set[Var]) -> bool:
-    """Whether an expression or statement names one of the variables."""
-    found: list[Var] = []
-    post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) and n in variables else None)
-    return bool(found)
 
 
 def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
@@ -67,7 +60,7 @@ def _loops_from(loops: list[StmtSRef], loop: StmtSRef, block: StmtSRef) -> list[
 def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: StmtSRef) -> None:
     above = {sref.loop.loop_var for sref in loops[: loops.index(loop)]}
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.CommReduce and uses(value, above):
+        if var.iter_type == IterVar.CommReduce and uses_var(value, above):
             raise ScheduleError(
                 f"{loop.label} must be outside all loops that the reduction uses; `{var.var.name}` uses one above it",
                 loop,
@@ -123,8 +116,8 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)
     init, values = _init_block(realize)
-    dropped = {s.loop.loop_var for s in inner if not any(uses(v, {s.loop.loop_var}) for v in values)}
-    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses(c, dropped)])
+    dropped = {s.loop.loop_var for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)}
+    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])
     nest: Stmt = BlockRealize(values, predicate, init)
     renamed: dict[Var, PrimExpr] = {}
     for sref in reversed(inner):

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -34,7 +35,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
-from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts, uses
+from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -257,8 +258,8 @@ def _mapped_buffer(
     indices = index_map.map_indices(variables, analyzer)
     shape = index_map.map_shape([v.dom.extent for v in iter_vars if v.dom is not None], analyzer)
     for var in variables:
-        in_new = any(uses(i, {var}) for i in indices)
-        in_old = any(uses(r.min, {var}) for r in region.region)
+        in_new = any(uses_var(i, {var}) for i in indices)
+        in_old = any(uses_var(r.min, {var}) for r in region.region)
         if in_new != in_old:
             where, other = ("the new indices", "the old") if in_new else ("the old indices", "the new")
             raise ScheduleError(
@@ -283,15 +284,15 @@ def _mapped_stage(
     iters: list[IterVar] = []
     values: list[PrimExpr] = []
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if any(uses(i, {var.var}) for i in indices):
+        if any(uses_var(i, {var.var}) for i in indices):
             fresh = var.var.copy_with_suffix("")
             renamed[var.var] = fresh
             iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
             values.append(value)
-    kept = [s for s in loops if any(uses(v, {s.loop_var}) for v in values)]
+    kept = [s for s in loops if any(uses_var(v, {s.loop_var}) for v in values)]
     known = {s.loop_var for s in kept}
     dropped = {s.loop_var for s in loops} - known
-    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses(c, dropped)])
+    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])
     new_indices = [substitute(i, renamed) for i in indices]
     old_region = substitute(region, renamed)
     old_indices = [r.min for r in old_region.region]

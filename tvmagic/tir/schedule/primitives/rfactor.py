@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -29,7 +30,6 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
-from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
 from tvmagic.tir.schedule.requirements import check_reduction, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -62,7 +62,7 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
         raise ScheduleError(f"{loop.label} must be a serial loop", loop)
     realize = state.realize_of(block)
     var = loop.loop.loop_var
-    touched = {v.iter_type for v, value in zip(block.block.iter_vars, realize.iter_values) if uses(value, {var})}
+    touched = {v.iter_type for v, value in zip(block.block.iter_vars, realize.iter_values) if uses_var(value, {var})}
     if IterVar.DataPar in touched or IterVar.CommReduce not in touched:
         raise ScheduleError(
             f"{loop.label} must be used by reduced variables alone", loop, hint="choose a loop of the reduction"
@@ -83,7 +83,7 @@ def _partial_iters(realize: BlockRealize, loops: list[StmtSRef], loop: For) -> _
     result.add_loop(loop, IterVar.DataPar)
     by_var = {s.loop.loop_var: s.loop for s in loops}
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.DataPar or not uses(value, {loop.loop_var}):
+        if var.iter_type == IterVar.DataPar or not uses_var(value, {loop.loop_var}):
             fresh = var.var.copy_with_suffix("")
             result.iters.append(var.replace(var=fresh))
             result.values.append(value)
@@ -224,7 +224,7 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     final_iters = _final_iters(realize, loop.loop)
     final = _final_block(stmt, pattern, final_iters, buffers, axis)
     all_loops = [s.loop for s in loops]
-    needed = [s for s in all_loops if any(uses(v, {s.loop_var}) for v in final_iters.values)]
+    needed = [s for s in all_loops if any(uses_var(v, {s.loop_var}) for v in final_iters.values)]
     gone = {s.loop_var for s in all_loops if all(s is not n for n in needed)}
     predicate = _predicate_without(realize.predicate, gone)
     first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), all_loops, True)
@@ -245,4 +245,4 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
 def _predicate_without(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
     from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 
-    return all_of([c for c in conjuncts(predicate) if not uses(c, variables)])
+    return all_of([c for c in conjuncts(predicate) if not uses_var(c, variables)])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -28,7 +29,6 @@ from tvmagic.ir.node import Kind
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, primitive
 from tvmagic.tir.schedule.primitives.blockize import blockize_loop
-from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -135,7 +135,7 @@ class DescriptionMatcher:
         for index, desc_index in zip(indices[lead:], desc_indices):
             bases.append(self.analyzer.simplify(index - substitute(desc_index, self.vars)))
         for base in bases:
-            if uses(base, self.inner):
+            if uses_var(base, self.inner):
                 raise Mismatch(f"buffer `{buffer.name}` is accessed at other elements than the instruction's")
         known = self.bases.setdefault(desc, bases)
         if not all(self.analyzer.can_prove_equal(a, b) for a, b in zip(known, bases)):
