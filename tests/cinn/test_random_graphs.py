@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from cinn_programs import Graph, arrays, run
 
 from tvmagic import cinn, te, tir
+from tvmagic.errors import ScheduleError
 from tvmagic.ir import assert_structural_equal
 from tvmagic.script import cinn_text, from_cinn
 from tvmagic.te.reference import evaluate_all
@@ -78,3 +80,25 @@ def test_a_long_chain_keeps_its_value() -> None:
     (found,) = run(scheduler.ir_schedule.func, [a], (4, 8))
     (expected,) = evaluate_all([args[1]], {args[0]: a})
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1030))
+def test_both_directions_as_in_tensorir(seed: int) -> None:
+    """Whatever CINN's conditions allow, TensorIR's do too, with the same result."""
+    graph, rng = Graph(seed, 6), random.Random(seed)
+    schedule = cinn.IRSchedule(graph.function())
+    names = [schedule.block_of(b).name_hint for b in schedule.get_all_blocks()]
+    rng.shuffle(names)
+    for name in names:
+        method = rng.choice(["reverse_compute_inline", "reverse_compute_inline", "compute_inline"])
+        other = tir.Schedule(schedule.func)
+        try:
+            getattr(schedule, method)(name)
+        except ScheduleError:
+            continue
+        getattr(other, method)(other.get_block(name))
+        assert_structural_equal(other.mod["main"], schedule.func, map_free_vars=True)
+    inputs = arrays([tuple(int(n) for n in t.shape) for t in graph.inputs], seed)
+    expected = evaluate_all(graph.outputs, dict(zip(graph.inputs, inputs)))
+    for one, right in zip(run(schedule.func, inputs, *[e.shape for e in expected]), expected):
+        np.testing.assert_allclose(one, right, rtol=1e-4, atol=1e-4)

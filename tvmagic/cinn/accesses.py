@@ -147,12 +147,13 @@ def with_regions(block: Block) -> Block:
     What was found for the body is kept for the new block, so that a long body is searched once.
     """
     found = accesses(block)
-    if block.alloc_buffers or block.match_buffers or len(found.blocks) > 1:
+    own = found.blocks[0]
+    if block.alloc_buffers or block.match_buffers or own.inner:
         return with_detected_regions(block)
     pointers = {buffer.data: buffer for buffer in (*found.loads, *found.stores)}
     reads, writes = block_read_write_regions(block, pointers)
     new = block.replace(reads=reads, writes=writes)
-    _known[new] = found._replace(blocks=(found.blocks[0]._replace(block=new),))
+    _known[new] = found._replace(blocks=(own._replace(block=new),))
     return new
 
 
