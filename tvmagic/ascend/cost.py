@@ -23,6 +23,7 @@ from tvmagic.ir import dtype_of
 __all__ = ["Cost", "CostModel"]
 
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
+_NEAR = 2  # steps in global memory up to so many lengths of what is moved count as going on
 _INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 Number = Callable[[Mapping[str, int]], float]
 
@@ -56,6 +57,7 @@ class _Call:
     unit: bool
     along: bool
     array: Number | None
+    steps: tuple[Number | None, Number | None] = (None, None)  # of the next row and the next call in global memory
 
 
 class CostModel:
@@ -90,16 +92,20 @@ class CostModel:
             t for t in (node.y, *node.inputs) if not t.node.op.is_buffer and t.node.type not in ("Scalar", "Store")
         ]
         run = self._run(held, local, node)
-        array, unit = None, True
+        array, unit, steps = None, True, (None, None)
+        outer = held[: len(held) - len(run)]
         side = self._global_side(node)
         if side is not None:
             array = _number(_elements(side))
             strides = by_axis(side)
             unit = not held or coefficient(strides, held[-1]).is_one
+            next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
+            steps = next_row, next_call
         along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
-        outer = held[: len(held) - len(run)]
         lengths = [[self._length(a, domain) for a in axes] for axes in (outer, run)]
-        return _Call(node, [_number(a.size) for a in loops], *lengths, dtype_of(domain.dtype).bytes, unit, along, array)
+        return _Call(
+            node, [_number(a.size) for a in loops], *lengths, dtype_of(domain.dtype).bytes, unit, along, array, steps
+        )
 
     def _global_side(self, node: AscNode) -> AscTensor | None:
         if node.op.compute_type == "load":
@@ -169,7 +175,17 @@ class CostModel:
             size = call.array(values) * call.bytes
             source = 0.0 if size <= machine.l2 // 4 else machine.nearby if size <= machine.l3 // 2 else machine.memory
             time += times * rows * run * call.bytes / 64 * source
+            if size > machine.l2 and not _follows(call, values, rows, run):
+                time += times * rows * machine.jump
         return time
+
+
+def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:
+    """Whether what is moved next stands right behind, or is moved again."""
+    next_row, next_call = call.steps
+    if rows > 1 and next_row is not None and next_row(values) > _NEAR * run:
+        return False
+    return next_call is None or next_call(values) <= _NEAR * rows * run
 
 
 def _elements(y: AscTensor) -> Size:

@@ -20,7 +20,8 @@ class Machine:
     `vector`: one API call's work on 64 bytes in the first cache. `farther`: how many times longer
     it takes in the second cache. `scalar`: the same work on one element alone. `row`: the start of an
     innermost loop. `horizontal`: what a reduction along the innermost axis costs a row. `nearby`,
-    `memory`: moving 64 bytes from the last cache and from main memory. `fork`: starting the threads.
+    `memory`: moving 64 bytes from the last cache and from main memory. `jump`: moving on at
+    another place there. `fork`: starting the threads.
     """
 
     threads: int = 1
@@ -34,6 +35,7 @@ class Machine:
     horizontal: float = 25.0
     nearby: float = 3.0
     memory: float = 6.5
+    jump: float = 250.0
     fork: float = 5_000.0
 
     @property
