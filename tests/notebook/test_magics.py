@@ -164,7 +164,7 @@ def test_wrong_arguments_are_told_in_a_line(
 
 def test_a_wrong_expression_is_marked_in_the_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     text = fails(shell, "%%tensor bad\nX: float32[4]\nY[i] = X[i] + Q[i]", capsys)
-    assert "there is no `Q` here" in text
+    assert "the name `Q` is not defined" in text
     assert "   3 | Y[i] = X[i] + Q[i]\n     |               ^" in text
     assert "hint: declare it" in text
 
@@ -302,3 +302,13 @@ def test_a_refused_call_is_shown_in_the_cell_and_in_the_program(
     text = fails(loaded, f"%%schedule dense -q\n{call}", capsys)
     assert f"   2 | {call}\n     | {'^' * len(call)}"[:60] in text
     assert "in the program:" in text and header in text
+
+
+def test_tune_keeps_the_best_schedule_and_shows_the_trials(loaded: Any) -> None:
+    shown = loaded.run_line_magic("tune", "dense --trials 3 --seconds 5 --seed 2 --name fast")
+    op = loaded.user_ns["dense"]
+    assert list(op.versions) == ["tiled", "fast"] and op.current.name == "fast"
+    text = shown.text(colour=False)
+    assert "dense: the best of 3 schedules" in text and "def apply_trace(sch: tir.Schedule)" in text
+    assert "Trials" in shown.html() and "random" in shown.html()
+    assert len(loaded.run_line_magic("passes", "dense -v fast")) > 5

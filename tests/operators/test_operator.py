@@ -178,3 +178,20 @@ def test_costs_are_counted_exactly() -> None:
     tiled = count(next(iter(schedule(op, TILE).lower().functions.values())))
     assert tiled.total.arithmetic == cost.total.arithmetic
     assert (tiled.lanes, tiled.parallel) == (16, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("s[Y].splitt(1)", "did you mean `split`?"),
+        ("s[Y].vectorise(Y.op.axis[0])", "did you mean `vectorize`?"),
+        ("sch.get_bloc('Y')", "did you mean `get_block`?"),
+        ("s[YY].split(1)", "did you mean `Y`?"),
+        ("s[Y].qqqq", None),
+    ],
+)
+def test_a_wrong_method_is_answered_with_the_nearest(text: str, hint: str | None) -> None:
+    op = operator("f", "X: float32[8]\nY[i] = X[i]")
+    with pytest.raises(TVMagicError) as caught:
+        schedule(op, text)
+    assert caught.value.hint == hint

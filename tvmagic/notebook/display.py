@@ -146,7 +146,7 @@ VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.passes", "Record"): Passes,
     ("tvmagic.te.schedule.schedule", "Schedule"): _schedule_view,
     ("tvmagic.te.schedule.stage", "Stage"): _stage_view,
-    ("tvmagic.ir.expr", "IterVar"): _iter_var_view,
+    ("tvmagic.ir.iteration", "IterVar"): _iter_var_view,
     ("tvmagic.ir.function", "PrimFunc"): _program_view,
     ("tvmagic.ir.function", "IRModule"): _program_view,
     ("tvmagic.ir.stmt", "Stmt"): _program_view,

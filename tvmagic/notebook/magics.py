@@ -112,7 +112,11 @@ def _compare_parser() -> Arguments:
 def _tune_parser() -> Arguments:
     parser = Arguments("%tune", "Search for a fast schedule of an operator.")
     parser.add_argument("name", metavar="NAME", help="the operator")
-    parser.add_argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to measure (64)")
+    parser.add_argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to try (64)")
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="begin no more after this time (60)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)")
+    parser.add_argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)")
+    parser.add_argument("--size", type=positive, default=256, metavar="N", help="the value of symbolic sizes (256)")
     return parser
 
 
@@ -282,7 +286,8 @@ class TensorMagics(Magics):
         arguments = PARSERS["tune"].read(line)
         from tvmagic.notebook.tuning import tune
 
-        return tune(self._operator(arguments.name, "%tune"), arguments.trials)
+        op = self._operator(arguments.name, "%tune")
+        return tune(op, arguments.trials, arguments.seconds, arguments.seed, arguments.version, arguments.size)
 
     # ------------------------------------------------------------------------ names
 

@@ -6,14 +6,23 @@ import ast
 import builtins
 import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
 from tvmagic.operators.source import Source
 
-__all__ = ["DTYPES", "FUNCTIONS", "REDUCTIONS", "Expressions", "NotationError", "fail_at"]
+__all__ = [
+    "DTYPES",
+    "FUNCTIONS",
+    "REDUCTIONS",
+    "Expressions",
+    "NotationError",
+    "check_rank",
+    "fail_at",
+    "fail_undefined",
+]
 
 
 class NotationError(TVMagicError):
@@ -92,6 +101,28 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], PrimExpr]] = {
 def fail_at(source: Source, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
     """Raise the error that points at `node` in the cell."""
     raise NotationError(message, span=source.span(node), hint=hint)
+
+
+def fail_undefined(source: Source, node: ast.AST, name: str, known: Iterable[str]) -> NoReturn:
+    """Raise the error for a name that nothing stands for; one of `known` may have been meant."""
+    names = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, names, n=1)
+    if not close and len(name) == 1:
+        close = [k for k in names if k.lower() == name.lower()]
+    hint = f"did you mean `{close[0]}`?" if close else f"declare it, for example `{name}: float32[64]`"
+    fail_at(source, node, f"the name `{name}` is not defined", hint)
+
+
+def check_rank(source: Source, access: ast.Subscript, tensor: Any) -> None:
+    """An access gives one index for each dimension of its tensor."""
+    rank, given = len(tensor.shape), len(index_items(access))
+    if rank != given:
+        dimensions = f"{rank} dimension{'' if rank == 1 else 's'}"
+        indices = "1 index is" if given == 1 else f"{given} indices are"
+        example = f"{tensor.name}[{', '.join('ijklmnop'[:rank])}]" if rank else tensor.name
+        fail_at(
+            source, access, f"`{tensor.name}` has {dimensions} and {indices} given", f"write it as `{example}`"
+        )  # fmt: skip
 
 
 def _same_kind(a: Any, b: Any) -> tuple[Any, Any]:
@@ -180,10 +211,7 @@ class Expressions:
 
     def unknown(self, node: ast.AST, name: str) -> NoReturn:
         """Raise the error for a name that nothing stands for."""
-        known = [*self.tensors, *self.indices, *self.values, *FUNCTIONS]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"declare it, for example `{name}: float32[64]`"
-        fail_at(self.source, node, f"there is no `{name}` here", hint)
+        fail_undefined(self.source, node, name, [*self.tensors, *self.indices, *self.values, *FUNCTIONS])
 
     def _binary(self, node: ast.BinOp) -> Any:
         a, b = self.value(node.left), self.value(node.right)
@@ -274,12 +302,7 @@ class Expressions:
             self.unknown(node.value, name)
         tensor = self.tensors[name]
         items = index_items(node)
-        if len(items) != len(tensor.shape):
-            fail_at(
-                self.source,
-                node,
-                f"`{name}` has {len(tensor.shape)} dimensions, `{ast.unparse(node)}` has {len(items)} indices",
-            )
+        check_rank(self.source, node, tensor)
         indices = [self.build(item) for item in items]
         for item, index in zip(items, indices):
             if not (index.dtype.is_int or index.dtype.is_uint):

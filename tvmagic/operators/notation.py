@@ -30,7 +30,9 @@ from tvmagic.operators.expressions import (
     REDUCTIONS,
     Expressions,
     NotationError,
+    check_rank,
     fail_at,
+    fail_undefined,
     index_items,
 )
 from tvmagic.operators.source import Source
@@ -241,7 +243,10 @@ class _Statement:
         """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
         tensors = self.notation.tensors
         bases = {id(a.value) for a, _ in self._accesses(self.value)}
+        casts = _cast_types(self.value)
         for node in ast.walk(self.value):
+            if id(node) in casts and not _is_dtype(node.value):
+                fail_at(self.source, node, f"`{node.value}` is not a data type", te_close(node.value))
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _is_dtype(node.value):
                 fail_at(self.source, node, f"`{node.value!r}` is not a number")
             if not isinstance(node, ast.Name):
@@ -251,6 +256,47 @@ class _Statement:
                 fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
             if node.id in self.notation.assigned and node.id not in tensors:
                 fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
+        for access, _ in self._accesses(self.value):
+            assert isinstance(access.value, ast.Name)
+            if access.value.id not in tensors:
+                known = dict.fromkeys([*tensors, *(n for n in self.notation.assigned if n != self.name)])
+                fail_undefined(self.source, access.value, access.value.id, known)
+            check_rank(self.source, access, tensors[access.value.id])
+
+    def _check_indices(self) -> None:
+        """An index is a whole number: no slice, no fraction."""
+        for access, _ in self._accesses(self.value):
+            for item in index_items(access):
+                for node in ast.walk(item):
+                    if isinstance(node, ast.Slice):
+                        fail_at(
+                            self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
+                            "index names run over a dimension by themselves",
+                        )  # fmt: skip
+                if _is_fraction(item):
+                    fail_at(
+                        self.source, item, f"the index `{ast.unparse(item)}` is not a whole number",
+                        "divide by `//`, or convert it by `int32(...)`",
+                    )  # fmt: skip
+
+    def _check_reductions(self) -> None:
+        """What follows `over=` indexes something, and no other keyword stands in its place."""
+        indexing = {n.id for a, _ in self._accesses(self.value) for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
+        for node in ast.walk(self.value):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
+                continue
+            for keyword in node.keywords:
+                if keyword.arg != "over":
+                    fail_at(
+                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`",
+                        "did you mean `over`?",
+                    )  # fmt: skip
+                for name in sorted(over_names(node, self.source) - indexing):
+                    known = ", ".join(f"`{n}`" for n in sorted(indexing - set(self.axes)))
+                    fail_at(
+                        self.source, keyword.value, f"nothing is indexed by `{name}`, over which `{node.func.id}` runs",
+                        f"the right side has {known}" if known else None,
+                    )  # fmt: skip
 
     def _accesses(self, node: ast.AST, guarded: bool = False) -> Iterator[tuple[ast.Subscript, bool]]:
         """Every access of a tensor in the value, with whether a condition stands above it."""
@@ -286,6 +332,8 @@ class _Statement:
                 ranges.setdefault(axis, (0, size))
         given = set(ranges)  # said in the cell, so that a tensor may be read in part
         sums: list[tuple[Affine, Any]] = []
+        self._check_indices()
+        self._check_reductions()
         for access, guarded in self._accesses(self.value):
             if guarded:
                 continue
@@ -542,6 +590,30 @@ def over_names(call: ast.Call, source: Source) -> set[str]:
                 fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`")
             names.add(item.id)
     return names
+
+
+def _is_fraction(item: ast.expr) -> bool:
+    """Whether an index is plainly no whole number: it has a fraction or a true division outside calls and accesses."""
+    match item:
+        case ast.Constant(value=value):
+            return isinstance(value, (float, bool))
+        case ast.BinOp(left=left, op=op, right=right):
+            return isinstance(op, ast.Div) or _is_fraction(left) or _is_fraction(right)
+        case ast.UnaryOp(operand=operand):
+            return _is_fraction(operand)
+    return False
+
+
+def _cast_types(value: ast.expr) -> dict[int, ast.Constant]:
+    """The texts that stand where `cast(x, dtype)` and `x.astype(dtype)` take a data type, by identity."""
+    found: dict[int, ast.Constant] = {}
+    for node in ast.walk(value):
+        match node:
+            case ast.Call(func=ast.Name(id="cast"), args=[_, ast.Constant(value=str()) as dtype]):
+                found[id(dtype)] = dtype
+            case ast.Call(func=ast.Attribute(attr="astype"), args=[ast.Constant(value=str()) as dtype]):
+                found[id(dtype)] = dtype
+    return found
 
 
 def _is_dtype(text: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
+import difflib
 import functools
 import re
 import sys
@@ -145,7 +147,18 @@ def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> No
         raise
     except Exception as error:
         span = place_in_cell(error, source) or source.span(statement)
-        raise CellError(f"{type(error).__name__}: {error}", span=span) from error
+        raise CellError(f"{type(error).__name__}: {error}", span=span, hint=_meant(error, scope)) from error
+
+
+def _meant(error: Exception, scope: Mapping[str, Any]) -> str | None:
+    """`did you mean ...?` for an attribute or a name that does not exist."""
+    name = getattr(error, "name", None)
+    if not isinstance(name, str) or not isinstance(error, (AttributeError, NameError)):
+        return None
+    known = dir(error.obj) if isinstance(error, AttributeError) else [*scope, *dir(builtins)]
+    public = [k for k in known if not k.startswith("_")]
+    close = difflib.get_close_matches(name, public, n=1, cutoff=0.5)
+    return f"did you mean `{close[0]}`?" if close else None
 
 
 def place_in_cell(error: BaseException, source: Source) -> Span | None:

@@ -1,0 +1,206 @@
+"""The search: random schedules first, then changes of the best ones; each is checked and measured."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.operators.measure import compare, measure
+from tvmagic.operators.operator import Operator, Version
+from tvmagic.passes import Record, recording
+from tvmagic.tir.schedule import Schedule, Trace
+from tvmagic.tune.space import mutate, random_schedule
+
+__all__ = ["Trial", "TuneResult", "tune_operator"]
+
+_SURVIVORS = 4  # the best traces, which are changed further
+_RANDOM_SHARE = 0.4  # of the trials, before the first change
+_EXPLORE = 0.2  # how often a trial after these is random all the same
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One schedule that was tried.
+
+    `seconds` a call is None where it failed; `error` then says why. `origin` is `random`, or
+    `change of N` for the trial it comes from.
+    """
+
+    number: int
+    origin: str
+    trace: Trace
+    seconds: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a search found.
+
+    `version` is the best schedule, which the operator keeps; `plain` the seconds of the plain
+    loops; `reference` those of NumPy; `elapsed` of the whole search.
+    """
+
+    operator: Operator
+    trials: tuple[Trial, ...]
+    version: Version
+    plain: float
+    reference: float
+    elapsed: float
+
+    @property
+    def best(self) -> Trial:
+        """The fastest trial."""
+        return min(self.good, key=lambda t: t.seconds or 0.0)
+
+    @property
+    def good(self) -> list[Trial]:
+        """The trials whose results were right."""
+        return [t for t in self.trials if t.seconds is not None]
+
+    @property
+    def python(self) -> str:
+        """The best trace as a Python function that applies it to a schedule."""
+        return str(self.best.trace.simplified(remove_postproc=False))
+
+
+def tune_operator(
+    op: Operator,
+    trials: int = 64,
+    *,
+    seconds: float = 60.0,
+    seed: int = 0,
+    name: str = "tuned",
+    sizes: int = 256,
+    progress: Callable[[Trial, Trial | None], None] | None = None,
+) -> TuneResult:
+    """Search for a fast schedule of an operator and keep it as its version `name`.
+
+    Parameters
+    ----------
+    trials: how many schedules to try at most.
+    seconds: after how many no further trial is begun.
+    seed: the same one gives the same random schedules. What follows depends on the times measured.
+    sizes: the value of symbolic sizes.
+    progress: called after each trial with it and the best so far.
+
+    Raises `TVMagicError` where the arguments are out of range or no schedule gave the right result.
+    """
+    if trials < 1 or seconds <= 0:
+        raise TVMagicError("a search needs at least one trial and some time")
+    if not name.isidentifier() or name == "plain":
+        raise TVMagicError(f"`{name}` cannot be the name of a schedule", hint="write a name such as `tuned`")
+    started = time.perf_counter()
+    search = _Search(op, seed, sizes)
+    while len(search.trials) < trials and (not search.trials or time.perf_counter() - started < seconds):
+        trial = search.step(trials)
+        if trial is None:
+            break
+        if progress is not None:
+            progress(trial, search.best)
+    if search.best is None:
+        first = next((t.error for t in search.trials if t.error), "there is nothing to schedule")
+        raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
+    version = search.version(search.best.trace, name)
+    plain = search.time(op.version("plain"))
+    op.add_version(version)
+    elapsed = time.perf_counter() - started
+    return TuneResult(op, tuple(search.trials), version, plain, search.reference_time, elapsed)
+
+
+class _Search:
+    """The state of a search: inputs, what is expected, the trials so far."""
+
+    def __init__(self, op: Operator, seed: int, sizes: int) -> None:
+        self.op, self.seed = op, seed
+        self.draw = random.Random(seed)
+        self.func = op.schedule().mod
+        self.inputs = op.random_inputs(seed, sizes)
+        begin = time.perf_counter()
+        self.expected = _as_list(op.reference(*self.inputs))
+        self.reference_time = time.perf_counter() - begin
+        self.trials: list[Trial] = []
+        self.seen: set[str] = set()
+        self.next_seed = seed * 1_000_003
+
+    @property
+    def best(self) -> Trial | None:
+        ranked = self.ranked()
+        return ranked[0] if ranked else None
+
+    def ranked(self) -> list[Trial]:
+        """The trials that are right, the fastest first."""
+        return sorted((t for t in self.trials if t.seconds is not None), key=lambda t: t.seconds or 0.0)
+
+    def step(self, total: int) -> Trial | None:
+        """Try a schedule that was not tried yet; None where none can be found."""
+        for _ in range(50):
+            candidate = self.candidate(total)
+            if candidate is None:
+                continue
+            origin, sch = candidate
+            text = str(sch.trace)
+            if text in self.seen:
+                continue
+            self.seen.add(text)
+            trial = self.evaluate(origin, sch)
+            self.trials.append(trial)
+            return trial
+        return None
+
+    def candidate(self, total: int) -> tuple[str, Schedule] | None:
+        """A random schedule, or a change of one of the best."""
+        parents = self.ranked()[:_SURVIVORS]
+        if not parents or len(self.trials) < _RANDOM_SHARE * total or self.draw.random() < _EXPLORE:
+            self.next_seed += 1
+            return "random", random_schedule(self.func, self.next_seed)
+        parent = self.draw.choice(parents)
+        trace = mutate(parent.trace, self.draw)
+        if trace is None:
+            return None
+        try:
+            return f"change of {parent.number}", self.replay(trace)
+        except TVMagicError:  # such sizes do not fit this arrangement
+            return None
+
+    def replay(self, trace: Trace) -> Schedule:
+        """A fresh schedule with the trace applied."""
+        sch = Schedule(self.func, seed=self.seed + 1)
+        trace.apply_to_schedule(sch)
+        return sch
+
+    def evaluate(self, origin: str, sch: Schedule) -> Trial:
+        """Build, check and time a schedule."""
+        number = len(self.trials) + 1
+        version = Version(self.op, sch, f"trial{number}")
+        try:
+            result = compare(_as_list(version(*self.inputs)), self.expected, [t.name for t in self.op.outputs])
+            if not result.ok:
+                return Trial(number, origin, sch.trace, None, str(result))
+            return Trial(number, origin, sch.trace, self.time(version))
+        except TVMagicError as error:
+            return Trial(number, origin, sch.trace, None, error.message)
+
+    def time(self, version: Version) -> float:
+        """Seconds a call, the arguments ready."""
+        output: Any = version(*self.inputs)
+        arrays: Sequence[np.ndarray] = [*self.inputs, *_as_list(output)]
+        module = version.build()
+        return measure(lambda: module(*arrays), seconds=0.05, repeats=5).best
+
+    def version(self, trace: Trace, name: str) -> Version:
+        """The version of a trace, with its calls as a record."""
+        record = Record(title=self.op.name)
+        with recording(record=record):
+            sch = self.replay(trace)
+        return Version(self.op, sch, name, record)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple) else [value]
