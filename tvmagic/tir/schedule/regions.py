@@ -7,7 +7,19 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tvmagic.arith.block_regions import block_read_write_regions
-from tvmagic.ir import Block, Buffer, BufferRegion, IntImm, MatchBufferRegion, Range, Var, Visitor, substitute
+from tvmagic.ir import (
+    Block,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    IntImm,
+    MatchBufferRegion,
+    Range,
+    Var,
+    Visitor,
+    post_order_visit,
+    substitute,
+)
 
 __all__ = [
     "detected_regions",
@@ -49,6 +61,17 @@ def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buff
     return found
 
 
+def _stored(block: Block) -> set[Buffer]:
+    found: set[Buffer] = set()
+    post_order_visit(block, lambda n: found.add(n.buffer) if isinstance(n, BufferStore) else None)
+    return found
+
+
+def _missing(buffers: set[Buffer], known: Sequence[BufferRegion]) -> list[BufferRegion]:
+    named = {region.buffer for region in known}
+    return [whole_region(b) for b in sorted(buffers, key=lambda b: b.name) if b not in named]
+
+
 _effective: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
 
 
@@ -68,6 +91,8 @@ def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buf
             more_reads, more_writes = detected_regions(block)
             reads = (*reads, *[r for r in more_reads if r.buffer in touched])
             writes = (*writes, *[w for w in more_writes if w.buffer in touched])
+            # blocks inside that declare less than they do hide it from the detection, too
+            writes = (*writes, *_missing(touched & _stored(block), more_writes))
         found = _effective[block] = (tuple(reads), tuple(writes))
     return found
 

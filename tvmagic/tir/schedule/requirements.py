@@ -27,6 +27,7 @@ __all__ = [
     "check_affine",
     "check_complete",
     "check_complete_or_reduction",
+    "check_loops_unused",
     "check_not_output",
     "check_reduction",
     "check_subtree_compact_dataflow",
@@ -162,6 +163,18 @@ def check_not_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> N
     """The block must not write what is seen outside its scope."""
     if is_output(state, block, root):
         raise ScheduleError(f"{block.label} is an output block: what it writes is seen outside its scope", block)
+
+
+def check_loops_unused(state: ScheduleState, block: StmtSRef) -> None:
+    """What is in the block must know its loops through its variables only, or it could not leave them."""
+    loop_vars = {s.loop.loop_var for s in state.loops_of(block)}
+    found: list[Var] = []
+    if loop_vars:
+        post_order_visit(block.block, lambda n: found.append(n) if isinstance(n, Var) and n in loop_vars else None)
+    if found:
+        raise ScheduleError(
+            f"{block.label} uses the loop variable `{found[0].name}` inside, not through a binding", block
+        )
 
 
 def check_affine(state: ScheduleState, block: StmtSRef) -> None:

@@ -31,7 +31,12 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.buffers import check_storage_scope, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
-from tvmagic.tir.schedule.regions import replace_buffer_in_matches, replace_buffer_in_regions, whole_region
+from tvmagic.tir.schedule.regions import (
+    effective_regions,
+    replace_buffer_in_matches,
+    replace_buffer_in_regions,
+    whole_region,
+)
 from tvmagic.tir.schedule.relax import relax_region
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
@@ -280,7 +285,7 @@ def read_place(
         known = next((r for r in scope.block.reads if r.buffer is buffer), None)
         return scope, 0, known if known is not None else whole_region(buffer)
     place, index = find_place(state, writer, scope, consumers)
-    written = next(r for r in writer.block.writes if r.buffer is buffer)
+    written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
     return place, index, relax_region(state, written, writer, writer.parent, place)
 
 

@@ -34,6 +34,7 @@ from tvmagic.tir.schedule.relax import domains_between
 from tvmagic.tir.schedule.requirements import (
     DependenceGuard,
     check_complete_or_reduction,
+    check_loops_unused,
     check_not_output,
     is_one,
     scope_root,
@@ -336,6 +337,7 @@ def _move_block(
     scope = state.get_block_scope(root)
     producers, consumers = scope.producers(block), scope.consumers(block)
     check_complete_or_reduction(state, block, root)
+    check_loops_unused(state, block)
     analyzer = Analyzer()
     _check_same_scope(state, block, loop, root, analyzer)
     if not reverse:

@@ -38,7 +38,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.regions import detected_regions
-from tvmagic.tir.schedule.requirements import access_owner, is_zero
+from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, is_zero
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -365,6 +365,7 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     """
     stmt = block.block
     outermost = single_nest(state, block)
+    check_loops_unused(state, block)
     realize = state.realize_of(block)
     loop_vars = {loop.loop.loop_var for loop in state.loops_of(block)}
     if not all(isinstance(v, Var) and v in loop_vars for v in realize.iter_values):

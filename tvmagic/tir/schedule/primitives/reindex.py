@@ -105,6 +105,7 @@ class _SingleAccess(Visitor):
     def __init__(self, block: StmtSRef, buffer: Buffer) -> None:
         self.label, self.root, self.buffer = block, block.block, buffer
         self.indices: tuple[PrimExpr, ...] | None = None
+        self.inside: set[Var] = set()
 
     def find(self) -> tuple[PrimExpr, ...]:
         self.visit(self.root.body)
@@ -113,7 +114,15 @@ class _SingleAccess(Visitor):
         if self.indices is None:
             self.fail("is not accessed by loads and stores")
         assert self.indices is not None
+        for index in self.indices:
+            if uses_var(index, self.inside):
+                self.fail("is accessed at indices that a loop inside makes, not the block's variables,")
         return self.indices
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.inside.add(node.loop_var)
+        self.visit_children(node)
 
     def fail(self, why: str) -> None:
         raise ScheduleError(f"buffer `{self.buffer.name}` {why} in {self.label.label}", self.label)

@@ -1,0 +1,226 @@
+"""Random functions made of tensor expressions, and random calls of primitives on them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.ir import PrimFunc
+from tvmagic.tir import Schedule
+
+
+def _sizes(rng: random.Random) -> tuple[int, int, int]:
+    return rng.choice((4, 6, 7, 8, 12)), rng.choice((4, 5, 8, 16)), rng.choice((3, 4, 8, 10))
+
+
+def _elementwise(rng: random.Random) -> list[Any]:
+    n, m, _ = _sizes(rng)
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] + 1.0, name="C")
+    d = te.compute((n, m), lambda i, j: c[i, j] * b[i, j], name="D")
+    return [a, d]
+
+
+def _matmul(rng: random.Random) -> list[Any]:
+    n, m, k = _sizes(rng)
+    a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    r = te.reduce_axis((0, k), name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    d = te.compute((n, m), lambda i, j: c[i, j] + 1.0, name="D")
+    return [a, b, d]
+
+
+def _convolution(rng: random.Random) -> list[Any]:
+    n, m, _ = _sizes(rng)
+    a, w = te.placeholder((n, m), name="A"), te.placeholder((3,), name="W")
+    p = te.compute(
+        (n, m + 2),
+        lambda i, j: tir.if_then_else(tir.all(j >= 1, j < m + 1), a[i, j - 1], 0.0),
+        name="P",
+    )
+    r = te.reduce_axis((0, 3), name="r")
+    c = te.compute((n, m), lambda i, j: te.sum(p[i, j + r] * w[r], axis=r), name="C")
+    return [a, w, c]
+
+
+def _softmax(rng: random.Random) -> list[Any]:
+    n, m, _ = _sizes(rng)
+    a = te.placeholder((n, m), name="A")
+    k, r = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="r")
+    b = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="B")
+    c = te.compute((n, m), lambda i, j: a[i, j] - b[i], name="C")
+    d = te.compute((n,), lambda i: te.sum(c[i, r], axis=r), name="D")
+    e = te.compute((n, m), lambda i, j: c[i, j] + d[i], name="E")
+    return [a, e]
+
+
+def _layout(rng: random.Random) -> list[Any]:
+    n, m, _ = _sizes(rng)
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((m, n), lambda i, j: a[j, i] + 1.0, name="B")
+    c = te.compute((m * n,), lambda i: b[i // n, i % n] * 2.0, name="C")
+    r = te.reduce_axis((0, m * n), name="r")
+    d = te.compute((1,), lambda i: te.sum(c[r], axis=r), name="D")
+    return [a, d]
+
+
+_FUNCTIONS = (_elementwise, _matmul, _convolution, _softmax, _layout)
+
+
+class Calls:
+    """Random calls on a schedule; `accepted` are those that were not refused."""
+
+    def __init__(self, sch: Schedule, rng: random.Random) -> None:
+        self.sch, self.rng = sch, rng
+        self.accepted: list[str] = []
+        self.refused = 0
+
+    def blocks(self) -> list[Any]:
+        found = self.sch.get_child_blocks(self.sch.get_block("root"))
+        inner = [b for f in found for b in self.sch.get_child_blocks(f)]
+        return [*found, *inner]
+
+    def block(self) -> Any:
+        return self.rng.choice(self.blocks())
+
+    def loop(self) -> Any:
+        return self.rng.choice(self.sch.get_loops(self.block()))
+
+    def step(self) -> None:
+        """One call; a refusal must be a `TVMagicError` and leave the program as it was."""
+        name = self.rng.choice(list(_CALLS))
+        mod = self.sch.mod
+        try:
+            _CALLS[name](self)
+        except IndexError:  # no loops to choose from
+            return
+        except tvmagic.TVMagicError as error:
+            assert type(error).__name__ != "InternalError", f"{name}: {error}"
+            assert self.sch.mod is mod or name in _SEVERAL
+            self.refused += 1
+            return
+        self.accepted.append(self.sch.trace.as_python()[-1])
+
+
+def _split(c: Calls) -> None:
+    loop = c.loop()
+    c.sch.split(loop, [None, c.rng.choice((1, 2, 3, 4))] if c.rng.random() < 0.7 else [2, None, 2])
+
+
+def _neighbours(c: Calls) -> list[Any]:
+    loops = c.sch.get_loops(c.block())
+    start = c.rng.randrange(len(loops)) if loops else 0
+    return loops[start : start + c.rng.choice((2, 2, 3))]
+
+
+def _reorder(c: Calls) -> None:
+    loops = c.sch.get_loops(c.block())
+    c.rng.shuffle(loops)
+    c.sch.reorder(*loops[: c.rng.choice((2, 3, 4))])
+
+
+def _tensor(c: Calls, method: str) -> None:
+    block = c.block()
+    getattr(c.sch, method)(block, c.rng.choice((0, 0, 1)), c.rng.choice(("global", "local")))
+
+
+def _inner_layout(c: Calls) -> None:
+    """A new layout of a buffer that the function allocates: callers do not see it."""
+    allocated = {b.name for b in c.sch.get(c.sch.get_block("root")).alloc_buffers}
+    block = c.block()
+    places = [(s, i) for s in ("read", "write") for i, r in enumerate(getattr(c.sch.get(block), s + "s"))
+              if r.buffer.name in allocated]  # fmt: skip
+    if not places:
+        return
+    side, index = c.rng.choice(places)
+    ndim = len(getattr(c.sch.get(block), side + "s")[index].buffer.shape)
+    maps: dict[int, list[Callable[..., Any]]] = {
+        1: [lambda i: [i // 4, i % 4], lambda i: [i % 2, i // 2]],
+        2: [lambda i, j: [j, i], lambda i, j: [i // 4, j, i % 4], lambda i, j: [i, j // 4, j % 4]],
+    }
+    pad = c.rng.choice((None, 0.0, 3.0))
+    c.sch.transform_layout(block, (side, index), c.rng.choice(maps.get(ndim, [lambda *i: list(i)])), pad_value=pad)
+
+
+def _block_layout(c: Calls) -> None:
+    block = c.block()
+    count = len(c.sch.get(block).iter_vars)
+    maps: dict[int, list[Callable[..., Any]]] = {
+        1: [lambda i: [i]],
+        2: [lambda i, j: [j, i], lambda i, j: [i * 8 + j]],
+    }
+    c.sch.transform_block_layout(block, c.rng.choice(maps.get(count, [lambda *i: list(reversed(i))])))
+
+
+_CALLS: dict[str, Callable[[Calls], Any]] = {
+    "split": _split,
+    "split again": _split,
+    "fuse": lambda c: c.sch.fuse(*_neighbours(c)),
+    "reorder": _reorder,
+    "reorder again": _reorder,
+    "parallel": lambda c: c.sch.parallel(c.loop()),
+    "vectorize": lambda c: c.sch.vectorize(c.sch.get_loops(c.block())[-1]),
+    "unroll": lambda c: c.sch.unroll(c.loop()),
+    "add_unit_loop": lambda c: c.sch.add_unit_loop(c.block()),
+    "cache_read": lambda c: _tensor(c, "cache_read"),
+    "cache_write": lambda c: _tensor(c, "cache_write"),
+    "reindex": lambda c: c.sch.reindex(c.block(), (c.rng.choice(("read", "write")), 0)),
+    "read_at": lambda c: c.sch.read_at(c.loop(), c.block(), 0, "global"),
+    "write_at": lambda c: c.sch.write_at(c.loop(), c.block(), 0, "global"),
+    "compute_at": lambda c: c.sch.compute_at(c.block(), c.loop(), c.rng.random() < 0.5),
+    "reverse_compute_at": lambda c: c.sch.reverse_compute_at(c.block(), c.loop(), c.rng.random() < 0.5),
+    "compute_inline": lambda c: c.sch.compute_inline(c.block()),
+    "reverse_compute_inline": lambda c: c.sch.reverse_compute_inline(c.block()),
+    "decompose_reduction": lambda c: c.sch.decompose_reduction(c.block(), c.loop()),
+    "decompose_padding": lambda c: c.sch.decompose_padding(c.block(), c.loop()),
+    "rfactor": lambda c: c.sch.rfactor(c.loop(), c.rng.choice((0, 1))),
+    "blockize": lambda c: c.sch.blockize(c.loop(), c.rng.random() < 0.5),
+    "blockize several": lambda c: c.sch.blockize(c.blocks()[: c.rng.choice((2, 3))]),
+    "merge": lambda c: c.sch.merge(c.loop(), c.loop()),
+    "loop_partition": lambda c: c.sch.loop_partition(c.loop(), [2, None]),
+    "storage_align": lambda c: c.sch.storage_align(c.block(), 0, 0, 8, 1),
+    "set_scope": lambda c: c.sch.set_scope(c.block(), 0, "local"),
+    "reorder_block_iter_var": lambda c: c.sch.reorder_block_iter_var(c.block(), [1, 0]),
+    "transform_layout": _inner_layout,
+    "transform_block_layout": _block_layout,
+    "pad_einsum": lambda c: c.sch.pad_einsum(c.block(), [4, 4]),
+    "rolling_buffer": lambda c: c.sch.rolling_buffer(c.block(), 0),
+    "sample_perfect_tile": lambda c: c.sch.split(loop := c.loop(), c.sch.sample_perfect_tile(loop, 2, 8)),
+    "sample_compute_location": lambda c: c.sch.compute_at(b := c.block(), c.sch.sample_compute_location(b)),
+    "cache_inplace": lambda c: c.sch.cache_inplace(c.block(), 0, "global"),
+    "cache_index": lambda c: c.sch.cache_index(c.block(), "global", 0),
+    "annotate": lambda c: c.sch.annotate(c.loop(), "note", 1),
+}
+_SEVERAL = {"sample_perfect_tile", "sample_compute_location"}
+
+
+def random_schedule(seed: int) -> tuple[PrimFunc, Calls]:
+    """A function and a schedule of it with random calls."""
+    rng = random.Random(seed)
+    before = te.create_prim_func(rng.choice(_FUNCTIONS)(rng))
+    calls = Calls(Schedule(before, seed=seed + 1, debug_mask="all" if seed % 4 == 0 else "none"), rng)
+    for _ in range(rng.choice((6, 10, 16))):
+        calls.step()
+    return before, calls
+
+
+def check(seed: int) -> int:
+    """Raise unless the scheduled function computes what the function computes; the number of calls done."""
+    before, calls = random_schedule(seed)
+    rng = np.random.default_rng(seed)
+    shapes = [[int(s) for s in before.buffer_map[p].shape] for p in before.params]
+    given = [rng.integers(-4, 5, shape).astype("float32") for shape in shapes]
+    expected, got = [a.copy() for a in given], [a.copy() for a in given]
+    tvmagic.build(before)(*expected)
+    expected[-1] = expected[-1].copy()
+    got[-1][...] = -77.0
+    tvmagic.build(calls.sch.mod["main"])(*got)
+    for want, have in zip(expected, got):
+        np.testing.assert_allclose(have, want, 1e-4, 1e-4, err_msg=f"seed {seed}: {calls.accepted}")
+    return len(calls.accepted)
