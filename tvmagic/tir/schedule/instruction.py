@@ -84,6 +84,7 @@ class Parameter:
     role: str | None
     default: Any
     variadic: bool
+    annotation: str = "Any"
 
     @property
     def many(self) -> bool:
@@ -123,6 +124,7 @@ class InstructionKind:
                 _role(p.annotation),
                 p.default,
                 p.kind is inspect.Parameter.VAR_POSITIONAL,
+                str(p.annotation),
             )
             for p in signature.parameters.values()
             if p.name not in ("state", "random", "decision")

@@ -9,7 +9,20 @@ from typing import Any
 
 from tvmagic import passes
 from tvmagic.errors import InternalError, TVMagicError
-from tvmagic.ir import Block, For, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Var, convert, substitute
+from tvmagic.ir import (
+    Block,
+    FloatImm,
+    For,
+    GlobalVar,
+    IntImm,
+    IRModule,
+    PrimExpr,
+    PrimFunc,
+    StringImm,
+    Var,
+    convert,
+    substitute,
+)
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
@@ -32,6 +45,28 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
     "Loop": (LoopRV,),
     "Loops": (LoopRV,),
     "LoopOrBlocks": (LoopRV,),
+}
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, (int, IntImm)) or hasattr(value, "__index__")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (float, FloatImm)) or _is_int(value)
+
+
+def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (list, tuple)) and all(fits(v) for v in value)
+
+
+# what an attribute of a primitive may be, by its annotation
+_ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
+    "int": _is_int,
+    "float": _is_number,
+    "str": lambda value: isinstance(value, (str, StringImm)),
+    "list[int]": _list_of(_is_int),
+    "list[float]": _list_of(_is_number),
 }
 
 
@@ -202,7 +237,10 @@ class Schedule:
         prepared = {p.name: self._argument(kind, p, arguments[p.name]) for p in kind.parameters}
         values = {p.name: self._value(p, prepared[p.name]) for p in kind.parameters}
         if kind.prepare is not None:
-            changes = kind.prepare(self.state, values)
+            try:
+                changes = kind.prepare(self.state, values)
+            except (TypeError, ValueError, AttributeError, IndexError) as error:  # raised by a user's function
+                raise TVMagicError(f"`{kind.method}` cannot take these arguments: {error}") from error
             prepared.update(changes)
             values.update(changes)
         if kind.samples:
@@ -246,7 +284,12 @@ class Schedule:
     def _argument(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
         """An argument as the trace keeps it: names of blocks looked up, expressions converted."""
         if p.role is None:
-            return _attribute(value)
+            value = _attribute(value)
+            wanted = p.annotation.removesuffix(" | None")
+            fits = _ATTRIBUTE_KINDS.get(wanted)
+            if fits is not None and not (fits(value) or (value is None and "None" in p.annotation)):
+                raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
+            return value
         if p.many:
             return [self._one_input(kind, p, v) for v in (value if isinstance(value, (list, tuple)) else [value])]
         return self._one_input(kind, p, value)
