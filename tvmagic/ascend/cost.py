@@ -24,6 +24,8 @@ __all__ = ["Cost", "CostModel"]
 
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
 _NEAR = 2  # steps in global memory up to so many lengths of what is moved count as going on
+_REGISTER_BYTES = 1024
+_PLAIN = ("load", "store", "elewise", "broadcast")
 _INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 Number = Callable[[Mapping[str, int]], float]
 
@@ -68,6 +70,9 @@ class CostModel:
         graph = impl.graph
         self.buffers = [(_number(n), dtype_of(t).bytes) for n, t in local_buffers(graph)]
         self.calls = [self._call(n) for n in graph.nodes if not n.op.is_buffer and n.type != "Scalar"]
+        inner = {f"{a.name}_size": a.from_[0].size for a in graph.axes if a.split_pair is not None}
+        self.tiled = [(name, _number(inner[name])) for name in impl.tiles]
+        self.plain = all(c.node.op.compute_type in _PLAIN for c in self.calls)
         blocks = [a for a in graph.axes if a.type is AxisType.BLOCK_OUT]
         self.block = _number(blocks[0].size) if blocks else None
         self.blocked = _number(blocks[0].from_[0].size) if blocks else None
@@ -140,6 +145,8 @@ class CostModel:
         values, machine = {**self.values, **sizes}, self.machine
         local = self.local_bytes(sizes)
         place = 1.0 if local <= machine.l1 // 2 else machine.farther if local <= machine.local_memory else 6.0
+        if local <= _REGISTER_BYTES and self._in_registers(values):
+            place = 0.0
         vector = moves = 0.0
         for call in self.calls:
             busy = self._time(call, values, place)
@@ -154,6 +161,15 @@ class CostModel:
             share = math.ceil(blocks / machine.threads) * sizes[self.impl.block or ""] / max(1, count)
             total = total * min(1.0, share) + (machine.fork if cores > 1 else 0)
         return Cost(total, vector, moves, local, cores)
+
+    def _in_registers(self, values: Mapping[str, int]) -> bool:
+        """Whether the calls of a tile are short enough for the compiler to keep all of it in registers.
+
+        The tiles have no tails then, and nothing is reduced.
+        """
+        return self.plain and all(
+            whole(values) % values[name] == 0 and values[name] % 16 == 0 for name, whole in self.tiled
+        )
 
     def _time(self, call: _Call, values: Mapping[str, int], place: float) -> float:
         machine, node = self.machine, call.node
@@ -170,7 +186,7 @@ class CostModel:
             row = full * machine.vector * operands + (run - full * lanes) * machine.scalar * weight
         if call.along:
             row += machine.horizontal
-        time = times * rows * (row + machine.row)
+        time = times * rows * (row + (machine.row if place else 0))
         if call.array is not None:
             size = call.array(values) * call.bytes
             source = 0.0 if size <= machine.l2 // 4 else machine.nearby if size <= machine.l3 // 2 else machine.memory
