@@ -107,9 +107,9 @@ class CostModel:
             next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
             steps = next_row, next_call
         along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
-        lengths = [[self._length(a, domain) for a in axes] for axes in (outer, run)]
+        rows, row = ([self._length(a, domain) for a in axes] for axes in (outer, run))
         return _Call(
-            node, [_number(a.size) for a in loops], *lengths, dtype_of(domain.dtype).bytes, unit, along, array, steps
+            node, [_number(a.size) for a in loops], rows, row, dtype_of(domain.dtype).bytes, unit, along, array, steps
         )
 
     def _global_side(self, node: AscNode) -> AscTensor | None:

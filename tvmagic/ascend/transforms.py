@@ -228,7 +228,9 @@ def apply_tensor_reorder(target: AscGraph | AscNode | Iterable[AscNode], order: 
         rank: Callable[[int], int] = lambda i, y=y: next((k for k, a in enumerate(order) if a is y.axis[i]), len(order))  # noqa: E731
         _check_permutation(str(y), y.axis, [a for a in order if any(a is b for b in y.axis)])
         places = sorted(range(len(y.axis)), key=rank)
-        y.axis, y.repeats, y.strides = ([values[i] for i in places] for values in (y.axis, y.repeats, y.strides))
+        y.axis = [y.axis[i] for i in places]
+        y.repeats = [y.repeats[i] for i in places]
+        y.strides = [y.strides[i] for i in places]
 
 
 def apply_reorder(target: AscGraph | AscNode | Iterable[AscNode], order: Sequence[Axis]) -> None:
