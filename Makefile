@@ -15,7 +15,7 @@ venv: $(STAMP)  ## the virtual environment with everything installed
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev,notebooks]'
+	$(BIN)/python -m pip install --quiet -e '.[dev,notebooks,docs]'
 	touch $@
 
 demo: $(STAMP)  ## run the first notebook headless: accuracy, difference to scikit-learn, times
@@ -43,8 +43,10 @@ soak: $(STAMP)  ## long random runs
 bench: $(STAMP)  ## what is measured
 	$(BIN)/python -m benchmarks
 
-docs: $(STAMP)  ## every notebook as a page that needs neither a kernel nor scripts
+docs: $(STAMP)  ## every notebook as a page, and the API reference in build/site
 	$(BIN)/python notebooks/run.py notebooks/*.ipynb
+	$(BIN)/python docs/reference.py build/reference
+	$(BIN)/mkdocs build --quiet --strict
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,97 @@
+"""Write the API reference: a page for each package, from the docstrings of its public names.
+
+    python docs/reference.py build/reference
+
+The folder it writes is what MkDocs builds (`mkdocs.yml`). Nothing but the package itself is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+PACKAGES = {
+    "tvmagic": "the compiler as a whole",
+    "tvmagic.te": "tensor expressions",
+    "tvmagic.te.schedule": "TE schedules",
+    "tvmagic.tir": "TensorIR",
+    "tvmagic.tir.schedule": "TensorIR schedules",
+    "tvmagic.tir.transform": "passes on TensorIR",
+    "tvmagic.ir": "programs as data",
+    "tvmagic.arith": "what can be proved",
+    "tvmagic.passes": "passes, pipelines and the record of a run",
+    "tvmagic.script": "text of programs",
+    "tvmagic.codegen": "machine code",
+    "tvmagic.runtime": "running it",
+    "tvmagic.operators": "operators and the index notation",
+    "tvmagic.notebook": "what the magics do, as functions",
+    "tvmagic.cinn": "CINN's schedules and inliner",
+    "tvmagic.ascend": "Ascend's ImplGraph",
+}
+
+
+def public_names(module: Any) -> list[str]:
+    """The names a package offers: its `__all__`, else those it lists that are not modules."""
+    listed = getattr(module, "__all__", None) or getattr(module, "_NAMES", None) or dir(module)
+    names = [n for n in listed if not n.startswith("_") and n != "annotations"]
+    return sorted(n for n in names if hasattr(module, n) and not inspect.ismodule(getattr(module, n)))
+
+
+def signature(value: Any) -> str:
+    """The arguments of a callable, without the addresses of default objects."""
+    try:
+        return re.sub(
+            r"<([\w.]+) object at 0x\w+>|<function ([\w.]+) at 0x\w+>", r"\1\2", str(inspect.signature(value))
+        )
+    except (TypeError, ValueError):
+        return ""
+
+
+def described(name: str, value: Any, level: int = 2) -> list[str]:
+    """The heading, the signature and the docstring of one name; of a class also of its public methods."""
+    shown = signature(value) if callable(value) else ""
+    lines = [f"{'#' * level} `{name}`", ""]
+    if shown:
+        lines += ["```python", f"{name}{shown}", "```", ""]
+    text = inspect.getdoc(value) if callable(value) else None
+    if text:
+        lines += ["```text", text.replace("```", "'''"), "```", ""]
+    if inspect.isclass(value):
+        for member, function in sorted(vars(value).items()):
+            if not member.startswith("_") and inspect.isfunction(function) and inspect.getdoc(function):
+                lines += described(f"{name}.{member}", function, level + 1)
+    return lines
+
+
+def page(package: str, title: str) -> str:
+    """The page of one package as Markdown."""
+    module = importlib.import_module(package)
+    lines = [f"# {package}: {title}", "", "```text", inspect.getdoc(module) or "", "```", ""]
+    for name in public_names(module):
+        lines += described(name, getattr(module, name))
+    return "\n".join(lines)
+
+
+def write(folder: Path) -> list[Path]:
+    """The pages, below `folder`, with the index; what was there before is replaced."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "api").mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "index.md", folder / "index.md")
+    written = []
+    for package, title in PACKAGES.items():
+        path = folder / "api" / f"{package.removeprefix('tvmagic.').replace('.', '_')}.md"
+        path.write_text(page(package, title), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
