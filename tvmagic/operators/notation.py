@@ -245,8 +245,8 @@ class _Statement:
         bases = {id(a.value) for a, _ in self._accesses(self.value)}
         casts = _cast_types(self.value)
         for node in ast.walk(self.value):
-            if id(node) in casts and not _is_dtype(node.value):
-                fail_at(self.source, node, f"`{node.value}` is not a data type", te_close(node.value))
+            if id(node) in casts and isinstance(node, ast.Constant) and not _is_dtype(str(node.value)):
+                fail_at(self.source, node, f"`{node.value}` is not a data type", te_close(str(node.value)))
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _is_dtype(node.value):
                 fail_at(self.source, node, f"`{node.value!r}` is not a number")
             if not isinstance(node, ast.Name):

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     BlockRealize,
     Buffer,
@@ -23,7 +24,6 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
-from tvmagic.tir.schedule.primitives.reduction import uses
 from tvmagic.tir.schedule.primitives.tensorize import description_block
 from tvmagic.tir.schedule.requirements import is_output, scope_root
 from tvmagic.tir.schedule.schedule import Schedule
@@ -166,7 +166,7 @@ def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFu
         return None
 
     def signature(var: IterVar, accesses: dict[Buffer, tuple[PrimExpr, ...]]) -> tuple[Any, ...]:
-        return (var.iter_type, *[any(uses(i, {var.var}) for i in indices) for indices in accesses.values()])
+        return (var.iter_type, *[any(uses_var(i, {var.var}) for i in indices) for indices in accesses.values()])
 
     wanted = [signature(v, right) for v in found[1].block.iter_vars]
     if len(set(wanted)) != len(wanted):
@@ -219,7 +219,7 @@ def suggest_index_map(
 
     def depth(split: IterSplitExpr) -> tuple[int, int]:
         value = normalize_iter_map_to_expr(split.source.source)
-        places = [i for i, var in enumerate(names) if uses(value, {var})]
+        places = [i for i, var in enumerate(names) if uses_var(value, {var})]
         lower = split.lower_factor
         return (max(places, default=-1), -(lower.value if isinstance(lower, IntImm) else 0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmagic import passes
 from tvmagic.errors import InternalError, TVMagicError
@@ -113,6 +113,11 @@ class Schedule:
         if len(functions) == 1:
             return next(iter(functions))
         return next((var for var in functions if var.name_hint == "main"), None)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The primitives, which `install` adds as methods."""
 
     # ------------------------------------------------------------------ what it holds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import TensorIntrin
+from tvmagic.ir import IntImm, TensorIntrin
 from tvmagic.tir.schedule.analysis import get_tensorize_loop_mapping
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
 from tvmagic.tir.schedule.schedule import Schedule
@@ -35,7 +35,8 @@ def tile_with_tensor_intrin(
     outer: list[Any] = []
     for sref, desc_loop in info.loop_map.items():
         loop = by_sref[sref]
-        extent = int(desc_loop.extent)
+        assert isinstance(desc_loop.extent, IntImm)
+        extent = desc_loop.extent.value
         first, last = sch.split(loop, [None, extent])
         outer.append(first)
         inner[order[desc_loop.loop_var]] = last
