@@ -207,3 +207,8 @@ def test_random_programs() -> None:
 @pytest.mark.parametrize("part", range(5))
 def test_many_random_programs(part: int) -> None:
     run_random(range(5000 + 100 * part, 5100 + 100 * part))
+
+
+def test_parts_of_a_loop_that_runs_no_iteration() -> None:
+    """A tight split whose last outer iterations have nothing left."""
+    run_random(range(5097, 5098))

@@ -376,6 +376,10 @@ def LoopPartition() -> Pass:
     """
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+        if context.option("te.tight_split", False):
+            # loops that end where their parent ends may run no iteration, and the parts of one could begin before it
+            note("partition", "loops of tight splits are left whole")
+            return func
         partitioner = _Partitioner(pass_options(context, "tir.LoopPartition", OPTIONS))
         return func.with_body(_LikelyRemover().visit(partitioner.start(func.body)))
 
