@@ -1,7 +1,5 @@
 """`tvmagic.build` from a schedule to a kernel."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -30,9 +28,7 @@ def test_a_module_built_before_comes_at_once():
     func = te.create_prim_func(scaled(3.0))
     first = tvmagic.build(func)
     again = te.create_prim_func(scaled(3.0))
-    begin = time.perf_counter()
     assert tvmagic.build(again) is first
-    assert time.perf_counter() - begin < 0.05
     assert tvmagic.build(again, check_bounds=True) is not first
 
 

@@ -3,7 +3,6 @@
 import pathlib
 import shutil
 import subprocess
-import time
 
 import numpy as np
 import pytest
@@ -76,9 +75,7 @@ def test_a_c_program_links_the_object(tmp_path):
 def test_an_equal_module_is_compiled_once():
     cache.clear_cache()
     first = codegen.compile_module(program())
-    begin = time.perf_counter()
-    second = codegen.compile_module(program())
-    assert second is first and time.perf_counter() - begin < 0.05
+    assert codegen.compile_module(program()) is first
     assert codegen.compile_module(program(names=("P", "Q"))) is not first
     assert codegen.compile_module(program(), check_bounds=True) is not first
     assert codegen.compile_module(program(), "llvm -opt-level=1") is not first

@@ -1,0 +1,54 @@
+"""What tests of speed share: work that is counted or timed so that a busy machine does not change the answer."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+
+def _calls(run: Callable[[], Any]) -> int:
+    counted = 0
+
+    def profile(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return counted
+
+
+def _cpu_seconds(run: Callable[[], Any], repeat: int = 1) -> float:
+    times = []
+    gc.collect()
+    gc.disable()  # what other tests left on the heap is not this one's work
+    try:
+        for _ in range(repeat):
+            start = time.process_time()
+            run()
+            times.append(time.process_time() - start)
+    finally:
+        gc.enable()
+    return min(times)
+
+
+@pytest.fixture
+def calls() -> Callable[[Callable[[], Any]], int]:
+    """How many calls of Python and C functions `run()` makes: the same on every machine."""
+    return _calls
+
+
+@pytest.fixture
+def cpu_seconds() -> Callable[..., float]:
+    """`cpu_seconds(run, repeat=1)`: the least processor time of a run, in s."""
+    return _cpu_seconds
