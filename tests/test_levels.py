@@ -11,7 +11,7 @@ LEVEL = {
     "codegen": 3, "runtime": 3, "driver": 4, "operators": 5, "tune": 6, "notebook": 7,
 }  # fmt: skip
 # Thin modules that only give names at the places where TVM has them.
-NAMES_ONLY = {"__init__", "transform", "target", "container", "nd"}
+NAMES_ONLY = {"__init__", "_ffi", "transform", "target", "container", "nd"}
 
 
 def imported(path: pathlib.Path) -> list[tuple[int, str]]:

@@ -33,7 +33,7 @@ _NAMES = {
     "register_func": "tvmagic.runtime",
     "recording": "tvmagic.passes",
 }
-_ALIASES = {"error": "tvmagic.errors"}
+_ALIASES = {"error": "tvmagic.errors", "_ffi": "tvmagic._ffi"}
 
 
 def __getattr__(name: str) -> Any:

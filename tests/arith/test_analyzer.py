@@ -391,3 +391,11 @@ def test_import_is_lazy() -> None:
     code = "import sys, tvmagic.arith; print('tvmagic.arith.analyzer' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+def test_conditions_that_exclude_each_other_have_bounds() -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(x + y > 4), analyzer.constraint_scope(x + y < 1):
+        for e in (fld(x + 7, x + y), tdiv(x + 7, x + y), flm(x + 7, x + y), tmod(x + 7, x + y)):
+            analyzer.const_int_bound(e)
+            analyzer.simplify(e)

@@ -180,19 +180,30 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     @handles(Div, FloorDiv)
     def quotient(self, e: BinaryOp) -> Form:
+        return self.divided(e, self.quotient_by, lambda reduced, factor: reduced)
+
+    def divided(
+        self,
+        e: BinaryOp,
+        by_constant: Callable[[Form, int, int, DataType], Form],
+        scaled_back: Callable[[PrimExpr, PrimExpr], PrimExpr],
+    ) -> Form:
+        """A quotient or a remainder: folded, by a positive constant, or with the common factors cancelled.
+
+        `scaled_back` makes the result from that of the cancelled operands and the factor taken from both.
+        """
         if not e.dtype.is_index:
             return self.binary(e)
         a, b = self.form(e.a), self.form(e.b)
         folded = self.folded(type(e), a, b)
         if folded is not None:
             return folded
-        mode = _MODE[type(e)]
         if isinstance(b, IntImm) and b.value > 0:
-            return self.quotient_by(a, b.value, mode, e.dtype)
+            return by_constant(a, b.value, _MODE[type(e)], e.dtype)
         new_a, new_b = normalize(a), normalize(b)
         reduced = cancel_common_factors(new_a, new_b)
         if reduced is not None:
-            return BUILDERS[type(e)](reduced[0], reduced[1])
+            return scaled_back(BUILDERS[type(e)](reduced[0], reduced[1]), reduced[2])
         return e if new_a is e.a and new_b is e.b else type(e)(new_a, new_b)
 
     def quotient_by(self, a: Form, divisor: int, mode: int, dtype: DataType) -> Form:
@@ -239,20 +250,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     @handles(Mod, FloorMod)
     def remainder(self, e: BinaryOp) -> Form:
-        if not e.dtype.is_index:
-            return self.binary(e)
-        a, b = self.form(e.a), self.form(e.b)
-        folded = self.folded(type(e), a, b)
-        if folded is not None:
-            return folded
-        mode = _MODE[type(e)]
-        if isinstance(b, IntImm) and b.value > 0:
-            return self.remainder_by(a, b.value, mode, e.dtype)
-        new_a, new_b = normalize(a), normalize(b)
-        reduced = cancel_common_factors(new_a, new_b)
-        if reduced is not None:
-            return BUILDERS[Mul](BUILDERS[type(e)](reduced[0], reduced[1]), reduced[2])
-        return e if new_a is e.a and new_b is e.b else type(e)(new_a, new_b)
+        return self.divided(e, self.remainder_by, BUILDERS[Mul])
 
     def remainder_by(self, a: Form, divisor: int, mode: int, dtype: DataType) -> Form:
         """`a % divisor` for a positive constant."""

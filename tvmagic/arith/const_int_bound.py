@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.arith.constraint import comparison_with_constant, extract_constraints
+from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, with_let
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -155,8 +155,8 @@ def _divisor(b: Bound) -> Bound:
 
 
 def _quotient(a: Bound, b: Bound, dtype: DataType, op: Callable[[int, int], int]) -> Bound:
-    if b == (0, 0):
-        return everything(dtype)  # code that is never reached
+    if b == (0, 0) or (b[0] > b[1] and 0 in b):
+        return everything(dtype)  # code that is never reached: a division by zero, or conditions that exclude each other
     if b[0] <= 0 <= b[1] and dtype.is_int:
         # the quotient is largest at the divisors next to zero, which are not ends of b
         below = _at_corners(a, (b[0], -1) if b[0] < 0 else everything(dtype), op)
@@ -300,17 +300,6 @@ def _bound_size_var(self: ConstIntBoundAnalyzer, e: SizeVar) -> Bound:
     return self.vars.get(e) or (0, POS_INF)
 
 
-def _bound_let(self: ConstIntBoundAnalyzer, e: Let) -> Bound:
-    if e.var in self.vars:
-        return self.visit(e.body)
-    self.update(e.var, self.visit(e.value))
-    try:
-        return self.visit(e.body)
-    finally:
-        del self.vars[e.var]
-        self.memo = {}
-
-
 def _bound_ramp(self: ConstIntBoundAnalyzer, e: Ramp) -> Bound:
     # linear in the lane: the extremes are at the first and at the last one
     last = e.base + IntImm(e.base.dtype, e.lanes - 1) * e.stride
@@ -396,7 +385,7 @@ _HANDLERS: dict[type, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
     Select: _bound_select,
     Var: _bound_var,
     SizeVar: _bound_size_var,
-    Let: _bound_let,
+    Let: with_let,
     Ramp: _bound_ramp,
     Broadcast: _bound_broadcast,
     Cast: _bound_cast,

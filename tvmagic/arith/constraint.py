@@ -1,6 +1,8 @@
-"""Conditions that hold: the parts they are made of, and what they say of bounds."""
+"""What holds where: the parts of conditions, what they say of bounds, and the values of lets."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tvmagic.ir import (
     EQ,
@@ -15,6 +17,7 @@ from tvmagic.ir import (
     Call,
     CallEffect,
     IntImm,
+    Let,
     Node,
     Not,
     Or,
@@ -24,7 +27,7 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 
-__all__ = ["comparison_with_constant", "extract_constraints", "normalize_boolean", "side_effect"]
+__all__ = ["comparison_with_constant", "extract_constraints", "normalize_boolean", "side_effect", "with_let"]
 
 
 def normalize_boolean(e: PrimExpr) -> PrimExpr:
@@ -131,3 +134,15 @@ def side_effect(e: PrimExpr) -> CallEffect:
         elif not isinstance(node, (Var, IntImm)):
             pre_order_visit(node, look)
     return worst
+
+
+def with_let(self: Any, e: Let) -> Any:
+    """The handler of `Let` for an analyzer with `vars`, `memo`, `update` and `visit`: its variable is as its value is."""
+    if e.var in self.vars:
+        return self.visit(e.body)
+    self.update(e.var, self.visit(e.value))
+    try:
+        return self.visit(e.body)
+    finally:
+        del self.vars[e.var]
+        self.memo = {}

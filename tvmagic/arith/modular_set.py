@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import Any, NamedTuple
 
+from tvmagic.arith.constraint import with_let
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
@@ -198,17 +199,6 @@ def _set_var(self: ModularSetAnalyzer, e: Var) -> Entry:
     return self.vars.get(e, EVERYTHING)
 
 
-def _set_let(self: ModularSetAnalyzer, e: Let) -> Entry:
-    if e.var in self.vars:
-        return self.visit(e.body)
-    self.update(e.var, self.visit(e.value))
-    try:
-        return self.visit(e.body)
-    finally:
-        del self.vars[e.var]
-        self.memo = {}
-
-
 def _set_call(self: ModularSetAnalyzer, e: Call) -> Entry:
     name = getattr(e.op, "name", "")
     if name == "tir.shift_right":
@@ -233,7 +223,7 @@ _HANDLERS: dict[type, Callable[[ModularSetAnalyzer, Any], Entry]] = {
     Max: _set_union,
     Select: _set_select,
     Cast: _set_cast,
-    Let: _set_let,
+    Let: with_let,
     Call: _set_call,
 }
 for _class in (Var, *Var.__subclasses__()):

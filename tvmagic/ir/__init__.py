@@ -4,6 +4,10 @@ Nothing here prints, proves or compiles; the packages above do. `str(node)` reac
 through `hooks`.
 """
 
+import importlib
+from typing import Any
+
+from tvmagic.ir import base, diagnostics, module
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.equal import (
@@ -87,6 +91,7 @@ from tvmagic.ir.json import load_json, make_node, register_json, save_json
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span
 from tvmagic.ir.op import CallEffect, Op
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.registry import EnvFunc, register_intrin_lowering, register_op_attr
 from tvmagic.ir.specialize import specialize
 from tvmagic.ir.stmt import (
     Allocate,
@@ -112,5 +117,12 @@ from tvmagic.ir.stmt import (
     stmt_seq,
 )
 from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, verify_well_formed
+
+
+def __getattr__(name: str) -> Any:
+    if name == "transform":  # TVM's passes are reached here too
+        return importlib.import_module("tvmagic.transform")
+    raise AttributeError(f"module `tvmagic.ir` has no name `{name}`")
+
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -7,7 +7,8 @@ name by which TVMScript prints it.
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError
 
@@ -30,7 +31,7 @@ class CallEffect(enum.IntEnum):
 class Op:
     """An operator. There is one object for each name; `Op.get("tir.exp")` finds it."""
 
-    __slots__ = ("effect", "name", "script_name", "vectorizable")
+    __slots__ = ("_attrs", "effect", "name", "script_name", "vectorizable")
     registry: ClassVar[dict[str, Op]] = {}
 
     def __init__(self, name: str, effect: CallEffect, vectorizable: bool, script_name: str) -> None:
@@ -38,6 +39,7 @@ class Op:
         self.effect = effect
         self.vectorizable = vectorizable
         self.script_name = script_name
+        self._attrs: dict[str, tuple[int, Any]] = {}
 
     @staticmethod
     def get(name: str) -> Op:
@@ -49,6 +51,29 @@ class Op:
             close = difflib.get_close_matches(name, Op.registry, n=1)
             raise TVMagicError(f"there is no operator `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
         return op
+
+    def set_attr(self, key: str, value: Any, level: int = 10) -> None:
+        """Set an attribute; one of a higher level stays."""
+        known = self._attrs.get(key)
+        if known is not None and known[0] > level:
+            return
+        if known is not None and known[0] == level and known[1] is not value:
+            raise TVMagicError(
+                f"the attribute `{key}` of operator `{self.name}` is set already at level {level}",
+                hint=f"pass level={level + 1} to replace it",
+            )
+        self._attrs[key] = level, value
+        if key in _FIELDS:
+            setattr(self, *_FIELDS[key](value))
+
+    def get_attr(self, key: str) -> Any:
+        """The value of an attribute, or None."""
+        known = self._attrs.get(key)
+        return known[1] if known is not None else None
+
+    def has_attr(self, key: str) -> bool:
+        """Whether the attribute was set."""
+        return key in self._attrs
 
     @staticmethod
     def list_op_names() -> list[str]:
@@ -66,6 +91,14 @@ class Op:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Op.get, (self.name,)
+
+
+# attributes that the compiler keeps as fields
+_FIELDS: dict[str, Callable[[Any], tuple[str, Any]]] = {
+    "TVectorizable": lambda value: ("vectorizable", bool(value)),
+    "TCallEffectKind": lambda value: ("effect", CallEffect(value)),
+    "TScriptPrinterName": lambda value: ("script_name", str(value)),
+}
 
 
 def _register(effect: CallEffect, names: str, vectorizable: bool = False, prefix: str = "tir.") -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.ir import ObjectPath, convert
+from tvmagic.ir.registry import get_global_func, register_func
 from tvmagic.runtime.device import Device, cpu, device
-from tvmagic.runtime.registry import get_global_func, register_func
 
 if TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel

@@ -50,7 +50,7 @@ def _from_signal() -> BaseException | None:
 
 def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
     try:
-        from tvmagic.runtime.registry import get_global_func
+        from tvmagic.ir.registry import get_global_func
 
         args = [_argument(values, codes[i], i) for i in range(count)]
         function = get_global_func(name.decode())

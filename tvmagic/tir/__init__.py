@@ -165,6 +165,7 @@ _LAZY = {
     "BlockScope": "tvmagic.tir.schedule",
     "BlockDependenceInfo": "tvmagic.tir.schedule",
     "IndexMap": "tvmagic.arith.index_map",
+    "stmt_list": "tvmagic.tir.stmt",
 }
 _PACKAGES = (
     "tensor_intrin",
@@ -178,6 +179,7 @@ _PACKAGES = (
     "function",
     "buffer",
     "op",
+    "block_scope",
 )
 
 

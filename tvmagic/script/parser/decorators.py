@@ -9,6 +9,7 @@ from typing import Any
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live import LiveSource, is_inside_module_class
+from tvmagic.script.parser.source import reported
 
 __all__ = ["ir_module", "macro", "prim_func"]
 
@@ -28,8 +29,8 @@ def prim_func(func: Any = None, private: bool = False, check_well_formed: bool =
             return function
         try:
             return read_function(LiveSource.of(function, caller), private, check_well_formed)
-        except DiagnosticError as error:  # the parser's own frames say nothing to a user
-            raise error.with_traceback(None) from error.__cause__
+        except DiagnosticError as error:
+            raise reported(error) from error.__cause__
 
     return read if func is None else read(func)
 
@@ -59,7 +60,7 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
         try:
             return read_module(LiveSource.of(cls, caller), check_well_formed)
         except DiagnosticError as error:
-            raise error.with_traceback(None) from error.__cause__
+            raise reported(error) from error.__cause__
 
     return read if mod is None else read(mod)
 

@@ -16,7 +16,7 @@ from tvmagic.script.parser.live import LiveSource
 from tvmagic.script.parser.lookup import ModuleNames
 from tvmagic.script.parser.macro import ScriptMacro
 from tvmagic.script.parser.parser import Parser
-from tvmagic.script.parser.source import Source
+from tvmagic.script.parser.source import Source, reported
 
 __all__ = ["from_source", "parse", "read_function", "read_macro", "read_module"]
 
@@ -32,8 +32,8 @@ def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check
     """
     try:
         return _parse(program, extra_vars, check_well_formed)
-    except DiagnosticError as error:  # the parser's own frames say nothing to a user
-        raise error.with_traceback(None) from error.__cause__
+    except DiagnosticError as error:
+        raise reported(error) from error.__cause__
 
 
 parse = from_source

@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import Span
+from tvmagic.ir import Span, diagnostics
 from tvmagic.script.parser.nesting import parse_nested
 
-__all__ = ["Source"]
+__all__ = ["Source", "reported"]
 
 
 class Source:
@@ -97,3 +97,9 @@ class Source:
             if 0 <= index < len(self.lines):
                 line = " " * self.column_base + self.lines[index]
         return DiagnosticError(message, span=span, source_line=line, hint=hint)
+
+
+def reported(error: DiagnosticError) -> DiagnosticError:
+    """`error` for the user: told to a renderer, where one was set, and without the parser's own frames."""
+    diagnostics.render(error)
+    return error.with_traceback(None)

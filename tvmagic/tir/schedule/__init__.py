@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from tvmagic.tir.schedule import primitives
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import CachedFlags
@@ -13,6 +16,15 @@ from tvmagic.tir.schedule.state import ScheduleDebugMask, ScheduleState
 from tvmagic.tir.schedule.trace import Trace
 
 install(Schedule)
+
+_PACKAGES = ("analysis", "block_scope", "testing", "transform")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:  # loaded when first asked for
+        return importlib.import_module(f"tvmagic.tir.schedule.{name}")
+    raise AttributeError(f"module `tvmagic.tir.schedule` has no name `{name}`")
+
 
 __all__ = [
     "BlockRV",

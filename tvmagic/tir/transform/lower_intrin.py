@@ -95,8 +95,12 @@ class _IntrinLower(AnalyzerMutator):
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
         new = super().call(node)
-        rule = _FUNCTIONS.get(new.op.name) if isinstance(new, Call) and isinstance(new.op, Op) else None
-        return new if rule is None else self.visit(rule(new))  # type: ignore[arg-type]
+        if not isinstance(new, Call) or not isinstance(new.op, Op):
+            return new
+        rule = new.op.get_attr("llvm.FLowerIntrin") or new.op.get_attr("default.FLowerIntrin")
+        rule = rule or _FUNCTIONS.get(new.op.name)
+        lowered = new if rule is None else rule(new)
+        return new if lowered is new or lowered is None else self.visit(lowered)
 
 
 def LowerIntrin() -> Pass:

@@ -124,10 +124,7 @@ class StmtSimplifier(AnalyzerMutator):
 
     @handles(For)
     def for_loop(self, node: For) -> Stmt:
-        self.bind_loop(node)
-        analyzer, var = self.analyzer, node.loop_var
-        with analyzer.constraint_scope(var >= node.min), analyzer.constraint_scope(var < node.min + node.extent):
-            return self.visit_children(node)
+        return self.visit_bounded_loop(node)
 
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:

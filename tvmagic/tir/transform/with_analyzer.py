@@ -69,6 +69,13 @@ class AnalyzerMutator(Mutator):
     def bind_loop(self, node: For) -> None:
         self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
 
+    def visit_bounded_loop(self, node: For) -> Stmt:
+        """The loop rewritten where its variable is known to lie between its bounds, as conditions too."""
+        self.bind_loop(node)
+        analyzer, var = self.analyzer, node.loop_var
+        with analyzer.constraint_scope(var >= node.min), analyzer.constraint_scope(var < node.min + node.extent):
+            return self.visit_children(node)
+
     @handles(For)
     def for_loop(self, node: For) -> Stmt:
         self.bind_loop(node)

@@ -1,0 +1,103 @@
+"""What is known by name: functions for `T.call_packed` and `get_global_func`, attributes of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.op import Op
+
+__all__ = [
+    "EnvFunc",
+    "get_global_func",
+    "list_global_func_names",
+    "register_func",
+    "register_intrin_lowering",
+    "register_op_attr",
+    "remove_global_func",
+]
+
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+def register_func(func_name: Any, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """Make `f` known as `func_name`; a decorator where `f` is left out.
+
+    `@register_func` alone takes the function's own name.
+    """
+    if callable(func_name):
+        return register_func(func_name.__name__, func_name, override)
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if func_name in _functions and not override:
+            raise TVMagicError(f"the function `{func_name}` is registered already", hint="pass override=True")
+        _functions[func_name] = function
+        return function
+
+    return register(f) if f is not None else register
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
+    """The function known as `name`."""
+    found = _functions.get(name)
+    if found is None and not allow_missing:
+        import difflib
+
+        close = difflib.get_close_matches(name, _functions, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else "register it with `tvmagic.register_func`"
+        raise TVMagicError(f"no function is registered as `{name}`", hint=hint)
+    return found
+
+
+def list_global_func_names() -> list[str]:
+    """The names of all registered functions."""
+    return sorted(_functions)
+
+
+def remove_global_func(name: str) -> None:
+    """Forget the function known as `name`."""
+    _functions.pop(name, None)
+
+
+class EnvFunc(Node):
+    """A registered function as a part of a program: saved by its name, looked up when it is called."""
+
+    __slots__ = ("name",)
+    name: str
+    FIELDS = (field("name", Kind.VALUE),)
+
+    def __init__(self, name: str, span: Span | None = None) -> None:
+        self.name, self.span = name, span
+
+    @staticmethod
+    def get(name: str) -> EnvFunc:
+        """The function registered as `name`; an error where there is none."""
+        get_global_func(name)
+        return EnvFunc(name)
+
+    def __call__(self, *args: Any) -> Any:
+        function = get_global_func(self.name)
+        assert function is not None
+        return function(*args)
+
+
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+    """Set the attribute `attr_key` of the operator `op_name` to `value`; a decorator where `value` is left out.
+
+    `TVectorizable` says whether a vector argument gives a vector result, `TCallEffectKind` is a `CallEffect`,
+    `TScriptPrinterName` the name that TVMScript prints; `llvm.FLowerIntrin` and `default.FLowerIntrin` are rules of the
+    pass LowerIntrin: from a `Call` to an expression. Of two values the one of the higher `level` stays.
+    """
+
+    def register(found: Any) -> Any:
+        Op.get(op_name).set_attr(attr_key, found, level)
+        return found
+
+    return register if value is None else register(value)
+
+
+def register_intrin_lowering(op_name: str, target: str, *, f: Callable[..., Any] | None = None, level: int = 10) -> Any:
+    """Let LowerIntrin rewrite calls of the operator `op_name` by `f(call)`, on a target or on all (`"default"`)."""
+    return register_op_attr(op_name, f"{target}.FLowerIntrin", f, level)
