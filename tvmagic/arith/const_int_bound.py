@@ -156,7 +156,9 @@ def _divisor(b: Bound) -> Bound:
 
 def _quotient(a: Bound, b: Bound, dtype: DataType, op: Callable[[int, int], int]) -> Bound:
     if b == (0, 0) or (b[0] > b[1] and 0 in b):
-        return everything(dtype)  # code that is never reached: a division by zero, or conditions that exclude each other
+        return everything(
+            dtype
+        )  # code that is never reached: a division by zero, or conditions that exclude each other
     if b[0] <= 0 <= b[1] and dtype.is_int:
         # the quotient is largest at the divisors next to zero, which are not ends of b
         below = _at_corners(a, (b[0], -1) if b[0] < 0 else everything(dtype), op)
