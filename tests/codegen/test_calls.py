@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from handmade import loop, module
+from handmade import allocate, local, loop, module
 
 from tvmagic import codegen, tir
 from tvmagic.errors import BuildError, TVMagicError
-from tvmagic.ir import AllocateConst, Broadcast, Call, Cast, DataType, Ramp, decl_buffer
+from tvmagic.ir import AllocateConst, Broadcast, Call, Cast, DataType, Ramp, StringImm, decl_buffer
 from tvmagic.ir.expr import PointerType, PrimType, Var
 
 LANES = Ramp(0, 1, 8)
@@ -151,3 +151,29 @@ def test_what_has_no_code_is_named(value, message):
     made = made if made.dtype == "float32" else Cast(DataType("float32"), made)
     with pytest.raises(BuildError, match=message):
         codegen.compile_module(module(tir.BufferStore(x, made, [0]), x))
+
+
+@pytest.mark.parametrize("name", ["tanh", "acosf", "memset", "free", "aligned_alloc"])
+def test_functions_may_have_the_names_of_c_functions_that_they_call(name):
+    """The heap, `memset` and the math library are still C's."""
+    x, y = (decl_buffer((20000,), "float64", n) for n in "XY")
+    pointer, scratch = local("scratch", 20000, "float64", "global")
+
+    def result(i):
+        value = Call("float64", "tir.acos", [Call("float64", "tir.tanh", [x[i]])])
+        return tir.BufferStore(y, value + scratch[i], [i])
+
+    clear = loop(20000, lambda i: tir.BufferStore(scratch, tir.FloatImm("float64", 0.0), [i]))
+    body = allocate(pointer, 20000, tir.SeqStmt([clear, loop(20000, result)]), "float64")
+    built = codegen.compile_module(module(body, x, y, name=name))
+    values = np.linspace(-3, 3, 20000)
+    np.testing.assert_allclose(built[name](values), np.arccos(np.tanh(values)), rtol=1e-12)
+    assert f"{name}_" in built.get_source("ll")
+
+
+def test_an_extern_call_of_the_modules_own_function_is_refused():
+    y = decl_buffer((1,), "int32", "Y")
+    call = Call("int32", "tir.call_extern", [StringImm("helper"), 1])
+    mod = module(tir.BufferStore(y, call, [0]), y, name="helper")
+    with pytest.raises(BuildError, match="`helper` is a function of this module"):
+        codegen.compile_module(mod)

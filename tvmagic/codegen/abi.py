@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.chains import ChainVisitor
+from tvmagic.codegen.vector_math import LIBRARY
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
 from tvmagic.ir.functor import handles
 
-__all__ = ["ABI", "Param", "abi_of"]
+__all__ = ["ABI", "Param", "abi_of", "symbol_of"]
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,13 @@ class Param:
 class ABI:
     """The machine parameters of one function.
 
-    `params` are those that the function names; `sizes` are the variables that its buffers'
+    `symbol` is the function's name for the linker. `params` are those that the function names; `sizes` are the variables that its buffers'
     shapes, strides and offsets name, which come after them; `written` are the buffers that it
     stores to. With `result`, a pointer to where the result goes comes last.
     """
 
     name: str
+    symbol: str
     params: tuple[Param, ...]
     sizes: tuple[Var, ...]
     written: frozenset[Var]
@@ -59,7 +61,23 @@ def abi_of(name: str, func: PrimFunc) -> ABI:
     ret = func.ret_type
     result = ret.dtype if isinstance(ret, PrimType) and ret.dtype.code not in ("void", "handle") else None
     noalias = bool(func.attrs.get("tir.noalias", False))
-    return ABI(name, tuple(params), tuple(sizes), frozenset(_Written(func.body).found), result, noalias)
+    return ABI(
+        name, symbol_of(name), tuple(params), tuple(sizes), frozenset(_Written(func.body).found), result, noalias
+    )
+
+
+# What compiled code calls in the C library, by itself or where LLVM turns a loop into a call.
+_C_FUNCTIONS = frozenset(
+    [*LIBRARY, *[f"{name}f" for name in LIBRARY]]
+    + "sqrt floor ceil trunc fabs round rint nearbyint copysign fma fmod fmin fmax sincos".split()
+    + "sqrtf floorf ceilf truncf fabsf roundf rintf nearbyintf copysignf fmaf fmodf fminf fmaxf sincosf".split()
+    + "memcpy memmove memset memcmp bcmp malloc calloc realloc free aligned_alloc abort".split()
+)
+
+
+def symbol_of(name: str) -> str:
+    """The linker's name for the function `name`: another one where C has a function of that name."""
+    return f"{name}_" if name in _C_FUNCTIONS else name
 
 
 def _parts(buffer: Buffer | None) -> list[Any]:

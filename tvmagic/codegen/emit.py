@@ -59,6 +59,7 @@ class FunctionText:
         self.block = "body"
         self.location = ""
         self._count = 0
+        self._scratch: dict[tuple[str, int], str] = {}
 
     def name(self) -> str:
         """A new name of a value or block, without `%`."""
@@ -82,6 +83,12 @@ class FunctionText:
         name = f"%v{self._count}"
         self.entry.append(f"  {name} = {text}")
         return name
+
+    def scratch(self, kind: str, number: int) -> str:
+        """A place on the stack for a value of type `kind` that is read back at once; the same for a `number`."""
+        if (kind, number) not in self._scratch:
+            self._scratch[kind, number] = self.at_entry(f"alloca {kind}, align 64")
+        return self._scratch[kind, number]
 
     def new_block(self, hint: str) -> str:
         """The name of a block to come."""

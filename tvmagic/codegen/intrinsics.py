@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.types import constant, llvm_type, memory_type
-from tvmagic.codegen.vector_math import OWN, libm_call
+from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 
-__all__ = ["RULES"]
+__all__ = ["MATH_NAMES", "RULES"]
 
 Rule = Callable[[Any, Call], str]
 RULES: dict[str, Rule] = {}
@@ -38,11 +38,8 @@ _MACHINE = {
     "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fabs": "fabs", "round": "round",
     "nearbyint": "rint", "copysign": "copysign", "fma": "fma",
 }  # fmt: skip
-# C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
-_LIBRARY = (
-    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
-    "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
-).split()
+# Every function of floats that gives a float of their type.
+MATH_NAMES = sorted({*_MACHINE, *LIBRARY, "sigmoid", "rsqrt"})
 
 
 def _in_float32(emitter: Any, call: Call, args: list[str], compute: Callable[[DataType, list[str]], str]) -> str:
@@ -72,7 +69,7 @@ def _math(emitter: Any, call: Call) -> str:
     return _in_float32(emitter, call, _args(emitter, call), compute)
 
 
-for _name in [*_LIBRARY, "sigmoid"]:
+for _name in [*LIBRARY, "sigmoid"]:
     RULES[f"tir.{_name}"] = _math
 
 
@@ -318,6 +315,12 @@ def _extern(emitter: Any, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_extern` is the function's name", node=call)
+    if any(name.value == abi.symbol for abi in emitter.context.abis.values()):
+        raise BuildError(
+            f"`{name.value}` is a function of this module, not of another",
+            node=call,
+            hint="call it by its global variable",
+        )
     return _foreign(emitter, call, name.value, call.args[1:])
 
 

@@ -46,35 +46,24 @@ class MathText:
             some = self.op(f"icmp ne i{lanes} {self.op(f'bitcast {self.flags} {flag} to i{lanes}')}, 0")
         self.lines.append(f"  br i1 {some}, label %slow{mark}, label %fast{mark}")
         self.lines.append(f"fast{mark}:\n  br label %end{mark}\nslow{mark}:")
-        other = self.op(f"call {self.f} {self._by_lanes(name)}({self.f} {x})")
+        other = self._library(name, x)
         mixed = self.select(flag, other, result)
         self.lines.append(f"  br label %end{mark}\nend{mark}:")
         return self.op(f"phi {self.f} [ {result}, %fast{mark} ], [ {mixed}, %slow{mark} ]")
 
-    def _by_lanes(self, name: str) -> str:
-        """A function that calls C's `name` for each lane, kept out of the way."""
-        text, lanes = self.context.text, self.dtype.lanes
-        symbol = f"tvm.slow.{name}.{suffix(self.dtype)}"
-        if symbol not in text.helpers:
-            kind = llvm_type(self.dtype.element_of)
-            called = name + ("f" if self.dtype.bits == 32 else "")
-            function = text.declare(called, kind, kind, "nounwind willreturn memory(none)")
-            body, result = [], "poison"
-            for i in range(lanes):
-                if lanes == 1:
-                    body.append(f"  %r = call {kind} {function}({kind} %x)")
-                    result = "%r"
-                    continue
-                body.append(f"  %x{i} = extractelement {self.f} %x, i32 {i}")
-                body.append(f"  %y{i} = call {kind} {function}({kind} %x{i})")
-                body.append(f"  %r{i} = insertelement {self.f} {result}, {kind} %y{i}, i32 {i}")
-                result = f"%r{i}"
-            lines = "\n".join(body)
-            text.helpers[symbol] = (
-                f"define internal {self.f} @{symbol}({self.f} %x) noinline cold nounwind memory(none) {{\n"
-                f"{lines}\n  ret {self.f} {result}\n}}\n"
-            )
-        return f"@{symbol}"
+    def _library(self, name: str, x: str) -> str:
+        """C's function `name` of every lane, which is seldom needed."""
+        from tvmagic.codegen.vector_math import lane_loop, library_function
+
+        scalar = self.dtype.element_of
+        if self.dtype.lanes == 1:
+            return self.op(f"call {self.f} {library_function(self.context.text, name, scalar)}({self.f} {x})")
+        loop = lane_loop(self.context.text, name, scalar)
+        to, source = (f"%{word}{len(self.lines)}" for word in ("to", "from"))
+        self.lines[:0] = [f"  {slot} = alloca {self.f}, align 64" for slot in (to, source)]
+        self.lines.append(f"  store {self.f} {x}, ptr {source}, align 64")
+        self.lines.append(f"  call void {loop}(ptr {to}, ptr {source}, i64 {self.dtype.lanes}) cold")
+        return self.op(f"load {self.f}, ptr {to}, align 64")
 
     def op(self, text: str) -> str:
         name = f"%v{len(self.lines)}"
@@ -208,13 +197,16 @@ class MathText:
         return self._concatenate(results)
 
     def _concatenate(self, parts: list[str]) -> str:
-        width = 16
+        """One vector of the parts of 16 lanes: joined in pairs, what is missing to a power of two left open."""
+        width, lanes = 16, self.dtype.lanes
         while len(parts) > 1:
-            places = ", ".join(f"i32 {i}" for i in range(2 * width))
             kind = f"<{width} x float>"
-            pairs = list(zip(parts[::2], parts[1::2]))
-            joined = [
-                self.op(f"shufflevector {kind} {a}, {kind} {b}, <{2 * width} x i32> <{places}>") for a, b in pairs
-            ]
-            parts, width = joined, 2 * width
-        return parts[0]
+            places = ", ".join(f"i32 {i}" for i in range(2 * width))
+            pairs = zip(parts[::2], [*parts[1::2], "poison"])
+            parts = [self.op(f"shufflevector {kind} {a}, {kind} {b}, <{2 * width} x i32> <{places}>") for a, b in pairs]
+            width *= 2
+        if width == lanes:
+            return parts[0]
+        places = ", ".join(f"i32 {i}" for i in range(lanes))
+        kind = f"<{width} x float>"
+        return self.op(f"shufflevector {kind} {parts[0]}, {kind} poison, <{lanes} x i32> <{places}>")

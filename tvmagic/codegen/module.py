@@ -229,7 +229,7 @@ class ModuleContext:
         if abi.result is not None:
             slot = emitter.out.at_entry(f"alloca {memory_type(abi.result)}, align 8")
             values.append(f"ptr {slot}")
-        status = emitter.out.op(f"call i32 @{quoted(abi.name)}({', '.join(values)})")
+        status = emitter.out.op(f"call i32 @{quoted(abi.symbol)}({', '.join(values)})")
         emitter.leave_if(status)
         if abi.result is None:
             return "0"
@@ -308,7 +308,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     if abi.result is not None:
         heads.append("ptr %result")
     kernel = context.target.is_nvptx
-    head = f"define {'ptx_kernel void' if kernel else 'i32'} @{quoted(abi.name)}({', '.join(heads)})"
+    head = f"define {'ptx_kernel void' if kernel else 'i32'} @{quoted(abi.symbol)}({', '.join(heads)})"
     text = FunctionText(context.text, f"{head} {context.attributes()}{context.subprogram(func, abi.name)}")
     emitter = FunctionEmitter(context, text)
     emitter.void = kernel

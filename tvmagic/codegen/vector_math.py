@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.math_text import MathText
 from tvmagic.codegen.types import llvm_type
 from tvmagic.ir import DataType
 
-__all__ = ["OWN", "define", "libm_call"]
+__all__ = ["LIBRARY", "OWN", "define", "lane_loop", "libm_call", "library_function"]
 
 Function = Callable[..., str]
 OWN: dict[tuple[str, int], Function] = {}
+# C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
+LIBRARY = (
+    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
+    "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
+).split()
+_OF_TWO = frozenset({"atan2", "hypot", "nextafter", "pow"})
 
 
 def own(name: str, *bits: int) -> Callable[[Function], Function]:
@@ -50,24 +57,71 @@ def define(context: Any, name: str, dtype: DataType) -> str:
     return f"@{symbol}"
 
 
+def _library_types(name: str, scalar: DataType) -> list[str]:
+    """The types of the arguments of C's function `name`."""
+    kind = llvm_type(scalar)
+    if name == "ldexp":
+        return [kind, "i32"]
+    return [kind] * (2 if name in _OF_TWO else 1)
+
+
+def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
+    """C's function `name` on floats of type `scalar`, declared."""
+    symbol = name + ("f" if scalar.bits == 32 else "")
+    types = ", ".join(_library_types(name, scalar))
+    return text.declare(symbol, llvm_type(scalar), types, "nounwind willreturn memory(none)")
+
+
+def lane_loop(text: ModuleText, name: str, scalar: DataType) -> str:
+    """A function `(ptr result, ptr argument, ..., i64 lanes)` that calls C's function `name` for each lane.
+
+    A loop over memory: calls written out for a thousand lanes would take LLVM minutes.
+    """
+    function, kind = library_function(text, name, scalar), llvm_type(scalar)
+    symbol = f"tvm.lanes.{function[1:]}"
+    if symbol not in text.helpers:
+        types = _library_types(name, scalar)
+        heads = "".join(f", ptr noalias readonly %x{n}" for n in range(len(types)))
+        loads = "".join(
+            f"  %p{n} = getelementptr inbounds {t}, ptr %x{n}, i64 %i\n  %v{n} = load {t}, ptr %p{n}\n"
+            for n, t in enumerate(types)
+        )
+        values = ", ".join(f"{t} %v{n}" for n, t in enumerate(types))
+        text.helpers[
+            symbol
+        ] = f"""define internal void @{symbol}(ptr noalias %r{heads}, i64 %lanes) noinline nounwind willreturn memory(argmem: readwrite) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %n, %loop ]
+{loads}  %y = call {kind} {function}({values})
+  %q = getelementptr inbounds {kind}, ptr %r, i64 %i
+  store {kind} %y, ptr %q
+  %n = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %n, %lanes
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+    return f"@{symbol}"
+
+
 def libm_call(emitter: Any, name: str, dtype: DataType, args: list[str]) -> str:
     """A call of C's function, lane by lane."""
-    scalar = dtype.element_of
-    kind = llvm_type(scalar)
-    types = [kind] * len(args)
-    if name == "ldexp":
-        types[1] = "i32"
-    symbol = name + ("f" if scalar.bits == 32 else "")
-    function = emitter.context.text.declare(symbol, kind, ", ".join(types), "nounwind willreturn memory(none)")
-
-    def one(values: list[str]) -> str:
-        return emitter.out.op(f"call {kind} {function}({', '.join(f'{t} {v}' for t, v in zip(types, values))})")
-
+    scalar, text, out = dtype.element_of, emitter.context.text, emitter.out
+    kinds = _library_types(name, scalar)
     if dtype.lanes == 1:
-        return one(args)
-    vectors = [dtype if t == kind else DataType("int32").with_lanes(dtype.lanes) for t in types]
-    lanes = [one([emitter.lane(a, v, i) for a, v in zip(args, vectors)]) for i in range(dtype.lanes)]
-    return emitter.join(lanes, scalar)
+        values = ", ".join(f"{k} {v}" for k, v in zip(kinds, args))
+        return out.op(f"call {kinds[0]} {library_function(text, name, scalar)}({values})")
+    loop = lane_loop(text, name, scalar)
+    slots = [out.scratch(llvm_type(dtype), 0)]
+    for n, (kind, value) in enumerate(zip(kinds, args), 1):
+        vector = f"<{dtype.lanes} x {kind}>"
+        slots.append(out.scratch(vector, n))
+        out.do(f"store {vector} {value}, ptr {slots[-1]}, align 64")
+    out.do(f"call void {loop}({', '.join(f'ptr {s}' for s in slots)}, i64 {dtype.lanes})")
+    return out.op(f"load {llvm_type(dtype)}, ptr {slots[0]}, align 64")
 
 
 from tvmagic.codegen import approximations as _approximations  # noqa: E402,F401  (fills OWN)

@@ -32,7 +32,7 @@ class Module:
 
         self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
         self.symbols = symbols
-        self._object = LoadedObject(code, [a.name for a in abis] + sorted(symbols))
+        self._object = LoadedObject(code, [a.symbol for a in abis] + sorted(symbols))
         self._error: Any = None
         if "__tvmagic_runtime" in symbols:
             slot = ctypes.c_void_p.from_address(self._object.address("__tvmagic_runtime"))
@@ -40,7 +40,7 @@ class Module:
             ensure_pool()
         if "__tvmagic_error" in symbols:
             self._error = (ctypes.c_int64 * 16).from_address(self._object.address("__tvmagic_error"))
-        self.functions = {a.name: Kernel(a, self._object.address(a.name), self) for a in abis}
+        self.functions = {a.name: Kernel(a, self._object.address(a.symbol), self) for a in abis}
 
     @property
     def entry_name(self) -> str:

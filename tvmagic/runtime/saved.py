@@ -13,7 +13,7 @@ from tvmagic.runtime.module import Module
 
 __all__ = ["c_header", "load_module", "read_saved", "save_module", "write_saved"]
 
-_FORMAT = 1
+_FORMAT = 2
 _C_TYPES = {
     "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
     "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "bool": "uint8_t", "float16": "uint16_t",
@@ -31,6 +31,7 @@ class _Param:
 @dataclass(frozen=True)
 class _ABI:
     name: str
+    symbol: str
     params: tuple[_Param, ...]
     sizes: tuple[Var, ...]
     written: frozenset[Var]
@@ -68,7 +69,7 @@ def describe(module: Module) -> str:
     functions = []
     for abi in module.abis:
         written = [i for i, p in enumerate(abi.params) if p.buffer is not None and p.buffer.data in abi.written]
-        functions.append({"name": abi.name, "sizes": len(abi.sizes), "written": written})
+        functions.append({"name": abi.name, "symbol": abi.symbol, "sizes": len(abi.sizes), "written": written})
     sites = [
         {
             "kind": s.kind, "message": s.message, "function": s.function, "line": s.line, "values": list(s.values),
@@ -94,7 +95,7 @@ def _read(text: str) -> tuple[list[_ABI], list[_Site], set[str]]:
         written = frozenset([params[i].buffer.data for i in entry["written"] if params[i].buffer is not None])  # type: ignore[union-attr]
         result = func.ret_type.dtype if isinstance(func.ret_type, PrimType) else None
         noalias = bool(func.attrs.get("tir.noalias", False))
-        abis.append(_ABI(entry["name"], params, tuple(func.params[count:]), written, result, noalias))
+        abis.append(_ABI(entry["name"], entry["symbol"], params, tuple(func.params[count:]), written, result, noalias))
     sites = [
         _Site(
             s["kind"], s["message"], s["function"], s["line"], tuple(s["values"]), _Named(s["buffer"]), s["store"]
@@ -181,4 +182,4 @@ def _declaration(abi: Any) -> list[str]:
     params += [f"{_C_TYPES[v.dtype]} {v.name}" for v in abi.sizes]
     if abi.result is not None:
         params.append(f"{_C_TYPES[abi.result]}* result")
-    return [f"/* {abi.name}: 0 where it ran to its end.", *about, " */", f"int32_t {abi.name}({', '.join(params)});"]
+    return [f"/* {abi.name}: 0 where it ran to its end.", *about, " */", f"int32_t {abi.symbol}({', '.join(params)});"]
