@@ -2,6 +2,8 @@
 // Texts reach the page by textContent or through `esc`; nothing else writes a user's names.
 
 const CONTEXT = 3;
+const BLOCK = 40; // rows put into the page together: more than the view shows at once
+const SLICE = 6; // milliseconds of work before the page may draw again
 let serial = 0;
 
 const esc = (s) => s.replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c]);
@@ -101,6 +103,7 @@ function unpackData(data) {
     if (t.base === undefined) texts.push({ l: numbers(t.l), o: numbers(t.o), h: numbers(t.h) });
     else texts.push(patched(t, steps[t.base], texts[steps[t.base].b]));
   }
+  for (const text of texts) text.width = text.l.reduce((most, id) => Math.max(most, data.lines[id].length), 0);
   return { ...data, texts, steps };
 }
 
@@ -120,9 +123,11 @@ class Stepper {
       opened: new Set(),
       at: -1,
     };
+    this.hits = new Set(); // the lines that hold what is searched for
+    this.touched = new Set(); // the steps that hold it, or the followed line
+    this.plain = new Map(); // the HTML of lines without marks
     this.build(root);
-    this.renderList();
-    this.renderStep();
+    this.renderMarks();
   }
 
   // ---- frame
@@ -137,12 +142,12 @@ class Stepper {
       type: "search", placeholder: "Search in all passes", "aria-label": "Search in all passes",
       oninput: () => this.find(this.search.value), onkeydown: (e) => this.searchKey(e),
     });
-    this.found = element("span", { class: "tm-count", role: "status" });
+    this.foundBox = element("span", { class: "tm-count", role: "status" });
     this.sideButton = button("Side by side", "Before and after side by side, or in one column (s)", () => this.toggle("side"), this.state.side);
     this.foldButton = button("Fold unchanged", "Fold the unchanged parts (f)", () => this.toggle("fold"), true);
     this.hideButton = button("Hide no-ops", "Hide passes that changed nothing (h)", () => this.toggle("hide"), false);
     const bar = element("div", { class: "tm-bar", role: "toolbar", "aria-label": "Stepper" },
-      this.prev, this.next, this.count, this.search, this.found, this.sideButton, this.foldButton, this.hideButton);
+      this.prev, this.next, this.count, this.search, this.foundBox, this.sideButton, this.foldButton, this.hideButton);
     this.list = element("ol", { class: "tm-list", role: "listbox", tabindex: "0", "aria-label": "Passes", id: `${this.id}-list` });
     this.list.addEventListener("click", (e) => {
       const item = e.target.closest("li");
@@ -187,17 +192,17 @@ class Stepper {
     if (step === this.state.step) return;
     Object.assign(this.state, { step, at: -1 });
     this.state.opened.clear();
+    this.renderStep();
     if (this.list.querySelector(`#${this.id}-o${step}`)) this.select();
     else this.renderList();
-    this.renderStep();
   }
 
   toggle(name) {
     this.state[name] = !this.state[name];
     this[`${name}Button`].setAttribute("aria-pressed", String(this.state[name]));
     this.state.opened.clear();
-    if (name === "hide") this.renderList();
     this.renderStep();
+    if (name === "hide") this.renderList();
   }
 
   // ---- list of passes
@@ -207,10 +212,10 @@ class Stepper {
     const items = this.visible().map((i) => {
       const s = steps[i];
       const chosen = i === this.state.step;
-      const classes = [s.changed || s.error ? "" : "tm-noop", s.error ? "tm-failed" : "", s.kind === "schedule" ? "tm-schedule" : "", this.touched(i) ? "tm-has" : ""];
+      const classes = [s.changed || s.error ? "" : "tm-noop", s.error ? "tm-failed" : "", s.kind === "schedule" ? "tm-schedule" : "", this.touched.has(i) ? "tm-has" : ""];
       const change = s.error ? "failed" : s.changed ? `+${s.added} \u2212${s.removed}` : "no change";
       const sign = s.mark && s.mark !== "equal to NumPy" ? "\u2717" : s.error ? "\u2717" : s.mark ? "\u2713" : s.changed ? "\u25cf" : "\u25cb";
-      const has = this.touched(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
+      const has = this.touched.has(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
       const item = element("li", { role: "option", id: `${this.id}-o${i}`, "data-step": i, "aria-selected": String(chosen), class: classes.join(" "), title: `${i + 1}. ${s.name}: ${s.time}, ${change}${s.mark ? ", " + s.mark : ""}` },
         element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.name, has), element("span", { class: "tm-where" }, `${s.time} ${change}`));
       return item;
@@ -237,33 +242,41 @@ class Stepper {
     this.next.disabled = order.at(-1) === this.state.step;
   }
 
-  /** Whether a step's program holds the followed line or the text searched for. */
-  touched(i) {
-    const text = this.data.texts[this.data.steps[i].a ?? -1];
-    if (!text) return false;
-    if (this.state.follow) return text.l.some((_, k) => this.hit(text, k));
-    if (this.state.query) return text.l.some((id) => this.hits.has(id));
-    return false;
+  /** Show what is followed or searched for: in the program, the cell and the list. */
+  renderMarks() {
+    const holds = this.state.follow ? (text) => text.l.some((_, k) => this.hit(text, k)) : (text) => this.found(text);
+    this.touched = new Set(this.stepsWhere(holds));
+    this.renderStep();
+    this.renderFollow();
+    this.renderSource();
+    this.renderList();
+  }
+
+  /** The numbers of the steps that made a text of which `holds` is true. */
+  stepsWhere(holds) {
+    const texts = this.data.texts.map(holds);
+    return this.data.steps.map((_, i) => i).filter((i) => texts[this.data.steps[i].a ?? -1]);
+  }
+
+  /** Whether a text holds what is searched for. */
+  found(text) {
+    return this.hits.size > 0 && text.l.some((id) => this.hits.has(id));
   }
 
   // ---- the program
 
   renderStep() {
     const { step } = this;
-    const started = performance.now();
     this.head.replaceChildren(
       element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
       element("span", { class: "tm-meta" }, [step.time, step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
     if (step.mark) this.head.append(element("span", { class: step.mark === "equal to NumPy" ? "tm-ok" : "tm-error" }, step.mark));
     if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, step.error));
-    this.view.className = `tm-view tm-code ${this.state.side && this.comparable(step) ? "tm-side" : "tm-stacked"}`;
-    this.view.innerHTML = this.programHtml(step);
-    this.renderFollow();
+    this.renderProgram(step);
     this.renderNotes(step);
-    this.renderSource();
-    if (this.state.follow) this.reveal(this.view.querySelector(".tm-hit"));
+    const followed = this.state.follow ? unpack(step).findIndex((row) => this.rowHit(step, row)) : -1;
+    if (followed >= 0) this.reveal(followed);
     else if (this.state.at < 0) this.view.scrollTop = 0;
-    this.root.dataset.renderMs = (performance.now() - started).toFixed(1);
   }
 
   /** Whether a step has something on both sides. */
@@ -271,23 +284,57 @@ class Stepper {
     return step.a !== null && unpack(step).some((row) => row.a !== null);
   }
 
-  programHtml(step) {
+  /** The rows as [from, to, folded]: one by one where they are shown, as one where they are folded. */
+  items(step) {
     const rows = unpack(step);
-    const side = this.view.classList.contains("tm-side");
     const near = rows.map(() => !this.state.fold || !step.changed);
     if (this.state.fold && step.changed)
-      rows.forEach((row, i) => { if (isChange(row) || this.rowHit(step, row)) for (let k = Math.max(0, i - CONTEXT); k <= Math.min(rows.length - 1, i + CONTEXT); k++) near[k] = true; });
-    const heads = side ? ["Before", "After"] : [step.b === null ? "After" : step.a === null ? "Before" : "Before (\u2212) and after (+)"];
-    const out = [`<div class="tm-diff">`, ...heads.map((h) => `<div class="tm-colhead">${h}</div>`)];
-    for (let i = 0; i < rows.length; ) {
-      if (near[i] || this.state.opened.has(i)) { out.push(this.rowHtml(step, rows[i], i, side)); i++; continue; }
-      let end = i;
-      while (end < rows.length && !near[end] && !this.state.opened.has(end)) end++;
-      if (end - i < 3) { for (; i < end; i++) out.push(this.rowHtml(step, rows[i], i, side)); continue; }
-      out.push(`<div class="tm-foldrow"><button type="button" data-lm-suppress-shortcuts="true" data-from="${i}" data-to="${end}">\u22ef ${end - i} unchanged lines</button></div>`);
-      i = end;
+      rows.forEach((row, i) => { if (isChange(row) || this.rowHit(step, row)) near.fill(true, Math.max(0, i - CONTEXT), i + CONTEXT + 1); });
+    for (const i of this.state.opened) near[i] = true;
+    const items = [];
+    for (let i = 0, end = 0; i < rows.length; i = end) {
+      while (end < rows.length && !near[end]) end++;
+      if (end - i >= 3) items.push([i, end, true]);
+      else for (end = Math.max(end, i + 1); i < end; i++) items.push([i, i + 1, false]);
     }
-    return out.join("") + "</div>";
+    return items;
+  }
+
+  /** Put the program into the page: at once the block that is seen first, the others as soon as there is time. */
+  renderProgram(step) {
+    const side = Boolean(this.state.side && this.comparable(step));
+    const heads = side ? ["Before", "After"] : [step.b === null ? "After" : step.a === null ? "Before" : "Before (\u2212) and after (+)"];
+    const longest = Math.max(...[step.a, step.b].map((k) => this.data.texts[k ?? -1]?.width ?? 0));
+    const items = this.items(step);
+    this.blocks = [];
+    for (let k = 0; k < items.length; k += BLOCK) this.blocks.push({ items: items.slice(k, k + BLOCK), full: false });
+    this.view.className = `tm-view tm-code ${side ? "tm-side" : "tm-stacked"}`;
+    this.view.innerHTML = `<div class="tm-diff" style="--longest:${longest}ch">${heads.map((h) => `<div class="tm-colhead">${h}</div>`).join("")}`
+      + this.blocks.map((block) => `<div class="tm-block" style="--rows:${block.items.length}"></div>`).join("") + "</div>";
+    this.view.querySelectorAll(".tm-block").forEach((node, k) => { this.blocks[k].node = node; });
+    if (this.blocks.length) this.fill(this.blocks[0]);
+    this.fillRest(this.blocks);
+  }
+
+  fill(block) {
+    if (block.full) return;
+    block.full = true;
+    const side = this.view.classList.contains("tm-side");
+    const rows = unpack(this.step);
+    block.node.innerHTML = block.items.map(([from, to, folded]) => folded
+      ? `<div class="tm-foldrow"><button type="button" data-lm-suppress-shortcuts="true" data-from="${from}" data-to="${to}">\u22ef ${to - from} unchanged lines</button></div>`
+      : this.rowHtml(this.step, rows[from], from, side)).join("");
+  }
+
+  /** Fill the other blocks, a few at a time, unless another program has come meanwhile. */
+  fillRest(blocks) {
+    const rest = blocks.filter((block) => !block.full);
+    if (rest.length) setTimeout(() => {
+      if (blocks !== this.blocks) return;
+      const end = performance.now() + SLICE;
+      while (rest.length && performance.now() < end) this.fill(rest.shift());
+      this.fillRest(blocks);
+    });
   }
 
   rowHit(step, row) {
@@ -312,11 +359,23 @@ class Stepper {
     const glow = this.hit(text, line) ? " tm-hit" : this.kin(text, line) ? " tm-kin" : "";
     const at = this.state.at === number ? " tm-at" : "";
     const sign = kind === "added" ? "+" : kind === "removed" ? "\u2212" : " ";
-    const html = lineHtml(this.data.lines[id], this.data.tokens[id], marks, kind === "removed" ? "del" : "ins", this.state.query.toLowerCase());
+    const html = this.line(id, marks, kind === "removed" ? "del" : "ins");
     return `<div class="tm-cell${right}${kind ? " tm-" + kind : ""}${glow}${at}" data-text="${step[which]}" data-line="${line}" data-row="${number}"><span class="tm-no">${line + 1}</span><span class="tm-gut">${sign}</span>${html}</div>`;
   }
 
-  reveal(node) {
+  /** The HTML of a line; that of a line without marks is made once. */
+  line(id, marks, tag) {
+    const query = this.hits.has(id) ? this.state.query.toLowerCase() : "";
+    if (marks?.length || query) return lineHtml(this.data.lines[id], this.data.tokens[id], marks, tag, query);
+    if (!this.plain.has(id)) this.plain.set(id, lineHtml(this.data.lines[id], this.data.tokens[id]));
+    return this.plain.get(id);
+  }
+
+  /** Scroll to a row; its block and those that touch it are filled before. */
+  reveal(row) {
+    const k = this.blocks.findIndex(({ items }) => row < items.at(-1)[1]);
+    this.blocks.slice(Math.max(0, k - 1), k + 2).forEach((block) => this.fill(block));
+    const node = this.view.querySelector(`[data-row="${row}"]`);
     if (!node) return;
     const [box, mine] = [this.view.getBoundingClientRect(), node.getBoundingClientRect()];
     if (mine.top < box.top + 24 || mine.bottom > box.bottom) this.view.scrollTop += mine.top - box.top - box.height / 3;
@@ -372,34 +431,41 @@ class Stepper {
     if (!f) return false;
     if (f.thread >= 0 && text.h[line] === f.thread) return true;
     if (f.text === text && f.line === line) return true;
-    return f.strong && text.o[line] !== 0 && this.places(text, line).some((p) => f.places.includes(p));
+    return f.strong && f.origins.has(text.o[line]);
   }
 
   kin(text, line) {
-    const f = this.state.follow;
-    return Boolean(f) && text.o[line] !== 0 && this.places(text, line).some((p) => f.places.includes(p));
+    return Boolean(this.state.follow?.origins.has(text.o[line]));
   }
 
   follow(textNumber, line) {
     const text = this.data.texts[textNumber];
     const f = this.state.follow;
-    if (f && f.text === text && f.line === line) this.state.follow = null;
-    else this.state.follow = { text, line, textNumber, thread: text.h[line], places: this.places(text, line), strong: false };
-    this.renderList();
-    this.renderStep();
+    if (f && f.text === text && f.line === line) this.letGo();
+    else this.followFrom({ text, line, thread: text.h[line], places: this.places(text, line), strong: false });
   }
 
   followPlace(source, line) {
-    this.state.follow = { text: null, line: -1, thread: -1, places: [`${source}\n${line}`], strong: true };
-    this.renderList();
-    this.renderStep();
+    this.followFrom({ text: null, line: -1, thread: -1, places: [`${source}\n${line}`], strong: true });
+  }
+
+  followFrom(follow) {
+    const among = ([source, at]) => follow.places.includes(`${source}\n${at}`);
+    follow.origins = new Set(this.data.origins.map((_, k) => k).filter((k) => k && this.data.origins[k].some(among)));
+    this.state.follow = follow;
+    this.renderMarks();
+  }
+
+  letGo() {
+    Object.assign(this.state, { follow: null, at: -1 });
+    this.renderMarks();
   }
 
   renderFollow() {
     const f = this.state.follow;
     if (!f) { this.followBox.replaceChildren(); this.followBox.hidden = true; return; }
     this.followBox.hidden = false;
-    const steps = this.data.steps.map((_, i) => i).filter((i) => this.touched(i));
+    const steps = [...this.touched];
     const words = [];
     if (f.text) words.push("Following ", element("code", {}, this.data.lines[f.text.l[f.line]].trim()), ": ");
     words.push(`in ${plural(steps.length, "step")} of ${this.data.steps.length}`);
@@ -415,10 +481,7 @@ class Stepper {
   clickLine(event) {
     const fold = event.target.closest("button[data-from]");
     if (fold) {
-      for (let i = +fold.dataset.from; i < +fold.dataset.to; i++) this.state.opened.add(i);
-      const top = this.view.scrollTop;
-      this.renderStep();
-      this.view.scrollTop = top;
+      this.open(+fold.dataset.from, +fold.dataset.to);
       this.view.focus({ preventScroll: true });
       return;
     }
@@ -431,13 +494,10 @@ class Stepper {
   find(query) {
     this.state.query = query.trim();
     const needle = this.state.query.toLowerCase();
-    this.hits = new Set();
-    if (needle) this.data.lines.forEach((line, i) => { if (line.toLowerCase().includes(needle)) this.hits.add(i); });
-    const steps = needle ? this.data.steps.map((_, i) => i).filter((i) => { const t = this.data.texts[this.data.steps[i].a ?? -1]; return t && t.l.some((id) => this.hits.has(id)); }) : [];
-    this.searchSteps = steps;
-    this.found.textContent = !needle ? "" : steps.length ? `in ${plural(steps.length, "step")}; first: ${this.data.steps[steps[0]].name}` : "nowhere";
-    this.renderList();
-    this.renderStep();
+    this.hits = new Set(needle ? this.data.lines.map((_, i) => i).filter((i) => this.data.lines[i].toLowerCase().includes(needle)) : []);
+    const steps = (this.searchSteps = this.stepsWhere((text) => this.found(text)));
+    this.foundBox.textContent = !needle ? "" : steps.length ? `in ${plural(steps.length, "step")}; first: ${this.data.steps[steps[0]].name}` : "nowhere";
+    this.renderMarks();
   }
 
   searchKey(event) {
@@ -446,7 +506,9 @@ class Stepper {
       const target = this.searchFresh !== this.state.query ? this.searchSteps[0] : later ?? this.searchSteps[event.shiftKey ? this.searchSteps.length - 1 : 0];
       this.searchFresh = this.state.query;
       this.go(target);
-      this.reveal(this.view.querySelector("mark"));
+      const text = this.data.texts[this.step.a];
+      const row = unpack(this.step).findIndex(({ b }) => b !== null && this.hits.has(text.l[b]));
+      if (row >= 0) this.put(row);
       event.preventDefault();
     } else if (event.key === "Escape") {
       this.search.value = "";
@@ -468,7 +530,7 @@ class Stepper {
       "/": () => { this.search.focus(); this.search.select(); },
       s: () => this.toggle("side"), f: () => this.toggle("fold"), h: () => this.toggle("hide"),
       Enter: typing ? null : () => this.followAt(), " ": null,
-      Escape: () => { this.state.follow = null; this.state.at = -1; this.renderList(); this.renderStep(); },
+      Escape: () => this.letGo(),
     }[event.key];
     event.stopPropagation();
     if (!act) return;
@@ -490,13 +552,22 @@ class Stepper {
     this.put(Math.min(rows.length - 1, Math.max(0, this.state.at + by)));
   }
 
+  /** Go to a row and bring it into sight; where it is folded, it is unfolded with a few rows around it. */
   put(row) {
     this.state.at = row;
-    this.state.opened.add(row);
+    if (this.blocks.some(({ items }) => items.some(([from, to, folded]) => folded && from <= row && row < to))) this.open(row - CONTEXT, row + CONTEXT + 1);
+    this.reveal(row);
+    this.view.querySelectorAll(".tm-at").forEach((node) => node.classList.remove("tm-at"));
+    this.view.querySelectorAll(`[data-row="${row}"]`).forEach((node) => node.classList.add("tm-at"));
+  }
+
+  /** Unfold rows, with what is seen above them at its place. */
+  open(from, to) {
     const top = this.view.scrollTop;
+    for (let i = Math.max(0, from); i < to; i++) this.state.opened.add(i);
     this.renderStep();
+    this.blocks.filter(({ items }) => items[0][0] < to).forEach((block) => this.fill(block));
     this.view.scrollTop = top;
-    this.reveal(this.view.querySelector(".tm-at"));
   }
 
   followAt() {
