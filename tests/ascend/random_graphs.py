@@ -1,10 +1,12 @@
 """Random HintGraphs with inputs, every ImplGraph of them against NumPy, and mutations that break rules.
 
-python tests/ascend/random_graphs.py 500 --seed 0
+python tests/ascend/random_graphs.py 500 --seed 0 --chunk 50
 """
 
 import argparse
+import json
 import random
+import subprocess
 import sys
 import time
 from itertools import zip_longest
@@ -193,21 +195,47 @@ def check_mutations(seed: int) -> int:
     return count
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    start, compiled, refused, failed = time.time(), 0, 0, 0
-    for seed in range(options.seed, options.seed + options.count):
+def run(first: int, count: int) -> tuple[int, int, list[str]]:
+    """Check some seeds; how many implementations were equal, how many mutations refused, and what failed."""
+    compiled, refused, failures = 0, 0, []
+    for seed in range(first, first + count):
         try:
             compiled += check(seed)
             refused += check_mutations(seed)
         except Exception as error:
-            failed += 1
-            print(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-            if failed > 5:
-                sys.exit(1)
+            failures.append(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}")
+    return compiled, refused, failures
+
+
+def run_apart(first: int, count: int) -> tuple[int, int, list[str]]:
+    """`run` in a process of its own, which a wrong kernel may end."""
+    command = [sys.executable, __file__, str(count), "--seed", str(first), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return 0, 0, [f"seeds {first} to {first + count - 1}: ended with {done.returncode}\n{done.stderr[-2000:]}"]
+    return tuple(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--chunk", type=int, help="seeds in a process")
+    parser.add_argument("--json", action="store_true", help="print the result of `run` only")
+    options = parser.parse_args()
+    if options.json:
+        print(json.dumps(run(options.seed, options.count)))
+        return
+    start, last = time.time(), options.seed + options.count
+    compiled, refused, failed = 0, 0, 0
+    for first in range(options.seed, last, options.chunk or options.count):
+        size = min(options.chunk or options.count, last - first)
+        more, kept, failures = (run_apart if options.chunk else run)(first, size)
+        compiled, refused, failed = compiled + more, refused + kept, failed + len(failures)
+        for text in failures:
+            print(text, flush=True)
+        if failed > 5:
+            break
     print(f"{options.count} graphs, {compiled} implementations equal, {refused} mutations refused, {failed} failures")
     print(f"{time.time() - start:.0f} s")
 

@@ -1,6 +1,6 @@
 """Ascend's view of a fused operator: HintGraph, Auto Schedule, ImplGraph, tiling.
 
-An `AscGraph` is built by calls (`ops`), checked (`check_hint`), scheduled into ImplGraphs, and
+An `AscGraph` is built by calls (`ops`) or of tensor expressions (`hint_graph`), checked (`check_hint`), scheduled into ImplGraphs, and
 lowered to the IR of the other packages. After the user's guide of CANN's graph engine.
 """
 
@@ -15,6 +15,7 @@ from tvmagic.ascend.autoschedule import (
     tiling_groups,
 )
 from tvmagic.ascend.evaluate import evaluate
+from tvmagic.ascend.from_te import hint_graph
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, Memory, Sched
 from tvmagic.ascend.lower import lower_graph, lower_graphs
 from tvmagic.ascend.machine import Machine, this_machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ __all__ = ["bind_sizes", "evaluate"]
 
 _OTHERS = {
     "Relu": lambda x: np.maximum(x, 0),
+    "Rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    "Erf": lambda x: np.vectorize(math.erf, otypes=[x.dtype])(x),
     "Sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
 }
 _COPIES = ("Load", "Store")
@@ -25,30 +28,54 @@ def bind_sizes(graph: AscGraph, inputs: Sequence[np.ndarray]) -> dict[str, int]:
     data = graph.of_type("Data")
     if len(data) != len(inputs):
         raise AscendError("arguments", f"graph `{graph.name}` takes {len(data)} inputs, not {len(inputs)}")
-    for node, array in zip(data, inputs, strict=True):
-        if array.ndim != len(node.y.repeats):
-            raise AscendError("arguments", f"`{node.name}` has {len(node.y.repeats)} axes, not {array.ndim}")
-        for repeat, length in zip(node.y.repeats, array.shape, strict=True):
-            if repeat.constant is None and str(repeat) in graph.sizes:
-                values.setdefault(str(repeat), length)
-    for node, array in zip(data, inputs, strict=True):
-        shape = tuple(r.evaluate(values) for r in node.y.repeats)
+    shapes = [n.array_shape() for n in data]
+    for node, sizes, array in zip(data, shapes, inputs, strict=True):
+        if array.ndim != len(sizes):
+            raise AscendError("arguments", f"`{node.name}` has {len(sizes)} axes, not {array.ndim}")
+        for size, length in zip(sizes, array.shape, strict=True):
+            if size.constant is None and str(size) in graph.sizes:
+                values.setdefault(str(size), length)
+    for node, sizes, array in zip(data, shapes, inputs, strict=True):
+        shape = tuple(s.evaluate(values) for s in sizes)
         if shape != array.shape:
             raise AscendError("arguments", f"`{node.name}` has the shape {shape}, not {array.shape}")
     return values
 
 
 def evaluate(graph: AscGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a HintGraph for arrays of the sizes of its Data nodes (1 along axes they do not have)."""
+    """The outputs of a HintGraph for arrays of the shapes of its Data nodes (`AscNode.array_shape`)."""
     sizes = bind_sizes(graph, inputs)
     values: dict[int, np.ndarray] = {}
     given = iter(inputs)
     for node in graph.nodes:
         if node.type == "Data":
-            values[id(node)] = next(given)
+            values[id(node)] = _from_array(node, next(given))
         else:
             values[id(node)] = _value(node, [values[id(x.node)] for x in node.inputs], sizes)
-    return [values[id(n)] for n in graph.of_type("Output")]
+    return [_to_array(n, values[id(n)]) for n in graph.of_type("Output")]
+
+
+def _from_array(node: AscNode, array: np.ndarray) -> np.ndarray:
+    """The array with the axes of the graph, of size 1 where it has none."""
+    if "array" not in node.attrs:
+        return array
+    axes = node.array_axes()
+    flat = array.reshape([n for n, a in zip(array.shape, axes, strict=True) if a is not None])
+    held = [a for a in axes if a is not None]
+    places = [next((i for i, h in enumerate(held) if h is a), None) for a in node.y.axis]
+    moved = flat.transpose([p for p in places if p is not None])
+    return moved[tuple(None if p is None else slice(None) for p in places)]
+
+
+def _to_array(node: AscNode, value: np.ndarray) -> np.ndarray:
+    """The array that an output stands for, of a value with the axes of the graph."""
+    if "array" not in node.attrs:
+        return value
+    axes = node.array_axes()
+    places = [next((i for i, b in enumerate(node.y.axis) if b is a), None) for a in axes]
+    held = [p for p in places if p is not None]
+    flat = value.transpose([*held, *(i for i in range(value.ndim) if i not in held)])
+    return flat.reshape([1 if p is None else value.shape[p] for p in places])
 
 
 def _value(node: AscNode, inputs: list[Any], sizes: Mapping[str, int]) -> np.ndarray:

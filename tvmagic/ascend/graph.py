@@ -22,8 +22,8 @@ __all__ = ["AscGraph", "AscNode", "AscTensor", "AscendError", "Axis", "AxisType"
 class AscendError(TVMagicError):
     """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name."""
 
-    def __init__(self, rule: str, message: str, *, hint: str | None = None) -> None:
-        super().__init__(f"rule `{rule}`: {message}", hint=hint)
+    def __init__(self, rule: str, message: str, *, span: Any = None, hint: str | None = None) -> None:
+        super().__init__(f"rule `{rule}`: {message}", span=span, hint=hint)
         self.rule = rule
 
 
@@ -120,6 +120,22 @@ class AscNode:
     @property
     def op(self) -> OpType:
         return OP_TYPES[self.type]
+
+    def array_axes(self) -> list[Axis | None]:
+        """The axes of the array that a Data or Output node stands for, in the array's order.
+
+        The attribute `array` names them (`"z1, 1, z0"`; 1 is a dimension of size 1, here None);
+        without it they are the node's own.
+        """
+        names = self.attrs.get("array")
+        if names is None:
+            return list(self.y.axis)
+        known = {a.name: a for a in self.y.axis}
+        return [known.get(name) for name in names.split(", ") if name]
+
+    def array_shape(self) -> list[Size]:
+        """The sizes of that array."""
+        return [Size.of(1) if a is None else self.y.repeat(a) for a in self.array_axes()]
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.type}"

@@ -86,9 +86,11 @@ class _Memory:
 
     def argument(self, node: AscNode) -> None:
         y = node.y
-        strides = () if y.strides == dense_strides(y.repeats) else [self.expr(s) for s in y.strides]
+        dense = "array" in node.attrs or y.strides == dense_strides(y.repeats)
+        strides = () if dense else [self.expr(s) for s in y.strides]
         data = pointer_var(node.name, y.dtype)
-        self.arguments.append(Buffer(data, y.dtype, [self.expr(r) for r in y.repeats], strides, None, node.name))
+        shape = [self.expr(s) for s in node.array_shape()]
+        self.arguments.append(Buffer(data, y.dtype, shape, strides, None, node.name))
         self.flat[node.name] = self._buffer(f"{node.name}_flat", y, data)
 
     def workspace(self, node: AscNode) -> None:
@@ -342,7 +344,8 @@ def lower_graphs(
     Parameters
     ----------
     hint: the HintGraph; its Data and Output nodes, in order, are the function's parameters. Along
-        axes that a tensor does not have, the arrays have size 1.
+        axes that a tensor does not have, the arrays have size 1, unless the attribute `array` of a
+        node tells the array's own axes.
     sizes: numbers for the size variables of the splits, for each graph.
     name: the function's name; that of the HintGraph unless told.
     """

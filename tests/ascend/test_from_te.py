@@ -1,0 +1,152 @@
+"""HintGraphs of tensor expressions and of cells: compiled and evaluated, equal to NumPy; what cannot be expressed."""
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import ascend, te
+from tvmagic.ascend import AscendError, Machine
+from tvmagic.operators import Operator, Version, operator
+
+CELLS = {
+    "softmax": """
+X: float32[n, 37]
+M[i] = max(X[i, k], over=k)
+E[i, j] = exp(X[i, j] - M[i])
+S[i] += E[i, k]
+Y[i, j] = E[i, j] / S[i]""",
+    "dense_relu": """
+X: float32[9, 14]
+W: float32[5, 14]
+b: float32[5]
+Y[i, j] += X[i, k] * W[j, k]
+Z[i, j] = max(Y[i, j] + b[j], 0)""",
+    "transposed": """
+A: float32[4, 5, 17]
+B: float32[17, 4]
+C[k, j, i] = A[i, j, k] * B[k, i] + 1
+D[i, k] = B[k, i] - 0.5""",
+    "reductions": """
+X: float32[3, 5, 7, 2]
+A[b, d] += X[a, b, c, d]
+B[a, c] = max(X[a, b, c, d], over=[b, d])
+C[a, b, c] = min(X[a, b, c, d], over=d)
+P[d] *= X[a, b, c, d] * 0.3 + 1""",
+    "norm": """
+X: float32[m, n]
+g: float32[n]
+A[i] += X[i, j]
+V[i] += (X[i, j] - A[i] / 32) ** 2
+Y[i, j] = (X[i, j] - A[i] / 32) * rsqrt(V[i] / 32 + 1e-5) * g[j]""",
+    "types": """
+X: int32[6, 19]
+Y: float64[19]
+A[i, j] = float64(X[i, j]) if X[i, j] > 3 and Y[j] < 0.5 else Y[j]
+C[i] += X[i, j] * X[i, j]
+M[i] = max(X[i, j], over=j)""",
+    "functions": """
+X: float32[50]
+Y[i] = sigmoid(tanh(X[i])) + erf(X[i]) * sin(X[i]) - cos(X[i]) ** 2 + floor(X[i]) + abs(X[i]) * sqrt(abs(X[i]))""",
+    "small": """
+X: float32[1, 5, 1]
+S[o] += X[o, j, o]
+Y[i, j] = X[i, j, i] + S[i]""",
+}
+
+
+def run_both(op: Operator, threads: int = 2) -> None:
+    """The graph evaluated, and compiled as a version of the operator, against the operator's reference."""
+    graph = ascend.hint_graph(op)
+    arrays = op.random_inputs(sizes={"n": 32, "m": 11})
+    wanted = op.reference(*arrays)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    op.add_version(Version(op, ascend.compile_graph(graph, {"n": 32, "m": 11}, Machine(threads)), "ascend"))
+    given = op(*arrays)
+    given = given if isinstance(given, tuple) else (given,)
+    for want, evaluated, compiled in zip(wanted, ascend.evaluate(graph, arrays), given, strict=True):
+        np.testing.assert_allclose(evaluated, want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(compiled, want, rtol=1e-4, atol=1e-4)
+    assert str(ascend.parse_graph(str(graph))) == str(graph)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_equal_their_reference(name: str) -> None:
+    run_both(operator(name, CELLS[name]))
+
+
+def test_graph_of_softmax() -> None:
+    graph = ascend.hint_graph(operator("softmax", CELLS["softmax"]))
+    assert [(a.name, str(a.size)) for a in graph.axes] == [("z0", "n"), ("z1", "37")]
+    assert [n.type for n in graph.nodes] == [
+        "Data", "Load", "Max", "Broadcast", "Sub", "Exp", "Sum", "Broadcast", "Div", "Store", "Output"
+    ]  # fmt: skip
+    assert graph.name == "softmax" and graph.find_node("X").attrs["array"] == "z0, z1"
+
+
+def test_what_is_shared_is_one_node() -> None:
+    x = te.placeholder((4, 8), name="x")
+    e = te.compute((4, 8), lambda i, j: te.exp(x[i, j]), name="e")
+    y = te.compute((4, 8), lambda i, j: te.exp(x[i, j]) * e[i, j] + 2.0, name="y")
+    graph = ascend.hint_graph([e, y])
+    assert len(graph.of_type("Load")) == len(graph.of_type("Exp")) == 1
+    assert [n.name for n in graph.of_type("Output")] == ["e", "y"]
+
+
+def test_a_computed_vector_is_computed_where_it_is_read() -> None:
+    """A broadcast stands behind the load: the exponential moves behind it."""
+    x, b = te.placeholder((4, 8), name="x"), te.placeholder((8,), name="b")
+    e = te.compute((8,), lambda j: te.exp(b[j]), name="e")
+    graph = ascend.hint_graph(te.compute((4, 8), lambda i, j: x[i, j] + e[j], name="y"), [b, x])
+    assert [n.name for n in graph.of_type("Data")] == ["b", "x"]
+    assert graph.of_type("Broadcast")[0].inputs[0].node.type == "Load"
+    assert graph.of_type("Exp")[0].inputs[0].node.type == "Broadcast"
+
+
+def test_arrays_keep_their_own_shapes() -> None:
+    x = te.placeholder((3, 1, 5), name="x")
+    y = te.compute((5, 1, 3), lambda i, o, j: x[j, o, i] * 2.0, name="y")
+    func = ascend.compile_graph(ascend.hint_graph(y))
+    assert [[int(s) for s in func.buffer_map[p].shape] for p in func.params] == [[3, 1, 5], [5, 1, 3]]
+    given, out = np.arange(15, dtype="float32").reshape(3, 1, 5), np.zeros((5, 1, 3), "float32")
+    tvmagic.build(func)(given, out)
+    np.testing.assert_array_equal(out, given.T * 2)
+
+
+REFUSED = {
+    "a shift": ("X: float32[9]\nY[i] = X[i + 1]", r"`X\[i \+ 1\]` of `Y` reads at `i \+ 1`"),
+    "two orders": ("X: float32[4, 4]\nY[i, j] = X[i, j] + X[j, i]", r"`X\[j, i\]` of `Y` reads `X` along other axes"),
+    "a diagonal": ("X: float32[4, 4]\nY[i] = X[i, i]", r"`X\[i, i\]` of `Y` reads `X` along other axes"),
+    "a part": ("X: float32[9]\nfor i in range(5): Y[i] = X[i]", "reads 5 of 9 elements along `i`"),
+    "one element": ("X: float32[9]\nY[i] = X[i] - X[0]", r"`X\[0\]` of `Y` reads at `0`"),
+    "an index as a value": ("X: float32[9]\nY[i] = X[i] * i", "`i` of `Y` is used as a value"),
+    "whole quotients": ("X: int32[9]\nY[i] = X[i] // 2", "`FloorDiv`, which a HintGraph has no node for"),
+    "another function": ("X: float32[9]\nY[i] = atan(X[i])", "calls `tir.atan`"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_expressed_is_named_with_its_place(name: str) -> None:
+    text, message = REFUSED[name]
+    with pytest.raises(AscendError, match=message) as raised:
+        ascend.hint_graph(operator("refused", text))
+    assert raised.value.rule == "te-expression" and raised.value.span is not None
+
+
+def test_other_operations_are_refused() -> None:
+    x = te.placeholder((9,), name="x")
+    k = te.reduce_axis((0, 9), name="k")
+    with pytest.raises(AscendError, match="has an initial value or a condition"):
+        ascend.hint_graph(te.compute((1,), lambda o: te.sum(x[k], k, where=x[k] > 0), name="y"))
+    joined = te.comm_reducer(lambda a, b: a * 2 + b, lambda t: te.const(0, t), name="joined")
+    with pytest.raises(AscendError, match="combines by no reduction of a HintGraph"):
+        ascend.hint_graph(te.compute((1,), lambda o: joined(x[k], k), name="y"))
+    with pytest.raises(AscendError, match="none of the inputs"):
+        ascend.hint_graph(te.compute((9,), lambda i: x[i] + 1, name="y"), [])
+    extern = te.extern((9,), [x], lambda i, o: te.const(0), name="other", dtype="float32")
+    with pytest.raises(AscendError, match="`other` is made by `extern`"):
+        ascend.hint_graph(extern)
+    function = "@T.prim_func\ndef f(x: T.Buffer((4,), 'float32'), y: T.Buffer((4,), 'float32')):\n" + (
+        "    for i in range(4):\n        y[i] = x[i]\n"
+    )
+    with pytest.raises(AscendError, match="is not made of tensor expressions"):
+        ascend.hint_graph(operator("f", function))

@@ -1,0 +1,315 @@
+"""HintGraphs of tensor expressions: of TE tensors, and of the operator of a `%%tensor` cell.
+
+A tensor that is computed elementwise is computed over the axes of what reads it, as broadcasts
+stand directly behind loads (and reductions); each such set of axes is a domain. What is computed
+twice in one domain is one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tvmagic import te
+from tvmagic.ascend import ops
+from tvmagic.ascend.graph import AscendError, AscGraph, AscTensor, Axis, dense_strides
+from tvmagic.ascend.optypes import reduce_identity
+from tvmagic.ascend.rules import check_hint
+from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.te_axes import RULE, Dimension, Dimensions, refuse
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+    Select,
+    Sub,
+    Var,
+    Visitor,
+    handles,
+    structural_equal,
+)
+from tvmagic.passes import note, run_step
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
+
+__all__ = ["TensorOperator", "hint_graph"]
+
+Domain = tuple[Axis, ...]
+
+_BINARY: dict[type, str] = {
+    Add: "Add", Sub: "Sub", Mul: "Mul", Div: "Div", Max: "Maximum", Min: "Minimum", LT: "Lt", LE: "Le", GT: "Gt",
+    GE: "Ge", EQ: "Eq", NE: "Ne", And: "LogicalAnd", Or: "LogicalOr",
+}  # fmt: skip
+_CALLS = {
+    "tir.exp": "Exp", "tir.log": "Ln", "tir.sqrt": "Sqrt", "tir.rsqrt": "Rsqrt", "tir.tanh": "Tanh",
+    "tir.sigmoid": "Sigmoid", "tir.fabs": "Abs", "tir.erf": "Erf", "tir.sin": "Sin", "tir.cos": "Cos",
+    "tir.floor": "Floor", "tir.ceil": "Ceil", "tir.pow": "Pow", "tir.if_then_else": "Where",
+}  # fmt: skip
+
+_REDUCTIONS: dict[type, str] = {Add: "Sum", Mul: "Prod", Max: "Max", Min: "Min"}
+
+
+class TensorOperator(Protocol):
+    """An operator that tensor expressions define, such as a `%%tensor` cell gives."""
+
+    name: str
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+
+def hint_graph(
+    source: te.Tensor | Sequence[te.Tensor] | TensorOperator,
+    inputs: Sequence[te.Tensor] | None = None,
+    name: str | None = None,
+) -> AscGraph:
+    """The HintGraph of tensor expressions.
+
+    Parameters
+    ----------
+    source: an operator, or the tensors that are its outputs.
+    inputs: the placeholders in the order of the graph's Data nodes; as they are first read unless
+        told. An operator tells its own.
+    name: the graph's name; that of the operator or of the first output unless told.
+
+    Functions compiled from the graph take arrays of the tensors' own shapes, inputs before outputs.
+
+    Raises AscendError where an expression has no node in a HintGraph; it is named, with its place.
+    """
+    if isinstance(source, te.Tensor):
+        outputs = [source]
+    elif isinstance(source, Sequence):
+        outputs = list(source)
+    else:
+        outputs, name = list(source.outputs), name or source.name
+        inputs = list(source.inputs) if inputs is None else inputs
+    if not outputs or not all(isinstance(t, te.Tensor) for t in (*outputs, *(inputs or ()))):
+        raise AscendError(
+            RULE, f"`{name}` is not made of tensor expressions", hint="index notation or calls of `te.compute`"
+        )
+    build = _Builder(name or outputs[0].name, outputs, inputs)
+    return run_step("ascend.HintGraph", build.run, before="\n".join(map(_op_text, build.order)), after=str)
+
+
+def _op_text(op: te.Operation) -> str:
+    body = ", ".join(map(str, op.body)) if isinstance(op, te.ComputeOp) else op.kind
+    return f"{op.name}({', '.join(iv.var.name for iv in op.axis)}) = {body}"
+
+
+class _Builder:
+    """Builds the graph of some outputs: a first walk finds the domains, a second one makes the nodes."""
+
+    def __init__(self, name: str, outputs: list[te.Tensor], inputs: Sequence[te.Tensor] | None) -> None:
+        self.graph, self.outputs = AscGraph(name), outputs
+        roots = [t.op for t in (*(inputs or ()), *outputs)]
+        self.order = post_dfs_order(roots, create_read_graph(roots))
+        found = [op.output(0) for op in self.order if isinstance(op, te.PlaceholderOp)]
+        self.inputs = found if inputs is None else list(inputs)
+        missing = next((t for t in found if all(t is not i for i in self.inputs)), None)
+        if missing is not None:
+            raise AscendError(RULE, f"`{missing.name}` is read, but is none of the inputs")
+        self.data: dict[te.Operation, AscTensor] = {}
+        self.nodes: dict[Any, AscTensor] = {}
+        self.names: set[str] = set()
+
+    def run(self) -> AscGraph:
+        """The graph, checked."""
+        self.dimensions = Dimensions(self.order)
+        self.axes: dict[Dimension, Axis] = {}
+        for dimension in self.dimensions.ordered([*self.inputs, *self.outputs]):
+            for size in sorted(dimension.size.names() - self.graph.sizes.keys()):
+                self.graph.create_size(size)
+            self.axes[dimension] = axis = self.graph.create_axis(f"z{len(self.axes)}", dimension.size)
+            note("ascend.axis", f"`{axis.name}` is `{dimension.name}`", size=str(axis.size))
+        if not self.axes:
+            self.graph.create_axis("z0", 1)
+        for t in self.inputs:
+            self.data[t.op] = self._argument(t, ops.Data(self.graph, self._name(t.name), (), str(t.dtype)))
+        for op, domain in self._domains():
+            for tensor in op.outputs:
+                self.nodes[tensor, domain] = self._value(tensor, domain)
+        for tensor in self.outputs:
+            stored = ops.Store(self.nodes[tensor, self.domain(tensor)])
+            self._argument(tensor, ops.Output(stored, self._name(tensor.name)))
+        check_hint(self.graph)
+        return self.graph
+
+    def _name(self, wanted: str) -> str:
+        name, count = wanted, 1
+        while name in self.names:
+            name, count = f"{wanted}_{count}", count + 1
+        self.names.add(name)
+        return name
+
+    def _argument(self, tensor: te.Tensor, y: AscTensor) -> AscTensor:
+        """Give a Data or Output node the layout of an array of the tensor's own shape."""
+        held = [d and self.axes[d] for d in self.dimensions.of(tensor)]
+        y.node.attrs["array"] = ", ".join(a.name if a else "1" for a in held)
+        real = [a for a in held if a is not None]
+        strides = dict(zip(real, dense_strides([a.size for a in real]), strict=True))
+        y.axis = list(self.graph.sched_axes)
+        y.repeats = [a.size if a in strides else Size.of(1) for a in y.axis]
+        y.strides = [strides.get(a, Size.of(0)) for a in y.axis]
+        return y
+
+    # ------------------------------------------------------------------ domains
+
+    def _sorted(self, axes: set[Axis]) -> Domain:
+        return tuple(sorted(axes, key=lambda a: a.id))
+
+    def domain(self, tensor: te.Tensor) -> Domain:
+        """The axes of a tensor itself."""
+        return self._sorted({self.axes[d] for d in self.dimensions.of(tensor) if d is not None})
+
+    def source_domain(self, op: te.Operation) -> Domain:
+        """The axes over which the body of an operation is computed."""
+        return self._sorted({*self.domain(op.output(0)), *(self.axes[d] for d in self.dimensions.reduced(op))})
+
+    def _domains(self) -> list[tuple[te.Operation, Domain]]:
+        """Each operation with each domain in which it is read, producers first."""
+        wanted: dict[te.Operation, dict[Domain, None]] = {op: {} for op in self.order}
+        for tensor in self.outputs:
+            wanted[tensor.op][self.domain(tensor)] = None
+        for op in reversed(self.order):
+            inside = dict.fromkeys([self.source_domain(op)]) if _is_reduction(op) and wanted[op] else wanted[op]
+            for tensor in op.input_tensors:
+                wanted[tensor.op].update(inside)
+        return [(op, domain) for op in self.order for domain in wanted[op]]
+
+    # ------------------------------------------------------------------ values
+
+    def made(self, key: Any, make: Callable[[], AscTensor]) -> AscTensor:
+        """The node of a key, made once."""
+        if key not in self.nodes:
+            self.nodes[key] = make()
+        return self.nodes[key]
+
+    def spread(self, x: AscTensor, domain: Domain) -> AscTensor:
+        """`x` broadcast to a domain, one node an axis, the innermost first."""
+        for axis in reversed(domain):
+            if x.repeat(axis).is_one:
+                x = self.made(("Broadcast", x, axis), lambda x=x, axis=axis: ops.Broadcast(x, axis))
+        return x
+
+    def scalar(self, value: float, dtype: str, domain: Domain) -> AscTensor:
+        """A number in all of a domain."""
+        x = self.made(("Scalar", repr(value), dtype), lambda: ops.Scalar(self.graph, value, dtype))
+        return self.spread(x, domain)
+
+    def call(self, type: str, *inputs: AscTensor) -> AscTensor:
+        """A node of some inputs."""
+        return self.made((type, *inputs), lambda: getattr(ops, type)(*inputs))
+
+    def _value(self, tensor: te.Tensor, domain: Domain) -> AscTensor:
+        op = tensor.op
+        if isinstance(op, te.PlaceholderOp):
+            return self.spread(self.made(("Load", op), lambda: ops.Load(self.data[op])), domain)
+        assert isinstance(op, te.ComputeOp)
+        body = op.body[tensor.value_index]
+        if not isinstance(body, Reduce):
+            return _Elements(self, op, domain).visit(body)
+        return self.spread(self.made(("Reduce", tensor), lambda: self._reduced(op, body)), domain)
+
+    def _reduced(self, op: te.ComputeOp, reduce: Reduce) -> AscTensor:
+        type = _reduction(op, reduce)
+        source = _Elements(self, op, self.source_domain(op)).visit(reduce.source[0])
+        axes = [self.axes[d] for d in self.dimensions.reduced(op)]
+        return ops.reduce(type, source, axes) if axes else source
+
+
+def _is_reduction(op: te.Operation) -> bool:
+    return isinstance(op, te.ComputeOp) and isinstance(op.body[0], Reduce)
+
+
+def _reduction(op: te.ComputeOp, reduce: Reduce) -> str:
+    """The node type of a reduction."""
+    combiner = reduce.combiner
+    if len(reduce.source) > 1:
+        raise refuse(op, reduce, "reduces several values at once", "a HintGraph's reductions are of one tensor")
+    if reduce.init or not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
+        raise refuse(op, reduce, "has an initial value or a condition", "put it into the reduced expression")
+    (x,), (y,), (result,), (identity,) = combiner.lhs, combiner.rhs, combiner.result, combiner.identity_element
+    name = _REDUCTIONS.get(type(result))
+    if name is not None and isinstance(result, BinaryOp) and {result.a, result.b} == {x, y}:
+        if structural_equal(identity, reduce_identity(name, str(reduce.dtype))):
+            return name
+    raise refuse(op, reduce, "combines by no reduction of a HintGraph", "it has Sum, Prod, Max and Min")
+
+
+class _Elements(Visitor):
+    """The node of an expression of an operation's body, over a domain."""
+
+    def __init__(self, builder: _Builder, op: te.ComputeOp, domain: Domain) -> None:
+        self.builder, self.op, self.domain = builder, op, domain
+        self.bound: dict[Var, AscTensor] = {}
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> AscTensor:
+        raise refuse(self.op, node, f"is a `{type(node).__name__}`, which a HintGraph has no node for")
+
+    @handles(Var)
+    def var(self, node: Var) -> AscTensor:
+        if node in self.bound:
+            return self.bound[node]
+        raise refuse(self.op, node, "is used as a value; nodes compute on tensors and numbers only")
+
+    @handles(Let)
+    def let(self, node: Let) -> AscTensor:
+        self.bound[node.var] = self.visit(node.value)
+        return self.visit(node.body)
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> AscTensor:
+        return self.builder.nodes[node.producer, self.domain]
+
+    @handles(IntImm, FloatImm)
+    def number(self, node: IntImm | FloatImm) -> AscTensor:
+        return self.builder.scalar(node.value, str(node.dtype), self.domain)
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> AscTensor:
+        name = _BINARY.get(type(node))
+        if name is None or (name == "Div" and not node.dtype.is_float):
+            return self.other(node)
+        return self.builder.call(name, self.visit(node.a), self.visit(node.b))
+
+    @handles(Not)
+    def negation(self, node: Not) -> AscTensor:
+        return self.builder.call("LogicalNot", self.visit(node.a))
+
+    @handles(Select)
+    def select(self, node: Select) -> AscTensor:
+        values = self.visit(node.condition), self.visit(node.true_value), self.visit(node.false_value)
+        return self.builder.call("Where", *values)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> AscTensor:
+        x, dtype = self.visit(node.value), str(node.dtype)
+        return self.builder.made(("Cast", x, dtype), lambda: ops.Cast(x, dtype))
+
+    @handles(Call)
+    def function(self, node: Call) -> AscTensor:
+        name = str(getattr(node.op, "name", node.op))
+        if name == "tir.likely":
+            return self.visit(node.args[0])
+        if name not in _CALLS:
+            raise refuse(self.op, node, f"calls `{name}`, which a HintGraph has no node for")
+        return self.builder.call(_CALLS[name], *map(self.visit, node.args))
