@@ -13,9 +13,10 @@ import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimFunc, Span
-from tvmagic.operators.notation import Notation, is_notation
+from tvmagic.operators.notation import Notation
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.source import Source
+from tvmagic.operators.syntax import is_notation
 from tvmagic.script.cinn_parser import from_cinn, is_cinn_text
 
 __all__ = ["operator", "operator_from_cell", "run_statement"]

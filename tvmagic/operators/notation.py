@@ -36,40 +36,11 @@ from tvmagic.operators.expressions import (
     index_items,
 )
 from tvmagic.operators.source import Source
+from tvmagic.operators.syntax import cast_types, is_dtype, is_fraction, over_names, reduction_name
 
-__all__ = ["Notation", "is_notation"]
+__all__ = ["Notation"]
 
 _AUGMENTED: dict[type[ast.AST], str] = {ast.Add: "sum", ast.Mult: "prod"}
-
-
-def is_notation(statement: ast.stmt, namespace: Mapping[str, Any]) -> bool:
-    """Whether a statement of a cell is index notation (else it is Python, to be run)."""
-    match statement:
-        case ast.AnnAssign(target=ast.Name(), annotation=annotation):
-            return _declaration(annotation) is not None
-        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]):
-            return _is_tensor_name(name, namespace)
-        case ast.AugAssign(target=ast.Subscript(value=ast.Name(id=name))):
-            return _is_tensor_name(name, namespace)
-        case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name(id="range")), body=body):
-            return all(is_notation(s, namespace) for s in body)
-    return False
-
-
-def _is_tensor_name(name: str, namespace: Mapping[str, Any]) -> bool:
-    return name not in namespace or isinstance(namespace[name], te.Tensor)
-
-
-def _declaration(annotation: ast.expr) -> str | None:
-    """`tensor`, `range` or None: what an annotation declares."""
-    match annotation:
-        case ast.Subscript(value=ast.Name()) | ast.Name(id="float"):
-            return "tensor"
-        case ast.Name(id=name):
-            return "tensor" if name in DTYPES else None
-        case ast.Call(func=ast.Name(id="range")):
-            return "range"
-    return None
 
 
 class Notation:
@@ -243,11 +214,11 @@ class _Statement:
         """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
         tensors = self.notation.tensors
         bases = {id(a.value) for a, _ in self._accesses(self.value)}
-        casts = _cast_types(self.value)
+        casts = cast_types(self.value)
         for node in ast.walk(self.value):
-            if id(node) in casts and isinstance(node, ast.Constant) and not _is_dtype(str(node.value)):
+            if id(node) in casts and isinstance(node, ast.Constant) and not is_dtype(str(node.value)):
                 fail_at(self.source, node, f"`{node.value}` is not a data type", te_close(str(node.value)))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _is_dtype(node.value):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_dtype(node.value):
                 fail_at(self.source, node, f"`{node.value!r}` is not a number")
             if not isinstance(node, ast.Name):
                 continue
@@ -273,7 +244,7 @@ class _Statement:
                             self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
                             "index names run over a dimension by themselves",
                         )  # fmt: skip
-                if _is_fraction(item):
+                if is_fraction(item):
                     fail_at(
                         self.source, item, f"the index `{ast.unparse(item)}` is not a whole number",
                         "divide by `//`, or convert it by `int32(...)`",
@@ -446,7 +417,7 @@ class _Statement:
             if previous is not None:
                 return self._accumulate(reduction, free, previous)
             return self._stage(self.name, self.axes, value, reduction, free)
-        if isinstance(value, ast.Call) and _reduction_name(value) is not None:
+        if isinstance(value, ast.Call) and reduction_name(value) is not None:
             self._check_free(free, over_names(value, self.source))
             return self._reduction(self.name, self.axes, value)
         bound = {n for node in ast.walk(value) if isinstance(node, ast.Call) for n in over_names(node, self.source)}
@@ -483,7 +454,7 @@ class _Statement:
         return self._compute(self.name, self.axes, combine)
 
     def _reduction(self, name: str, axes: list[str], call: ast.Call) -> Any:
-        kind, over = _reduction_name(call), over_names(call, self.source)
+        kind, over = reduction_name(call), over_names(call, self.source)
         assert kind is not None
         if len(call.args) != 1:
             fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
@@ -530,7 +501,7 @@ class _Statement:
         """The stage of a reduction inside an expression, and its element at the present indices."""
         over = over_names(call, self.source)
         free = [n for n in self._ordered(call) if n not in over]
-        name = self._fresh(f"{self.name}_{_reduction_name(call)}")
+        name = self._fresh(f"{self.name}_{reduction_name(call)}")
         tensor = self._reduction(name, free, call)
         return tensor(*[bound[n] for n in free])
 
@@ -570,54 +541,6 @@ class _Layered(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _reduction_name(call: ast.Call) -> str | None:
-    """`max` of `max(..., over=k)`; None for a call that reduces nothing."""
-    is_reduction = isinstance(call.func, ast.Name) and call.func.id in REDUCTIONS
-    return call.func.id if is_reduction and any(k.arg == "over" for k in call.keywords) else None  # type: ignore[union-attr]
-
-
-def over_names(call: ast.Call, source: Source) -> set[str]:
-    """The index names after `over=` of a call."""
-    names: set[str] = set()
-    for keyword in call.keywords:
-        if keyword.arg != "over":
-            continue
-        items = keyword.value.elts if isinstance(keyword.value, (ast.Tuple, ast.List)) else [keyword.value]
-        for item in items:
-            if not isinstance(item, ast.Name):
-                fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`")
-            names.add(item.id)
-    return names
-
-
-def _is_fraction(item: ast.expr) -> bool:
-    """Whether an index is plainly no whole number: it has a fraction or a true division outside calls and accesses."""
-    match item:
-        case ast.Constant(value=value):
-            return isinstance(value, (float, bool))
-        case ast.BinOp(left=left, op=op, right=right):
-            return isinstance(op, ast.Div) or _is_fraction(left) or _is_fraction(right)
-        case ast.UnaryOp(operand=operand):
-            return _is_fraction(operand)
-    return False
-
-
-def _cast_types(value: ast.expr) -> dict[int, ast.Constant]:
-    """The texts that stand where `cast(x, dtype)` and `x.astype(dtype)` take a data type, by identity."""
-    found: dict[int, ast.Constant] = {}
-    for node in ast.walk(value):
-        match node:
-            case ast.Call(func=ast.Name(id="cast"), args=[_, ast.Constant(value=str()) as dtype]):
-                found[id(dtype)] = dtype
-            case ast.Call(func=ast.Attribute(attr="astype"), args=[ast.Constant(value=str()) as dtype]):
-                found[id(dtype)] = dtype
-    return found
-
-
-def _is_dtype(text: str) -> bool:
-    return text in DTYPES
 
 
 def named_function(names: list[str], body: Any) -> Any:

@@ -1,0 +1,91 @@
+"""What statements of the index notation look like: questions about their syntax."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from tvmagic import te
+from tvmagic.operators.expressions import DTYPES, REDUCTIONS, fail_at
+from tvmagic.operators.source import Source
+
+__all__ = ["cast_types", "declaration", "is_dtype", "is_fraction", "is_notation", "over_names", "reduction_name"]
+
+
+def is_notation(statement: ast.stmt, namespace: Mapping[str, Any]) -> bool:
+    """Whether a statement of a cell is index notation (else it is Python, to be run)."""
+    match statement:
+        case ast.AnnAssign(target=ast.Name(), annotation=annotation):
+            return declaration(annotation) is not None
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]):
+            return _is_tensor_name(name, namespace)
+        case ast.AugAssign(target=ast.Subscript(value=ast.Name(id=name))):
+            return _is_tensor_name(name, namespace)
+        case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name(id="range")), body=body):
+            return all(is_notation(s, namespace) for s in body)
+    return False
+
+
+def _is_tensor_name(name: str, namespace: Mapping[str, Any]) -> bool:
+    return name not in namespace or isinstance(namespace[name], te.Tensor)
+
+
+def declaration(annotation: ast.expr) -> str | None:
+    """`tensor`, `range` or None: what an annotation declares."""
+    match annotation:
+        case ast.Subscript(value=ast.Name()) | ast.Name(id="float"):
+            return "tensor"
+        case ast.Name(id=name):
+            return "tensor" if name in DTYPES else None
+        case ast.Call(func=ast.Name(id="range")):
+            return "range"
+    return None
+
+
+def reduction_name(call: ast.Call) -> str | None:
+    """`max` of `max(..., over=k)`; None for a call that reduces nothing."""
+    is_reduction = isinstance(call.func, ast.Name) and call.func.id in REDUCTIONS
+    return call.func.id if is_reduction and any(k.arg == "over" for k in call.keywords) else None  # type: ignore[union-attr]
+
+
+def over_names(call: ast.Call, source: Source) -> set[str]:
+    """The index names after `over=` of a call."""
+    names: set[str] = set()
+    for keyword in call.keywords:
+        if keyword.arg != "over":
+            continue
+        items = keyword.value.elts if isinstance(keyword.value, (ast.Tuple, ast.List)) else [keyword.value]
+        for item in items:
+            if not isinstance(item, ast.Name):
+                fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`")
+            names.add(item.id)
+    return names
+
+
+def is_fraction(item: ast.expr) -> bool:
+    """Whether an index is plainly no whole number: it has a fraction or a true division outside calls and accesses."""
+    match item:
+        case ast.Constant(value=value):
+            return isinstance(value, (float, bool))
+        case ast.BinOp(left=left, op=op, right=right):
+            return isinstance(op, ast.Div) or is_fraction(left) or is_fraction(right)
+        case ast.UnaryOp(operand=operand):
+            return is_fraction(operand)
+    return False
+
+
+def cast_types(value: ast.expr) -> dict[int, ast.Constant]:
+    """The texts that stand where `cast(x, dtype)` and `x.astype(dtype)` take a data type, by identity."""
+    found: dict[int, ast.Constant] = {}
+    for node in ast.walk(value):
+        match node:
+            case ast.Call(func=ast.Name(id="cast"), args=[_, ast.Constant(value=str()) as dtype]):
+                found[id(dtype)] = dtype
+            case ast.Call(func=ast.Attribute(attr="astype"), args=[ast.Constant(value=str()) as dtype]):
+                found[id(dtype)] = dtype
+    return found
+
+
+def is_dtype(text: str) -> bool:
+    return text in DTYPES
