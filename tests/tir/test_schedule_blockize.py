@@ -179,3 +179,22 @@ def test_output_blocks() -> None:
     sch = tir.Schedule(parse(THREE))
     outputs = sch.get_output_blocks("root")
     assert [sch.get(b).name_hint for b in outputs] == ["D"]
+
+
+GUARDED = """
+def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(3, 3):
+        with T.block("C"):
+            T.where(i < 2 and j < 2)
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_bounds_of_single_loops_are_kept(depth: int) -> None:
+    """A predicate that bounds one loop is no part of the division, and must not be lost."""
+    sch = tir.Schedule(parse(GUARDED), debug_mask="all")
+    sch.blockize(sch.get_loops("C")[depth])
+    same(parse(GUARDED), sch.mod["main"])
+    assert sch.mod["main"].script().count("T.where(") == (1 if depth == 0 else 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import ScheduleError as _Base
-from tvmagic.ir import IRModule
+from tvmagic.ir import Block, For, IRModule
 
 __all__ = ["ScheduleError"]
 
@@ -13,8 +13,8 @@ __all__ = ["ScheduleError"]
 class ScheduleError(_Base):
     """A schedule call that is not legal here.
 
-    `message` says which requirement failed, `nodes` are the blocks and loops it names, `hint` what
-    would make the call legal. The schedule adds the primitive's name and its module; `str` shows the
+    `message` says which requirement failed, `nodes` are the blocks and loops it is about, `names` those of
+    them that the message does not name, `hint` what would make the call legal. The schedule adds the primitive's name and its module; `str` shows the
     program with the nodes underlined (level `detail`), the sentence alone (`fast`) or the name of
     the primitive only (`none`).
     """
@@ -23,6 +23,7 @@ class ScheduleError(_Base):
         found = [getattr(node, "stmt", node) for node in nodes]
         super().__init__(message, node=found[0] if found else None, hint=hint)
         self.nodes = [node for node in found if node is not None]
+        self.names = [name for name in map(_label, self.nodes) if name not in message]
         self.primitive: str | None = None
         self.mod: IRModule | None = None
         self.level = "fast"
@@ -32,6 +33,8 @@ class ScheduleError(_Base):
         if self.level == "none":
             return f"the schedule call is not legal{name}"
         parts = [f"ScheduleError{name}: {self.message}"]
+        if self.names:
+            parts.append(f"  concerns {', '.join(dict.fromkeys(self.names))}")
         if self.span is not None:
             parts.append(f"  at {self.span}")
         if self.hint:
@@ -39,3 +42,9 @@ class ScheduleError(_Base):
         if self.level == "detail" and self.mod is not None and self.nodes:
             parts.append("\n" + self.mod.script(obj_to_underline=self.nodes))
         return "\n".join(parts)
+
+
+def _label(node: Any) -> str:
+    if isinstance(node, For):
+        return f"loop `{node.loop_var.name}`"
+    return f"block `{node.name_hint}`" if isinstance(node, Block) else ""

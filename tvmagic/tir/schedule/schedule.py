@@ -237,6 +237,15 @@ class Schedule:
         return [] if result is None else flat([result])
 
     def _run(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
+        try:
+            return self._run_and_record(kind, arguments, decision)
+        except ScheduleError as error:
+            if error.primitive is None:
+                error.primitive = kind.method
+                error.mod, error.level = self.mod, self.error_render_level
+            raise
+
+    def _run_and_record(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any) -> Any:
         if arguments.get("func_name", ...) is None and self._working_on is not None:
             arguments = {**arguments, "func_name": self._working_on.name_hint}
         prepared = {p.name: self._argument(kind, p, arguments[p.name]) for p in kind.parameters}
@@ -270,21 +279,16 @@ class Schedule:
                     self.state.debug_verify()
                 return result
 
-        try:
-            if kind.is_pure or not passes.is_watched():
-                return run()
-            return passes.run_step(
-                kind.method,
-                run,
-                kind="schedule",
-                before=self.mod,
-                after=lambda _: self.mod,
-                span=passes.user_span(),
-            )
-        except ScheduleError as error:
-            error.primitive = kind.method
-            error.mod, error.level = self.mod, self.error_render_level
-            raise
+        if kind.is_pure or not passes.is_watched():
+            return run()
+        return passes.run_step(
+            kind.method,
+            run,
+            kind="schedule",
+            before=self.mod,
+            after=lambda _: self.mod,
+            span=passes.user_span(),
+        )
 
     def _argument(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
         """An argument as the trace keeps it: names of blocks looked up, expressions converted."""

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tvmagic.errors import InternalError, ScheduleError, TVMagicError
+from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -28,6 +28,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import CachedFlags, FlagCache
 from tvmagic.tir.schedule.scope import BlockScope
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -178,7 +179,7 @@ class ScheduleState:
         while above is not None and not above.is_block:
             above = above.parent
         if above is None:
-            raise ScheduleError(f"{sref.label} is the root block, which no scope holds", node=sref.stmt)
+            raise ScheduleError(f"{sref.label} is the root block, which no scope holds", sref)
         return above
 
     def realize_of(self, sref: StmtSRef) -> BlockRealize:

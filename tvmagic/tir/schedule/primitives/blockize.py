@@ -26,9 +26,11 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
+from tvmagic.ir.ops import logical_and
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer, loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
+from tvmagic.tir.schedule.primitives.reduction import conjuncts
 from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -74,7 +76,28 @@ def _marks(
         simplify_trivial_iterators=not keep_unit,
         analyzer=analyzer,
     )
+    if found and not is_one(realize.predicate):
+        found = _with_lost_conditions(realize, found, {s.loop.loop_var for s in outer}, set(inner_vars), analyzer)
     return found or _trivial_marks(realize, {s.loop.loop_var for s in outer}, set(inner_vars))
+
+
+def _with_lost_conditions(
+    realize: BlockRealize, marks: list[list[IterMark]], outer: set[Var], inner: set[Var], analyzer: Analyzer
+) -> list[list[IterMark]]:
+    """The marks with all of the block's predicate; none where a condition is on both sides.
+
+    A division keeps the bounds of sums; a bound of a single loop only makes that loop's extent smaller.
+    """
+    outside, inside = marks[-1]
+    holds = [outside.extent, inside.extent]
+    with analyzer.constraint_scope(logical_and(outside.extent, inside.extent)):
+        lost = [c for c in conjuncts(realize.predicate) if not analyzer.can_prove(c)]
+    for condition in lost:
+        on_inner = uses_var(condition, inner)
+        if on_inner and uses_var(condition, outer):
+            return []
+        holds[on_inner] = logical_and(holds[on_inner], condition)
+    return [*marks[:-1], [IterMark(outside.source, holds[0]), IterMark(inside.source, holds[1])]]
 
 
 def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> list[list[IterMark]]:
@@ -239,13 +262,11 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
 def _common_parent(blocks: Sequence[StmtSRef]) -> StmtSRef:
     """The innermost loop or block that holds all the blocks."""
     paths = [[*reversed(b.ancestors())] for b in blocks]
-    common: StmtSRef | None = None
+    common = paths[0][0]  # the root: the blocks are of one scope
     for level in zip(*paths):
         if any(sref is not level[0] for sref in level):
             break
         common = level[0]
-    if common is None:
-        raise ScheduleError("the blocks have no scope in common", *blocks)
     return common
 
 

@@ -343,8 +343,7 @@ def _move_block(
     if not reverse:
         check_not_output(state, block, root)
     rest = remove_child(root.block.body, block.block)
-    if rest is None:
-        raise ScheduleError(f"{block.label} is the only leaf of its scope {root.label}", block)
+    assert rest is not None  # the loop, which is not round the block, is left
     position = _insert_position(loop, producers, consumers, index, reverse)
     stmt = block.block
     provided = _provided(stmt.reads if reverse else stmt.writes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -230,7 +231,11 @@ class _ReverseInliner(_Inliner):
         found = detect_iter_map(
             loads[0].indices, domains, check_level="nocheck", simplify_trivial_iterators=False, analyzer=self.analyzer
         )
-        if not found.indices:
+        try:
+            inverse = inverse_affine_iter_map(found.indices, produced.indices) if found.indices else None
+        except TVMagicError:
+            inverse = None
+        if inverse is None:
             raise ScheduleError(
                 f"the indices at which {self.label} reads `{self.buffer.name}` cannot be inverted", consumer
             )
@@ -239,7 +244,7 @@ class _ReverseInliner(_Inliner):
             assert var.dom is not None
             if is_one(var.dom.extent) and isinstance(var.dom.min, IntImm):
                 values[var.var] = var.dom.min
-        values.update(inverse_affine_iter_map(found.indices, produced.indices))
+        values.update(inverse)
         return values
 
     def _check_covered(self, consumer: StmtSRef) -> None:

@@ -223,7 +223,7 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     if len(chosen) < 2 or len(set(chosen)) != len(chosen):
         raise ScheduleError("merge takes two different loops or more")
     top = _lowest_common(chosen)
-    if any(loop is top for loop in chosen):
+    if any(loop in other.ancestors() for loop in chosen for other in chosen):
         raise ScheduleError("a loop cannot be merged with one that holds it", *chosen)
     nests = sorted([_nest_above(loop, top) for loop in chosen], key=lambda nest: nest[0].seq_index)
     _check_mergeable(nests)

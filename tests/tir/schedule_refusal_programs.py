@@ -1,0 +1,515 @@
+"""Small functions on which calls of primitives are refused, by name. Each breaks one requirement at least."""
+
+SIGNATURE = 'A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")'
+
+
+def function(body: str, signature: str = SIGNATURE) -> str:
+    lines = [f"    {line}" if line else line for line in body.strip("\n").split("\n")]
+    return f"@T.prim_func(private=True)\ndef f({signature}):\n" + "\n".join(lines) + "\n"
+
+
+def block(name: str, store: str) -> str:
+    """Loops i and j over 8 by 8, and a block that stores."""
+    return (
+        f'for i, j in T.grid(8, 8):\n    with T.block("{name}"):\n'
+        f'        vi, vj = T.axis.remap("SS", [i, j])\n        {store}\n'
+    )
+
+
+ALLOC = "B = T.alloc_buffer((8, 8))\n"
+FILL = block("B", "B[vi, vj] = A[vi, vj] + T.float32(1)")
+USE = block("C", "C[vi, vj] = B[vi, vj] * T.float32(2)")
+
+PROGRAMS: dict[str, str] = {
+    # B from A, C from B
+    "chain": function(ALLOC + FILL + USE),
+    # one block, C from A
+    "single": function(block("C", "C[vi, vj] = A[vi, vj] + T.float32(1)")),
+    # a parameter Z is written first, and read by C
+    "through": function(
+        block("Z", "Z[vi, vj] = A[vi, vj]") + block("C", "C[vi, vj] = Z[vi, vj]"),
+        SIGNATURE + ', Z: T.Buffer((8, 8), "float32")',
+    ),
+    # B holds what two blocks write, one half each
+    "two_writers": function(
+        ALLOC
+        + """
+for i, j in T.grid(4, 8):
+    with T.block("B0"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+for i, j in T.grid(4, 8):
+    with T.block("B1"):
+        vi = T.axis.spatial(8, i + 4)
+        vj = T.axis.spatial(8, j)
+        B[vi, vj] = A[vi, vj] * T.float32(2)
+"""
+        + USE
+    ),
+    # only half of what C reads was written
+    "half": function(
+        ALLOC
+        + """
+for i, j in T.grid(4, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+"""
+        + USE
+    ),
+    # C is read and written by the same block
+    "in_place": function(block("C", "C[vi, vj] = C[vi, vj] + A[vi, vj]")),
+    # B is updated in place before C reads it
+    "in_place_chain": function(ALLOC + FILL + block("U", "B[vi, vj] = B[vi, vj] * T.float32(2)") + USE),
+    # a variable that is neither data parallel nor reduced
+    "opaque": function(
+        """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        vj = T.axis.opaque(8, j)
+        C[vi, vj] = A[vi, vj]
+"""
+    ),
+    # a binding that is not affine in the loops
+    "square": function(
+        """
+for i, j in T.grid(3, 8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i * i)
+        vj = T.axis.spatial(8, j)
+        C[vi, vj] = A[vi, vj]
+"""
+    ),
+    # both blocks write C, the second all of it
+    "overwrite": function(block("B", "C[vi, vj] = A[vi, vj]") + block("C", "C[vi, vj] = A[vi, vj] * T.float32(2)")),
+    # two blocks below one loop
+    "beside": function(
+        ALLOC
+        + """
+for i in range(8):
+    for j in range(8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for j in range(8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+"""
+    ),
+    # the second loop runs to the first's variable
+    "triangle": function(
+        """
+for i in range(8):
+    for j in range(i + 1):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+    ),
+    # loops that do not start at 0
+    "from_one": function(
+        """
+for i in range(1, 8):
+    for j in range(8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+for i in range(1, 8):
+    for j in range(8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = A[vi, vj]
+""",
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    # two outputs of the same shape, a third of another
+    "outputs": function(
+        block("C", "C[vi, vj] = A[vi, vj]")
+        + block("D", "D[vi, vj] = A[vi, vj] + T.float32(1)")
+        + """
+for i, j in T.grid(8, 4):
+    with T.block("E"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        E[vi, vj] = A[vi, vj]
+""",
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32"), E: T.Buffer((8, 4), "float32")',
+    ),
+    "symbolic": """
+@T.prim_func(private=True)
+def f(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    C = T.match_buffer(c, (n,))
+    for i in range(n):
+        with T.block("C"):
+            vi = T.axis.spatial(n, i)
+            C[vi] = A[vi]
+""",
+    # a loop variable is used inside the block, not through a binding
+    "loop_inside": function(
+        ALLOC + block("B", "B[vi, vj] = A[vi, j]") + block("C", "C[vi, vj] = B[vi, vj] + A[i, vj]")
+    ),
+    # a block that stores by two statements
+    "two_stores": function(
+        """
+B = T.alloc_buffer((8, 8))
+D = T.alloc_buffer((8, 8))
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+        D[vi, vj] = A[vi, vj]
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj] + D[vi, vj]
+"""
+    ),
+    # one buffer, two statements
+    "steps": function(
+        """
+B = T.alloc_buffer((8, 8))
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+        T.evaluate(1)
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj]
+        T.evaluate(1)
+"""
+    ),
+    # stores along a diagonal
+    "diagonal": function(
+        """
+B = T.alloc_buffer((8, 8))
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi, vi] = A[vi, vi]
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        C[vi, vi] = B[vi, vi]
+"""
+    ),
+    # C reads B at two places
+    "neighbours": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi, vj] + B[vj, vi]")),
+    # C reads B where it cannot be inverted
+    "folded": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi // 2 * 2, vj]")),
+    # C runs over more than is written
+    "wider": function(
+        """
+B = T.alloc_buffer((8, 8))
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+for i, j, k in T.grid(8, 8, 2):
+    with T.block("C"):
+        vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+        C[vi, vj, vk] = B[vi, vj]
+""",
+        'A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8, 2), "float32")',
+    ),
+    # C reads the buffers of two blocks; B has two readers
+    "fork": function(
+        """
+B = T.alloc_buffer((8, 8))
+D = T.alloc_buffer((8, 8))
+"""
+        + FILL
+        + block("D", "D[vi, vj] = B[vi, vj] + A[vi, vj]")
+        + block("C", "C[vi, vj] = B[vi, vj] + D[vi, vj]")
+    ),
+    # the readers of B are under two loops
+    "two_readers": function(
+        ALLOC + FILL + block("C", "C[vi, vj] = B[vi, vj]") + block("D", "D[vi, vj] = B[vi, vj]"),
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    # a block with a predicate
+    "guarded": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(10, 8):
+    with T.block("C"):
+        T.where(i < 8)
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj]
+"""
+    ),
+    # a buffer matched in a block inside
+    "matched": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(B[vi, vj])
+        T.writes(C[vi, vj])
+        M = T.match_buffer(B[vi, vj], (1, 1), offset_factor=1)
+        C[vi, vj] = M[0, 0]
+"""
+    ),
+    # a block in a block
+    "nested": function(
+        """
+B = T.alloc_buffer((8, 8))
+for i in range(8):
+    with T.block("O"):
+        vi = T.axis.spatial(8, i)
+        T.reads(A[vi, 0:8])
+        T.writes(B[vi, 0:8])
+        for j in range(8):
+            with T.block("N"):
+                vj = T.axis.spatial(8, j)
+                T.reads(A[vi, vj])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vi, vj]
+"""
+        + USE
+    ),
+    "module": """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("F"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = A[vi]
+    @T.prim_func
+    def g(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("G"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = A[vi]
+""",
+    # the root block says what it reads and writes
+    "signed_root": function(
+        """
+with T.block("root"):
+    T.reads(A[0:8, 0:8], D[0:8, 0:8])
+    T.writes(C[0:8, 0:8], D[0:8, 0:8])
+"""
+        + "\n".join(f"    {line}" for line in block("C", "C[vi, vj] = A[vi, vj]").splitlines()),
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    "same_names": function(
+        ALLOC + block("C", "B[vi, vj] = A[vi, vj]") + block("C", "C[vi, vj] = B[vi, vj] * T.float32(2)")
+    ),
+    # B is not read by anybody
+    "alone": function(ALLOC + FILL),
+    "opaque_chain": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        vj = T.axis.opaque(8, j)
+        C[vi, vj] = B[vi, vj]
+"""
+    ),
+    # the producer writes through a part of B
+    "matched_writer": function(
+        ALLOC
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(A[vi, vj])
+        T.writes(B[0:8, 0:8])
+        M = T.match_buffer(B[0:8, 0:8], (8, 8), offset_factor=1)
+        M[vi, vj] = A[vi, vj]
+"""
+        + USE
+    ),
+    # an inner block reads a part of A
+    "matched_inside": function(
+        """
+for i in range(8):
+    with T.block("O"):
+        vi = T.axis.spatial(8, i)
+        T.reads(A[vi, 0:8])
+        T.writes(C[vi, 0:8])
+        M = T.match_buffer(A[vi, 0:8], (1, 8), offset_factor=1)
+        for j in range(8):
+            with T.block("N"):
+                vj = T.axis.spatial(8, j)
+                C[vi, vj] = M[0, vj]
+"""
+    ),
+    # what C reads of B is guarded, so that only row 0 is needed
+    "row": function(
+        """
+B = T.alloc_buffer((1, 5))
+for j in range(8):
+    with T.block("B"):
+        vj = T.axis.spatial(8, j)
+        B[0, (vj + 1) // 2] = A[0, vj]
+for i, j in T.grid(8, 5):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(B[vi, vj])
+        T.writes(C[vi, vj])
+        C[vi, vj] = T.if_then_else(vi < 1, B[vi, vj], T.float32(0))
+"""
+    ),
+    # C reads row 0 alone
+    "first_row": function(ALLOC + FILL + block("C", "C[vi, vj] = B[0, vj]")),
+    # the index of what B writes, and of what C reads, is no variable and not invertible
+    "halved": function(
+        """
+B = T.alloc_buffer((5, 8))
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[(vi + 1) // 2, vj] = A[vi, vj]
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[(vi + 1) // 2, vj]
+"""
+    ),
+    # A is overwritten after B read it
+    "overwritten_input": function(ALLOC + FILL + block("W", "A[vi, vj] = T.float32(0)") + USE),
+    # D reads C before it is overwritten
+    "read_first": function(
+        ALLOC + FILL + block("D", "D[vi, vj] = C[vi, vj]") + USE, SIGNATURE + ', D: T.Buffer((8, 8), "float32")'
+    ),
+    # one loop round two producers, which C reads in opposite directions
+    "crossed": function(
+        """
+B = T.alloc_buffer((8,))
+P = T.alloc_buffer((8,))
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi] = A[vi, 0]
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        P[vi] = A[vi, 1]
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        C[vi, 0] = B[vi] + P[7 - vi]
+"""
+    ),
+    # two blocks below one loop write C; D reads what is written in the same iteration, before and after
+    "writers_below": function(
+        """
+for i in range(8):
+    for j in range(4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+    for j in range(4):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            vj = T.axis.spatial(8, j + 4)
+            C[vi, vj] = A[vi, vj]
+"""
+    ),
+    "read_below": function(
+        """
+D = T.alloc_buffer((8, 8))
+for i in range(8):
+    for j in range(8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj]
+    for j in range(8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+    ),
+    # a buffer that is accessed through its pointer, and one at all elements of a loop inside
+    "pointer": function(
+        """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(A[vi, vj])
+        T.writes(C[vi, vj])
+        C[vi, vj] = T.call_extern("float32", "first", A.data)
+"""
+    ),
+    "untouched": function(
+        """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(A[vi, vj])
+        T.writes(C[vi, vj])
+        C[vi, vj] = T.float32(1)
+"""
+    ),
+    "loop_in_block": function(
+        """
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        for j in range(8):
+            C[vi, j] = A[vi, j]
+"""
+    ),
+    # below the loops of two blocks and beside them
+    "three": function(
+        """
+B = T.alloc_buffer((8, 8))
+D = T.alloc_buffer((8, 8))
+for i in range(8):
+    for j in range(8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for j in range(8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj]
+"""
+        + block("C", "C[vi, vj] = D[vi, vj]")
+    ),
+    # a variable of both loops; a predicate and a reduction over the loop round both blocks
+    "sum_of_loops": function(
+        """
+for i in range(4):
+    for j in range(5):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i + j)
+            C[vi, 0] = A[vi, 0]
+"""
+    ),
+    "sums_below": function(
+        """
+B = T.alloc_buffer((8,))
+for i in range(4):
+    for j in range(5):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i + j)
+            B[vi] = A[vi, 0]
+    for j in range(5):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i + j)
+            C[vi, 0] = B[vi]
+"""
+    ),
+    "guarded_outside": function(
+        """
+for i in range(3):
+    for j in range(3):
+        with T.block("C"):
+            T.where(i < 2)
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+    ),
+}

@@ -1,0 +1,186 @@
+"""Small functions that reduce or pad, on which calls of primitives are refused, by name."""
+
+from schedule_refusal_programs import ALLOC, FILL, SIGNATURE, block, function
+
+REDUCTIONS: dict[str, str] = {
+    "matmul": function(
+        """
+for i, j, k in T.grid(8, 8, 8):
+    with T.block("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * A[vk, vj]
+"""
+    ),
+    # a reduction into B, which C reads
+    "sum_chain": function(
+        """
+B = T.alloc_buffer((8,))
+for i, k in T.grid(8, 8):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vi, vk]
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi] + A[vi, vj]
+"""
+    ),
+    # elementwise into a reduction
+    "into_sum": function(
+        ALLOC
+        + FILL
+        + """
+for i, k in T.grid(8, 8):
+    with T.block("S"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + B[vi, vk]
+"""
+    ),
+    "opaque_sum": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi = T.axis.opaque(8, i)
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    "square_sum": function(
+        """
+for i, k in T.grid(3, 8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i * i)
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    # a reduced variable in the index of what is stored
+    "scatter": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, vk] = T.float32(0)
+        C[vi, vk] = C[vi, vk] + A[vi, vk]
+"""
+    ),
+    # two blocks write C, the second a reduction
+    "twice": function(
+        block("Z", "C[vi, vj] = A[vi, vj]")
+        + """
+for i, j, k in T.grid(8, 8, 8):
+    with T.block("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk]
+"""
+    ),
+    # a reduction that is not alone in its loops
+    "sum_beside": function(
+        """
+for i in range(8):
+    for k in range(8):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi, 0] = T.float32(0)
+            C[vi, 0] = C[vi, 0] + A[vi, vk]
+    for j in range(7):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = A[vi, vj]
+""",
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    "padded": function(
+        """
+for i in range(10):
+    with T.block("P"):
+        vi = T.axis.spatial(10, i)
+        P[vi] = T.if_then_else(1 <= vi and vi < 9, X[vi - 1], T.float32(0))
+""",
+        'X: T.Buffer((8,), "float32"), P: T.Buffer((10,), "float32")',
+    ),
+    # an init and an update of different forms; an update of no known form
+    "sum_steps": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+        T.evaluate(1)
+"""
+    ),
+    "difference": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] - A[vi, vk]
+"""
+    ),
+    "largest": function(
+        """
+for i, k in T.grid(8, 7):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(-1)
+        C[vi, 0] = T.max(C[vi, 0], A[vi, vk])
+"""
+    ),
+    "reduced_outside": function(
+        """
+for k in range(8):
+    for i in range(8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi, 0] = T.float32(0)
+            C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    "padded_by_variable": function(
+        """
+for i in range(10):
+    with T.block("P"):
+        vi = T.axis.spatial(10, i)
+        P[vi] = T.if_then_else(1 <= vi and vi < 9, X[vi - 1], T.cast(vi, "float32"))
+""",
+        'X: T.Buffer((8,), "float32"), P: T.Buffer((10,), "float32")',
+    ),
+    "padded_between": function(
+        """
+for i in range(8):
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        P[vi] = T.if_then_else(vi % 2 == 0, X[vi], T.float32(0))
+""",
+        'X: T.Buffer((8,), "float32"), P: T.Buffer((8,), "float32")',
+    ),
+    "padded_nowhere": function(
+        """
+for i in range(8):
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        P[vi] = T.if_then_else(vi < 8, X[vi], T.float32(0))
+""",
+        'X: T.Buffer((8,), "float32"), P: T.Buffer((8,), "float32")',
+    ),
+}
