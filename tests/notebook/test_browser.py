@@ -15,7 +15,7 @@ from test_stepper import EVIL, long_record, small_record
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.html import style, view_html
-from tvmagic.notebook.stepper import packed_view
+from tvmagic.notebook.stepper import Stepper, packed_view
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -24,7 +24,6 @@ from tvmagic.passes import Record
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 ROOT = Path(__file__).parents[2]
-STATIC = ROOT / "tvmagic" / "notebook" / "static"
 DEFINE = "%load_ext tvmagic"
 TENSOR = """%%tensor dense
 X: float32[128, 256]
@@ -45,7 +44,7 @@ ALIVE = "from IPython.display import Markdown\nMarkdown('the kernel lives')"
 
 def show(page: Any, record: Record) -> Any:
     """A page with nothing but the stepper of a record, in light colours."""
-    module = (STATIC / "stepper.js").read_text().replace("export default", "window.widget =").replace("export ", "")
+    module = str(Stepper._esm).replace("export default", "window.widget =").replace("export ", "")
     sheet = style("view.css", "stepper.css")
     page.set_content(
         f'<!DOCTYPE html><html lang="en"><title>t</title><style>{sheet}</style><body data-jp-theme-light="true"><main id="at"></main>'
@@ -215,6 +214,21 @@ def test_a_long_record_opens_and_steps_quickly(page: Any) -> None:
         hit = page.evaluate("() => document.querySelector('.tm-hit').getBoundingClientRect().top")
         box = stepper.locator(".tm-view").bounding_box()
         assert box["y"] < hit < box["y"] + box["height"], "the followed line stays in sight while the rest is filled in"
+
+
+def test_other_data_keep_the_step_and_how_it_is_shown(page: Any, record: Record) -> None:
+    stepper = show(page, record)
+    stepper.locator("li", has_text="te.InferBound").click()
+    stepper.get_by_role("button", name="Side by side").click()
+    stepper.locator("input[type=search]").fill("T.max")
+    renewed = "data => { window.stepper = mount(document.getElementById('at'), data, stepper.kept(data)); }"
+    page.evaluate(renewed, packed_view(make_view(dense_record())))
+    assert current(stepper) == "te.InferBound" and stepper.locator(".tm-side").count() == 0
+    assert stepper.locator("li.tm-has").count() > 3
+    page.evaluate(renewed, packed_view(make_view(Record([], "empty"))))
+    assert stepper.inner_text() == "No pass has run."
+    page.evaluate(renewed, packed_view(make_view(small_record())))
+    assert current(stepper) == "Parallelize" and stepper.locator(".tm-side").count() == 0
 
 
 def test_names_of_users_are_text_in_the_stepper(page: Any) -> None:

@@ -257,6 +257,13 @@ def test_python_does_what_the_magics_do(loaded: Any) -> None:
     assert str(notebook.asm(op)) == str(run(loaded, "%asm dense"))
 
 
+def test_every_name_of_the_package_is_what_it_says_also_after_its_module_was_imported() -> None:
+    from tvmagic import notebook
+
+    for name in notebook.__all__ * 2:
+        assert callable(getattr(notebook, name)), f"`tvmagic.notebook.{name}` is hidden by a module of that name"
+
+
 SHOWN = ["dense", "dense.current", "dense.te_schedule()", "dense.te_schedule()[dense.outputs[0]]", "dense.outputs[0].op.axis[0]",
          "dense.lower()", "dense.schedule()", "dense.schedule().trace", "dense.current.build()", "dense.current.record",
          "dense.to_prim_func()"]  # fmt: skip

@@ -21,7 +21,7 @@ _PLACES = {
     "llvm": "commands",
     "make_view": "view",
     "passes": "commands",
-    "playground": "playground",
+    "playground": "playing",
     "show_passes": "stepper",
     "tune": "tuning",
 }

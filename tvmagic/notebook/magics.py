@@ -180,7 +180,7 @@ class TensorMagics(Magics):
         op = self._operator(arguments.name, "%%schedule")
         source = Source(f"schedule {op.name}", f"%%schedule {line}\n{cell}")
         if arguments.play:
-            from tvmagic.notebook.playground import playground
+            from tvmagic.notebook.playing import playground
 
             display(playground(op, source, arguments.version, self.namespace))
             return

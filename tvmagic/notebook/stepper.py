@@ -36,7 +36,7 @@ class Stepper(anywidget.AnyWidget):
     view: the description of the record, or the record itself.
     """
 
-    _esm = _STATIC / "stepper.js"
+    _esm = "\n".join((_STATIC / name).read_text() for name in ("lines.js", "stepper.js"))
     _css = style("view.css", "stepper.css")
     data = traitlets.Dict().tag(sync=True)
 

@@ -49,20 +49,24 @@ class Knobs:
         frame = sys._getframe(1)
         name = name or self._names.get(frame.f_lineno, f"knob at line {frame.f_lineno}")
         key, number = name, 2
-        while key in self._used:
+        while key in self.found:
             key, number = f"{name} {number}", number + 1
-        self._used.add(key)
         self.found[key] = Knob(key, default, options)
-        value = self.values.get(key, default)
-        return value if value in options else default
+        return self.value(key)
 
     def begin(self) -> None:
-        """Called before each run of the cell, so that calls are numbered afresh."""
-        self._used: set[str] = set()
+        """Called before each run of the cell, so that knobs are found and numbered afresh."""
+        self.found = {}
+
+    def value(self, name: str) -> Any:
+        """What a knob stands at: the value given to it where that is one of its choices, else its default."""
+        knob = self.found[name]
+        value = self.values.get(name, knob.default)
+        return value if value in knob.choices else knob.default
 
     def chosen(self) -> Mapping[str, Any]:
         """The value of every knob that the last run met."""
-        return {n: self.values.get(n, k.default) for n, k in self.found.items()}
+        return {name: self.value(name) for name in self.found}
 
 
 def _names_of_calls(source: Source) -> dict[int, str]:

@@ -1,123 +1,21 @@
 // The stepper: everything it shows is in `data`, so it asks the kernel for nothing.
-// Texts reach the page by textContent or through `esc`; nothing else writes a user's names.
+// `lines.js` stands before it in one module.
 
 const CONTEXT = 3;
 const BLOCK = 40; // rows put into the page together: more than the view shows at once
 const SLICE = 6; // milliseconds of work before the page may draw again
 let serial = 0;
 
-const esc = (s) => s.replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c]);
-const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  // Keys that go to what has the focus are ours: JupyterLab looks for this mark from there upwards.
-  if ("tabindex" in attributes || ["button", "input", "select", "summary"].includes(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value === true) node.setAttribute(name, "");
-    else if (value !== false && value != null) node.setAttribute(name, value);
-  }
-  node.append(...children.filter((c) => c != null));
-  return node;
-}
-
-// ------------------------------------------------------------------ lines and rows
-
-/** Rows of a step from their packed form: [kind, before, after, count or marks ...]. */
-function unpack(step) {
-  if (step.rowList) return step.rowList;
-  const rows = [];
-  for (const [kind, a, b, x, y] of step.rows) {
-    if (kind === "~") rows.push({ kind, a, b, am: x, bm: y });
-    else if (kind === "-") for (let i = 0; i < x; i++) rows.push({ kind, a: a + i, b: null });
-    else if (kind === "+") for (let i = 0; i < x; i++) rows.push({ kind, a: null, b: b + i });
-    else for (let i = 0; i < x; i++) rows.push({ kind, a: a + i, b: b + i });
-  }
-  step.rowList = rows;
-  return rows;
-}
-
-const isChange = (row) => row.kind === "~" || row.kind === "-" || row.kind === "+";
-
-/** HTML of a line: Pygments' classes, changed words in `tag`, found text in <mark>. */
-function lineHtml(text, tokens, marks, tag, query) {
-  const cuts = new Set([0, text.length]);
-  const spans = [];
-  let at = 0;
-  for (const [, name, count] of (tokens || "").matchAll(/([a-z-])(\d+)/g)) {
-    spans.push([at, at + +count, name]);
-    cuts.add(at).add((at += +count));
-  }
-  for (const [s, e] of marks || []) cuts.add(s).add(e);
-  const found = [];
-  if (query) {
-    const low = text.toLowerCase();
-    for (let i = low.indexOf(query); i >= 0; i = low.indexOf(query, i + query.length)) {
-      found.push([i, i + query.length]);
-      cuts.add(i).add(i + query.length);
-    }
-  }
-  const order = [...cuts].filter((c) => c <= text.length).sort((a, b) => a - b);
-  const within = (list, p) => list && list.find(([s, e]) => s <= p && p < e);
-  let html = "";
-  for (let i = 0; i + 1 < order.length; i++) {
-    const [s, e] = [order[i], order[i + 1]];
-    let piece = esc(text.slice(s, e));
-    const span = within(spans, s);
-    if (span && span[2] !== "-") piece = `<span class="${span[2]}">${piece}</span>`;
-    if (within(marks, s)) piece = `<${tag}>${piece}</${tag}>`;
-    if (within(found, s)) piece = `<mark>${piece}</mark>`;
-    html += piece;
-  }
-  return html;
-}
-
-/** Numbers from runs of (first, step, count). */
-function numbers(runs) {
-  const list = [];
-  for (let r = 0; r < runs.length; r += 3) for (let i = 0; i < runs[r + 2]; i++) list.push(runs[r] + runs[r + 1] * i);
-  return list;
-}
-
-/** A text made by a step: what its rows have in common comes from the text before. */
-function patched(text, step, before) {
-  const fresh = { l: numbers(text.l), o: numbers(text.o ?? []), h: numbers(text.h) };
-  const made = { l: [], o: [], h: [] };
-  let next = 0;
-  for (const row of unpack(step)) {
-    if (row.b === null) continue;
-    const same = row.kind === "=";
-    for (const key of ["l", "o", "h"]) made[key].push(same ? before[key][row.a] : fresh[key][next]);
-    if (!same) next++;
-  }
-  if (text.all) made.o = numbers(text.all);
-  return made;
-}
-
-/** The data with its texts unpacked; what the widget holds stays as it is. */
-function unpackData(data) {
-  const steps = data.steps.map((s) => ({ ...s }));
-  const texts = [];
-  for (const t of data.texts) {
-    if (t.base === undefined) texts.push({ l: numbers(t.l), o: numbers(t.o), h: numbers(t.h) });
-    else texts.push(patched(t, steps[t.base], texts[steps[t.base].b]));
-  }
-  for (const text of texts) text.width = text.l.reduce((most, id) => Math.max(most, data.lines[id].length), 0);
-  return { ...data, texts, steps };
-}
-
-// ------------------------------------------------------------------ the stepper
-
 class Stepper {
-  constructor(root, data, start) {
+  constructor(root, data, kept = {}) {
     this.data = data = unpackData(data);
     this.id = `tm${++serial}`;
     this.state = {
-      step: start ?? Math.max(0, data.steps.findIndex((s) => s.changed && s.a !== null)),
+      step: Math.max(0, data.steps.findIndex((s) => s.changed && s.a !== null)),
       side: true,
       fold: true,
       hide: false,
+      ...kept,
       query: "",
       follow: null,
       opened: new Set(),
@@ -126,8 +24,20 @@ class Stepper {
     this.hits = new Set(); // the lines that hold what is searched for
     this.touched = new Set(); // the steps that hold it, or the followed line
     this.plain = new Map(); // the HTML of lines without marks
+    if (!this.step) {
+      root.replaceChildren(element("div", { class: "tvmagic tm-stepper tm-none" }, "No pass has run."));
+      return;
+    }
     this.build(root);
-    this.renderMarks();
+    this.search.value = kept.query ?? "";
+    this.find(this.search.value);
+  }
+
+  /** What stays when other data come: the same step by its name where there is one, how it is shown, the search. */
+  kept(data) {
+    const { side, fold, hide, query } = this.state;
+    const step = data.steps.findIndex((s) => s.name === this.step?.name);
+    return { side, fold, hide, query, ...(step >= 0 ? { step } : {}) };
   }
 
   // ---- frame
@@ -144,8 +54,8 @@ class Stepper {
     });
     this.foundBox = element("span", { class: "tm-count", role: "status" });
     this.sideButton = button("Side by side", "Before and after side by side, or in one column (s)", () => this.toggle("side"), this.state.side);
-    this.foldButton = button("Fold unchanged", "Fold the unchanged parts (f)", () => this.toggle("fold"), true);
-    this.hideButton = button("Hide no-ops", "Hide passes that changed nothing (h)", () => this.toggle("hide"), false);
+    this.foldButton = button("Fold unchanged", "Fold the unchanged parts (f)", () => this.toggle("fold"), this.state.fold);
+    this.hideButton = button("Hide no-ops", "Hide passes that changed nothing (h)", () => this.toggle("hide"), this.state.hide);
     const bar = element("div", { class: "tm-bar", role: "toolbar", "aria-label": "Stepper" },
       this.prev, this.next, this.count, this.search, this.foundBox, this.sideButton, this.foldButton, this.hideButton);
     this.list = element("ol", { class: "tm-list", role: "listbox", tabindex: "0", "aria-label": "Passes", id: `${this.id}-list` });
@@ -577,18 +487,16 @@ class Stepper {
   }
 }
 
-export function mount(el, data, start) {
-  return new Stepper(el, data, start);
+export function mount(el, data, kept) {
+  return new Stepper(el, data, kept);
 }
 
 export default {
   render({ model, el }) {
     let stepper = mount(el, model.get("data"));
     const renew = () => {
-      const name = stepper.step?.name;
       const data = model.get("data");
-      const same = data.steps.findIndex((s) => s.name === name);
-      stepper = mount(el, data, same >= 0 ? same : undefined);
+      stepper = mount(el, data, stepper.kept(data));
     };
     model.on("change:data", renew);
     return () => model.off("change:data", renew);

@@ -1,0 +1,210 @@
+"""The playground: a schedule cell whose knobs are sliders; moving one redraws everything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import ipywidgets
+
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook.costs import cost_rows
+from tvmagic.notebook.errors import error_lines
+from tvmagic.notebook.html import escape, frame
+from tvmagic.notebook.results import Listing, Table
+from tvmagic.notebook.stepper import Stepper, packed_view
+from tvmagic.notebook.view import View, format_seconds, make_view
+from tvmagic.operators import Operator, Source, Version
+from tvmagic.operators.cost import count
+from tvmagic.operators.knobs import Knob, Knobs
+from tvmagic.operators.measure import Timing, measure
+from tvmagic.operators.scheduling import schedule_from_cell
+from tvmagic.passes import Record, recording
+
+__all__ = ["Playground", "playground"]
+
+# Seconds of measuring for one redrawing; a call that takes longer is measured once.
+_MEASURE = 0.02
+
+
+def playground(
+    op: Operator, source: Source, name: str = "default", namespace: Mapping[str, Any] | None = None
+) -> Playground:
+    """Sliders for the knobs of a schedule cell, with what becomes of the operator at their values."""
+    return Playground(op, source, name, namespace or {})
+
+
+class _Drawn:
+    """What becomes of the operator at some values of the knobs; each part is made when it is first asked for."""
+
+    def __init__(
+        self, version: Version | None, record: Record, error: TVMagicError | None, found: dict[str, Knob]
+    ) -> None:
+        self.version, self.record, self.error, self.found = version, record, error, found
+
+    @cached_property
+    def view(self) -> View:
+        return make_view(self.record)
+
+    @cached_property
+    def packed(self) -> dict[str, Any]:
+        return packed_view(self.view)
+
+    @cached_property
+    def costs(self) -> list[tuple[str, str]]:
+        assert self.version is not None
+        return cost_rows(count(next(iter(self.version.lower().functions.values()))))
+
+    @cached_property
+    def assembly(self) -> str:
+        if self.version is None or self.error is not None:
+            return ""
+        return Listing(self.version.build().get_source("asm"), "asm").html()
+
+
+class Playground(ipywidgets.VBox):
+    """Sliders above a stepper, costs, measured time and assembly.
+
+    `values` are the knobs' values; setting one by `turn(name, value)` does what its slider does.
+    `seconds` is how long the last redrawing took. Values that were drawn before are only measured again.
+    """
+
+    def __init__(self, op: Operator, source: Source, name: str, namespace: Mapping[str, Any]) -> None:
+        self.op, self.source, self.version_name, self.namespace = op, source, name, dict(namespace)
+        self.knobs = Knobs(source)
+        self.inputs = op.random_inputs(sizes=256)
+        self.outputs: Any = None
+        self.seconds = 0.0
+        self.timing: Timing | None = None
+        self._known: dict[str, _Drawn] = {}
+        self._drawn = self._at_values()
+        self.stepper = Stepper(self._drawn.view)
+        self.facts = ipywidgets.HTML()
+        self.assembly = ipywidgets.HTML()
+        self.sliders: dict[str, Any] = {}
+        self._drawn_knobs: dict[str, Knob] = {}
+        self._fold = ipywidgets.Accordion([self.assembly], titles=("Assembly",))
+        super().__init__()
+        self._draw()
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        return self.knobs.chosen()
+
+    @property
+    def record(self) -> Record:
+        """The schedule calls and passes at the present values."""
+        return self._drawn.record
+
+    @property
+    def error(self) -> TVMagicError | None:
+        """Why there is no result at the present values."""
+        return self._drawn.error
+
+    @property
+    def version(self) -> Version | None:
+        """The operator with the schedule at the present values; None where that failed."""
+        return self._drawn.version
+
+    def turn(self, name: str, value: Any) -> None:
+        """Set a knob and redraw; `name` and `value` are those of the cell."""
+        if name not in self.knobs.found or value not in self.knobs.found[name].choices:
+            known = ", ".join(f"`{n}`" for n in self.knobs.found)
+            raise TVMagicError(f"there is no knob `{name}` with the value {value!r}", hint=f"the knobs are {known}")
+        self.sliders[name].value = value
+
+    def _slider(self, name: str) -> Any:
+        knob = self.knobs.found[name]
+        slider = ipywidgets.SelectionSlider(
+            options=[(str(c), c) for c in knob.choices],
+            value=self.knobs.chosen()[name],
+            description=name,
+            continuous_update=False,
+            style={"description_width": "initial"},
+        )
+        slider.observe(lambda change: self._turned(name, change["new"]), "value")
+        return slider
+
+    def _turned(self, name: str, value: Any) -> None:
+        start = time.perf_counter()
+        self.knobs.values[name] = value
+        self._drawn = self._at_values()
+        self._draw()
+        self.seconds = time.perf_counter() - start
+
+    # ------------------------------------------------------------------------ what is shown
+
+    def _at_values(self) -> _Drawn:
+        """What is known for the present values; where nothing is, the cell is run."""
+        wanted = repr(self.knobs.values)
+        drawn = self._known.get(wanted) or self._run()
+        self.knobs.found = drawn.found
+        self.knobs.values = dict(self.knobs.chosen())
+        self._known[wanted] = self._known[repr(self.knobs.values)] = drawn
+        return drawn
+
+    def _run(self) -> _Drawn:
+        """Run the cell and lower."""
+        before = self.knobs.found
+        self.knobs.begin()
+        record = Record(title=self.op.name)
+        given = {"knob": self.knobs.knob}
+        try:
+            version = schedule_from_cell(self.op, self.source, self.version_name, self.namespace, record, given)
+            with recording(record=record):
+                version.lower()
+            version.record = record
+            return _Drawn(version, record, None, self.knobs.found)
+        except TVMagicError as error:
+            # the knobs that the cell did not come to stay, so that they can be turned back
+            return _Drawn(None, record, error, {**before, **self.knobs.found})
+
+    def _draw(self) -> None:
+        """Show the passes, then the costs and the time, then the assembly: each as soon as it is there."""
+        if list(self._drawn_knobs.items()) != list(self.knobs.found.items()):
+            same = {n for n, k in self.knobs.found.items() if self._drawn_knobs.get(n) == k}
+            self.sliders = {n: self.sliders[n] if n in same else self._slider(n) for n in self.knobs.found}
+            self.children = (*self.sliders.values(), self.facts, self.stepper, self._fold)
+            self._drawn_knobs = dict(self.knobs.found)
+        drawn = self._drawn
+        if self.stepper.view is not drawn.view:
+            self.stepper.view = drawn.view
+            self.stepper.data = drawn.packed
+        if drawn.version is not None:
+            try:
+                self.timing = self._measured(drawn.version)
+                self.op.add_version(drawn.version)
+            except TVMagicError as error:
+                drawn.error = error
+        self.facts.value = self._facts(drawn)
+        self.assembly.value = drawn.assembly
+
+    def _facts(self, drawn: _Drawn) -> str:
+        """The measured time and what is counted, or the error."""
+        if drawn.error is not None or self.timing is None:
+            lines = error_lines(drawn.error, colour=False) if drawn.error is not None else []
+            words = "".join(f"<div class='tm-error'><pre>{escape(line)}</pre></div>" for line in lines)
+            return frame(words, "Error")
+        columns = ["measured time", *(n for n, _ in drawn.costs)]
+        row = [format_seconds(self.timing.median), *(v for _, v in drawn.costs)]
+        return Table(columns, [row]).html()
+
+    def _measured(self, version: Version) -> Timing:
+        """The time of a version, measured for a short while on inputs and outputs that stay the same."""
+        if self.outputs is None:
+            self.outputs = version(*self.inputs)
+        version.build()
+        call = lambda: version(*self.inputs, out=self.outputs)  # noqa: E731
+        start = time.perf_counter()
+        call()
+        once = time.perf_counter() - start
+        return Timing(once, once, 1) if once > _MEASURE else measure(call, seconds=_MEASURE, repeats=5)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        knobs = ", ".join(f"{n} = {v}" for n, v in self.knobs.chosen().items())
+        static = frame(f"<div>{escape(knobs)}</div>", "Knobs") + self.facts.value
+        return {**data, "text/html": static, "text/plain": f"Playground of {self.op.name}: {knobs}"}, metadata
