@@ -1,5 +1,6 @@
 """`lower`: the pipelines, their records, their options, long and deep programs."""
 
+import numpy as np
 import pytest
 from pass_checks import module, parse, script
 
@@ -190,3 +191,14 @@ def test_an_endless_recursion_in_a_user_pass_is_an_error() -> None:
 
     with pytest.raises(RecursionError):
         prim_func_pass(endless, opt_level=0)(module('def main(A: T.Buffer((4,), "int32")):\n    A[0] = 1'))
+
+
+def test_a_module_lowered_before_is_built() -> None:
+    s, args = matmul()
+    mod = tvmagic.lower(s, args)
+    again = tvmagic.lower(mod)
+    assert script(again) == script(mod)
+    shapes = [tuple(int(n) for n in t.shape) for t in args]
+    arrays = [np.random.default_rng(i).random(shape, dtype="float32") for i, shape in enumerate(shapes)]
+    tvmagic.build(mod)(*arrays)
+    np.testing.assert_allclose(arrays[2], arrays[0] @ arrays[1], rtol=1e-5)

@@ -102,7 +102,8 @@ class _StorageFlattener(AnalyzerMutator):
         self.state, self.cache_line, self.bounds = _State(), cache_line, bounds
         self.offsets = FlatIndex()
         self.accessed: list[Buffer] = []
-        self.allocated: set[Var] = set()
+        # an argument may have been flattened before: its memory is then read by another buffer
+        self.allocated: set[Var] = {buffer.data for buffer in func.buffer_map.values()}
         for buffer in func.buffer_map.values():
             flat = buffer.get_flattened_buffer()
             if flat.dtype.is_bool:
