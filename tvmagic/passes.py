@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, PrimFunc, Span
+from tvmagic.ir import IRModule, Mutator, PrimFunc, Span
 from tvmagic.ir.hooks import provided
 
 __all__ = [
@@ -400,7 +400,8 @@ def prim_func_pass(
 ) -> Any:
     """A pass from a function `(func, mod, ctx) -> func`, which is called on each function.
 
-    Used plainly or as a decorator with arguments; of a class, `transform_function` is called.
+    Used plainly or as a decorator with arguments. A class becomes what makes the pass: its objects'
+    `transform_function` is called; those of a `Mutator` without one rewrite the body.
     """
 
     def create(function: Any) -> Any:
@@ -433,8 +434,16 @@ def module_pass(
 
 def _pass_class(cls: type, opt_level: int, name: str | None, required: Sequence[str] | None) -> Any:
     def construct(*args: Any, **kwargs: Any) -> Pass:
-        inner = cls(*args, **kwargs)
-        return prim_func_pass(inner.transform_function, opt_level, name or cls.__name__, required)
+        def rewrite(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+            return func.with_body(cls(*args, **kwargs).visit(func.body))  # a fresh object: it may keep what it meets
+
+        run = getattr(cls(*args, **kwargs), "transform_function", rewrite if issubclass(cls, Mutator) else None)
+        if run is None:
+            raise TVMagicError(
+                f"the class `{cls.__name__}` of a pass has no method `transform_function`",
+                hint="give it transform_function(self, func, mod, ctx), or derive it from Mutator",
+            )
+        return prim_func_pass(run, opt_level, name or cls.__name__, required)
 
     construct.__name__, construct.__doc__ = cls.__name__, cls.__doc__
     return construct

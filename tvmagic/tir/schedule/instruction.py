@@ -22,7 +22,8 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloatImm, IntImm, PrimExpr, StringImm
@@ -46,16 +47,16 @@ __all__ = [
     "primitive",
 ]
 
-# What the arguments of primitives are when they reach the primitive.
-Loop = StmtSRef
-BlockRef = StmtSRef
-BlockOrLoop = StmtSRef
-LoopOrBlocks = StmtSRef | Sequence[StmtSRef]
-Loops = Sequence[StmtSRef]
-Blocks = Sequence[StmtSRef]
-BlocksIn = Sequence[StmtSRef]
-Size = int
-Sizes = Sequence[int | None]
+# What the arguments of primitives are when they reach the primitive, each with the name of its role.
+Loop = Annotated[StmtSRef, "Loop"]
+BlockRef = Annotated[StmtSRef, "BlockRef"]
+BlockOrLoop = Annotated[StmtSRef, "BlockOrLoop"]
+LoopOrBlocks = Annotated[StmtSRef | Sequence[StmtSRef], "LoopOrBlocks"]
+Loops = Annotated[Sequence[StmtSRef], "Loops"]
+Blocks = Annotated[Sequence[StmtSRef], "Blocks"]
+BlocksIn = Annotated[Sequence[StmtSRef], "BlocksIn"]
+Size = Annotated[int, "Size"]
+Sizes = Annotated[Sequence[int | None], "Sizes"]
 
 _INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "LoopOrBlocks", "Loops", "BlocksIn", "Sizes", "Size")
 _MANY_ROLES = ("Loops", "BlocksIn", "Sizes")
@@ -100,6 +101,7 @@ class InstructionKind:
 
     registry: ClassVar[dict[str, InstructionKind]] = {}
     methods: ClassVar[dict[str, InstructionKind]] = {}
+    listeners: ClassVar[list[Callable[[InstructionKind], None]]] = []
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class InstructionKind:
                 _role(p.annotation),
                 p.default,
                 p.kind is inspect.Parameter.VAR_POSITIONAL,
-                str(p.annotation),
+                _annotation_text(p.annotation),
             )
             for p in signature.parameters.values()
             if p.name not in ("state", "random", "decision")
@@ -171,14 +173,24 @@ class InstructionKind:
         return f"InstructionKind({self.name})"
 
 
+def _annotation_text(annotation: Any) -> str:
+    """An annotation as it is written, also where the file does not keep annotations as text."""
+    if isinstance(annotation, str):
+        return annotation
+    if hasattr(annotation, "__metadata__"):
+        return annotation.__metadata__[0]
+    if get_origin(annotation) in (Union, UnionType, tuple):  # a role or None; a result and the decision
+        return _annotation_text(get_args(annotation)[0])
+    return str(annotation) if get_origin(annotation) else getattr(annotation, "__name__", str(annotation))
+
+
 def _role(annotation: Any) -> str | None:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    text = text.replace(" | None", "")
+    text = _annotation_text(annotation).replace(" | None", "")
     return text if text in _INPUT_ROLES else None
 
 
 def _output_role(annotation: Any) -> str | None:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    text = _annotation_text(annotation)
     if text.startswith("tuple[") and text.endswith(", Any]"):
         text = text[len("tuple[") : -len(", Any]")]
     known = ("Loop", "BlockRef", "Loops", "Blocks", "Size", "Sizes")
@@ -202,6 +214,8 @@ def primitive(
         kind = InstructionKind(name, function, pure, method, prepare)
         InstructionKind.registry[name] = kind
         InstructionKind.methods[kind.method] = kind
+        for tell in InstructionKind.listeners:
+            tell(kind)
         return function
 
     return register

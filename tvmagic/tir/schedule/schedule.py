@@ -383,6 +383,11 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
 
 
 def install(cls: type) -> None:
-    """Give a class a method for each declared primitive."""
-    for name, kind in InstructionKind.methods.items():
-        setattr(cls, name, _method(kind))
+    """Give a class a method for each primitive: those declared so far, and those declared later."""
+
+    def add(kind: InstructionKind) -> None:
+        setattr(cls, kind.method, _method(kind))
+
+    for kind in InstructionKind.methods.values():
+        add(kind)
+    InstructionKind.listeners.append(add)

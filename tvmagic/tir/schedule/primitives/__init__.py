@@ -1,49 +1,8 @@
-"""The primitives of a TensorIR schedule, one file a family."""
+"""The primitives of a TensorIR schedule, one file a family; each file of this folder is loaded."""
 
-from tvmagic.tir.schedule.primitives import (
-    access,
-    access_at,
-    annotate,
-    blockize,
-    cache,
-    cache_index,
-    compute_at,
-    decompose_padding,
-    get,
-    inline,
-    layout,
-    loops,
-    padding,
-    partition,
-    reduction,
-    reindex,
-    rfactor,
-    rolling,
-    sampling,
-    storage,
-    tensorize,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    "access",
-    "access_at",
-    "annotate",
-    "blockize",
-    "cache",
-    "cache_index",
-    "compute_at",
-    "decompose_padding",
-    "get",
-    "inline",
-    "layout",
-    "loops",
-    "padding",
-    "partition",
-    "reduction",
-    "reindex",
-    "rfactor",
-    "rolling",
-    "sampling",
-    "storage",
-    "tensorize",
-]
+__all__ = [module.name for module in pkgutil.iter_modules(__path__)]  # pyright: ignore[reportUnsupportedDunderAll]
+for _name in __all__:
+    importlib.import_module(f"{__name__}.{_name}")

@@ -1,0 +1,182 @@
+"""The recipes of CONTRIBUTING.md, followed to the letter in a copy of the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tvmagic.errors import TVMagicError
+from tvmagic.passes import prim_func_pass
+from tvmagic.tir.schedule import instruction as i
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```python\n# (tvmagic/\S+?)(, at the end|, after `([^\n]+)`)?\n(.*?)```", re.DOTALL)
+
+PRIMITIVE = """
+import inspect
+import pydoc
+import numpy as np
+import pytest
+import tvmagic
+from tvmagic import tir
+from tvmagic.errors import TVMagicError
+from tvmagic.passes import recording
+from tvmagic.script import tir as T
+
+@T.prim_func
+def add_one(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] + 1.0
+
+assert "another name" in pydoc.render_doc(tir.Schedule.rename_loop)
+assert list(inspect.signature(tir.Schedule.rename_loop).parameters) == ["self", "loop", "name"]
+sch = tir.Schedule(add_one, debug_mask="all")
+(loop,) = sch.get_loops("B")
+with recording() as record:
+    row = sch.rename_loop(loop, "row")
+assert "for row in range(16)" in str(sch.mod) and "axis.spatial(16, row)" in str(sch.mod)
+assert [(s.name, s.kind, s.changed) for s in record] == [("rename_loop", "schedule", True)]
+assert 'l2 = sch.rename_loop(loop=l1, name="row")' in str(sch.trace)
+again = tir.Schedule(add_one)
+tir.schedule.Trace.apply_json_to_schedule(sch.trace.as_json(), again)
+assert again.mod.script() == sch.mod.script()
+sch.vectorize(sch.split(row, [None, 4])[1])
+x, y = np.arange(16, dtype="float32"), np.empty(16, "float32")
+tvmagic.build(sch.mod)(x, y)
+np.testing.assert_array_equal(y, x + 1)
+before = again.mod
+with pytest.raises(tir.schedule.ScheduleError, match="the name of a loop is an identifier, not `a b`"):
+    again.rename_loop(again.get_loops("B")[0], "a b")
+assert again.mod is before
+with pytest.raises(TVMagicError, match="takes a loop as `loop`"):
+    again.rename_loop(again.get_block("B"), "row")
+"""
+
+PASS = """
+import numpy as np
+import tvmagic
+from tvmagic import te
+from tvmagic.driver import default_passes
+from tvmagic.notebook import Passes
+from tvmagic.passes import recording
+from tvmagic.tir import transform
+
+assert "powers of two" in transform.ShiftForProduct.__doc__ and "ShiftForProduct" in dir(transform)
+assert "tir.ShiftForProduct" in [p.name for p in default_passes()]
+A = te.placeholder((4, 8), name="A", dtype="int32")
+B = te.compute((4, 8), lambda i, j: A[i, j] * 6, name="B")
+with recording() as record:
+    module = tvmagic.lower(te.create_schedule(B.op), [A, B])
+step = record["ShiftForProduct"]
+assert step.changed and "i * 8" in str(step.before) and "T.shift_left(i, 3)" in str(step.after)
+assert "* 6" in str(step.after), "6 is no power of two"
+assert [n.text for n in step.notes][0] == "`i * 8` becomes a shift"
+assert "becomes a shift" in str(Passes(record, ["ShiftForProduct"]))
+again = transform.ShiftForProduct()(module)
+assert again is module, "nothing is left to do"
+x, y = np.arange(-16, 16, dtype="int32").reshape(4, 8), np.empty((4, 8), "int32")
+tvmagic.build(module)(x, y)
+np.testing.assert_array_equal(y, x * 6)
+"""
+
+NODE = """
+from tvmagic import tir
+from tvmagic.ir import (
+    BufferStore, Evaluate, IntImm, Mutator, Repeat, Var, decl_buffer, handles, load_json, post_order_visit, save_json,
+    structural_equal, structural_hash,
+)
+
+def repeat(n, times=3):
+    return Repeat(n * times, BufferStore(decl_buffer((4,), "int32", "A"), n, [n]))
+
+n, m = Var("n", "int32"), Var("m", "int32")
+node = repeat(n)
+assert "with T.repeat(n * 3):" in str(node) and "    A[n] = n" in str(node)
+assert structural_equal(node, repeat(m), True) and not structural_equal(node, repeat(n, 4), True)
+assert structural_hash(node, True) == structural_hash(repeat(m), True) != structural_hash(repeat(n, 4), True)
+seen = []
+post_order_visit(node, lambda part: seen.append(type(part).__name__))
+assert seen.count("Repeat") == 1 and seen[-1] == "Repeat" and "BufferStore" in seen and "Mul" in seen
+
+class Twice(Mutator):
+    @handles(IntImm)
+    def constant(self, node):
+        return IntImm(node.dtype, 2 * node.value) if node.value == 3 else node
+
+changed = Twice().visit(node)
+assert structural_equal(changed, node.replace(times=n * 6)) and changed.body is node.body
+assert Twice().visit(changed) is changed
+assert structural_equal(load_json(save_json(node)), node, True)
+"""
+
+
+def followed(recipe: str) -> list[tuple[str, str | None, str | None, str]]:
+    """The blocks of a recipe: the file, where in it (None: a new file), the anchor, the text."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.split(f"## {recipe}\n")[1].split("\n## ")[0]
+    return [(m[1], m[2], m[3], m[4]) for m in BLOCK.finditer(section)]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "tvmagic", tmp_path / "tvmagic")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "recipe, check", [("A new primitive", PRIMITIVE), ("A new pass", PASS), ("A new node", NODE)], ids=lambda v: v[:15]
+)
+def test_a_recipe_works_as_it_is_written(recipe: str, check: str, copy: Path) -> None:
+    blocks = followed(recipe)
+    assert blocks
+    for name, place, anchor, text in blocks:
+        file = copy / name
+        assert file.exists() == (place is not None), name
+        old = file.read_text(encoding="utf-8") if file.exists() else ""
+        if anchor is None:
+            new = f"{old}\n\n{text}" if old else text
+        else:
+            lines = [line for line in old.splitlines(keepends=True) if anchor in line]
+            assert len(lines) == 1, f"`{anchor}` stands once in {name}"
+            new = old.replace(lines[0], lines[0] + text)
+        file.write_text(new, encoding="utf-8")
+    (copy / "check.py").write_text(check, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    done = subprocess.run([sys.executable, "check.py"], cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("recipe", ["A new primitive", "A new pass", "A new node"])
+def test_a_recipe_is_ten_lines(recipe: str) -> None:
+    lines = [line for _, _, _, text in followed(recipe) for line in text.splitlines()]
+    code = [x for x in lines if x.strip() and not x.startswith(("from ", "import ")) and x.strip()[0] not in '@"']
+    assert len(code) <= 10, code
+
+
+def test_roles_are_known_with_and_without_postponed_annotations() -> None:
+    def plain(state, block, loop, sizes, n, ns=()): ...  # type: ignore[no-untyped-def]
+
+    names = ["block", "loop", "sizes", "n", "ns", "return"]
+    objects = [i.BlockRef, i.Loop | None, i.Sizes, int, list[int], tuple[i.Loops, object]]
+    texts = ["BlockRef", "Loop | None", "Sizes", "int", "list[int]", "tuple[Loops, Any]"]
+    for hints in (objects, texts):
+        plain.__annotations__ = dict(zip(names, hints))
+        kind = i.InstructionKind("Plain", plain, False, None, None)
+        assert [p.role for p in kind.parameters] == ["BlockRef", "Loop", "Sizes", None, None]
+        assert [p.annotation for p in kind.attrs] == ["int", "list[int]"]
+        assert kind.outputs == "Loops"
+
+
+def test_a_class_makes_a_pass_only_where_it_says_how() -> None:
+    class Empty: ...
+
+    with pytest.raises(TVMagicError, match="`Empty` of a pass has no method `transform_function`"):
+        prim_func_pass(Empty, 0)()
