@@ -12,8 +12,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, DataType, IRModule, IterVar, PointerType, PrimFunc, PrimType, Var, dtype_of
-from tvmagic.passes import Pass, PassContext, Sequential, is_recording, run_step
+from tvmagic.ir import (
+    Buffer,
+    DataType,
+    For,
+    ForKind,
+    IRModule,
+    IterVar,
+    PointerType,
+    PrimFunc,
+    PrimType,
+    Var,
+    dtype_of,
+    post_order_visit,
+)
+from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 
 __all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module"]
@@ -190,17 +203,40 @@ def build(
     from tvmagic.codegen.cache import from_memory
 
     def make() -> Any:
-        mod = lower(inputs) if isinstance(inputs, IRModule) else lower(inputs, args, name, binds)
+        program = _threads_as_loops(inputs, name)
+        mod = lower(program) if isinstance(program, IRModule) else lower(program, args, name, binds)
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)
 
     options = _plain_options()
-    if not isinstance(inputs, (IRModule, PrimFunc)) or options is None or is_recording():
+    if not isinstance(inputs, (IRModule, PrimFunc)) or options is None or is_watched():
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
     chosen = str(target or codegen.Target.current() or "")
     return from_memory(mod, ("build", chosen, check_bounds, options), make)
+
+
+def _threads_as_loops(inputs: Any, name: str) -> Any:
+    """`inputs`, where it is a function or a module with loops bound to threads of a GPU, for this machine."""
+    if not isinstance(inputs, (IRModule, PrimFunc)):
+        return inputs
+    mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
+    if not any(_has_thread_loop(func.body) for func in mod.functions.values()):
+        return inputs
+    mod = transform.ConvertThreadLoopsToSerial()(mod)
+    return mod if isinstance(inputs, IRModule) else mod[name]
+
+
+def _has_thread_loop(body: Any) -> bool:
+    found: list[For] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, For) and node.kind is ForKind.THREAD_BINDING:
+            found.append(node)
+
+    post_order_visit(body, look)
+    return bool(found)
 
 
 def _plain_options() -> tuple[Any, ...] | None:

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.codegen.abi import variables_of
+from tvmagic.codegen.chains import ChainVisitor
 from tvmagic.codegen.types import memory_type
 from tvmagic.errors import BuildError
-from tvmagic.ir import Allocate, AttrStmt, For, IterVar, Stmt, Var
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    LetStmt,
+    Stmt,
+    Var,
+    structural_equal,
+)
+from tvmagic.ir.functor import handles
 
 __all__ = ["GpuThreads"]
 
@@ -28,8 +43,8 @@ class GpuThreads:
             self._bind(emitter, node.var, node.thread_tag, stmt)
             emitter.intervals.known[node.var] = (0, emitter.intervals.of(stmt.value)[1] - 1)
             return stmt.body
-        from tvmagic.ir import ForKind
-
+        if stmt.attr_key == "thread_extent" and node.thread_tag.startswith("threadIdx"):
+            _refuse_shared(stmt, node)
         return For(node.var, 0, stmt.value, ForKind.SERIAL, stmt.body, span=stmt.span)
 
     def bind(self, emitter: Any, stmt: For) -> Stmt:
@@ -60,3 +75,54 @@ class GpuThreads:
         kind = f"[{count} x {memory_type(stmt.dtype)}]"
         self.context.text.globals[name] = f"{name} = internal addrspace(3) global {kind} poison, align 16"
         return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+
+
+def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:
+    """Raise BuildError where a thread reads shared memory that another thread of `axis` wrote.
+
+    Here the threads run one after another, so that what a later one writes is not there yet.
+    """
+    accesses = _SharedAccesses(axis.var)
+    accesses.visit(stmt.body)
+    for load in accesses.loads:
+        stores = accesses.stores.get(load.buffer.data, ())
+        if stores and not any(structural_equal(load.indices, store) for store in stores):
+            raise BuildError(
+                f"a thread of `{axis.thread_tag}` reads what others write to the shared buffer `{load.buffer.name}`: "
+                "lowered code of this kind runs on a GPU only",
+                node=load,
+                hint="build the schedule itself: `tvmagic.build(sch.mod)` runs thread-bound loops as plain loops",
+            )
+
+
+class _SharedAccesses(ChainVisitor):
+    """The loads of shared memory, and the indices of stores to it that differ from thread to thread."""
+
+    def __init__(self, thread: Var) -> None:
+        self.dependent = {thread}
+        self.loads: list[BufferLoad] = []
+        self.stores: dict[Var, list[Any]] = {}
+
+    def _differs(self, parts: Any) -> bool:
+        return any(var in self.dependent for part in parts for var in variables_of(part))
+
+    @handles(LetStmt)
+    def let(self, node: Any) -> None:
+        while isinstance(node, LetStmt):
+            self.visit(node.value)
+            if self._differs([node.value]):
+                self.dependent.add(node.var)
+            node = node.body
+        self.visit(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.visit_children(node)
+        if node.buffer.scope().startswith("shared") and self._differs(node.indices):
+            self.stores.setdefault(node.buffer.data, []).append(node.indices)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.visit_children(node)
+        if node.buffer.scope().startswith("shared"):
+            self.loads.append(node)

@@ -22,6 +22,7 @@ _PASSES = {
     "CompactBufferAllocation": "compact_buffer",
     "ConvertBlocksToOpaque": "convert_blocks_to_opaque",
     "ConvertForLoopsToSerial": "remove_hints",
+    "ConvertThreadLoopsToSerial": "remove_hints",
     "ConvertSSA": "convert_ssa",
     "Filter": "functions",
     "FlattenBuffer": "flatten_buffer",
@@ -55,6 +56,7 @@ _PASSES = {
     "StorageFlatten": "storage_flatten",
     "StorageRewrite": "storage_rewrite",
     "TextureFlatten": "inject_prefetch",
+    "UnifyThreadBinding": "unify_thread_binding",
     "UnrollLoop": "unroll_loop",
     "VectorizeLoop": "vectorize_loop",
 }

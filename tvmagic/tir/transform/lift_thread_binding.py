@@ -60,9 +60,14 @@ class _LowestCommonLoop(Visitor):
         self.renamed[node.loop_var] = var if starts_at_zero else var + node.min
 
     def loops_at(self) -> dict[For, list[tuple[For, Var, dict[str, Any]]]]:
-        """The thread axes to put inside a loop, in the order in which they nest outwards."""
+        """The thread axes to put inside a loop, in the order in which they nest outwards.
+
+        As in TVM the longest tag is the innermost, so that threads come inside blocks; of two as long, the one
+        whose first loop ends last.
+        """
         result: dict[For, list[tuple[For, Var, dict[str, Any]]]] = {}
-        for tag in sorted(self.axes, key=thread_rank):
+        order = {tag: n for n, tag in enumerate(self.axes)}
+        for tag in sorted(order, key=lambda tag: (len(tag), order[tag]), reverse=True):
             entry = (self.axes[tag], self.vars[tag], self.annotations[tag])
             result.setdefault(self.paths[tag][-1], []).append(entry)
         return result

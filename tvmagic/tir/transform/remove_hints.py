@@ -56,6 +56,17 @@ class _SerialLoops(_Statements):
         return new.replace(kind=ForKind.SERIAL) if new.kind is ForKind.PARALLEL else new
 
 
+class _ThreadLoops(_Statements):
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        new = self.visit_children(node)
+        if new.kind is not ForKind.THREAD_BINDING or new.thread_binding is None:
+            return new
+        if not new.thread_binding.thread_tag.startswith(("blockIdx", "threadIdx")):
+            return new
+        return new.replace(kind=ForKind.SERIAL, thread_binding=None)
+
+
 class _Undefined(Visitor):
     """Whether an expression has an undefined value in it, or a variable that does."""
 
@@ -121,3 +132,12 @@ def SkipAssert() -> Pass:
 def ConvertForLoopsToSerial() -> Pass:
     """Run parallel loops serially."""
     return _cleaning("tir.ConvertForLoopsToSerial", _SerialLoops, clean=False)
+
+
+def ConvertThreadLoopsToSerial() -> Pass:
+    """Run loops that are bound to the blocks and threads of a GPU serially, each where it stands.
+
+    Not a pass of TVM's: it comes before LiftThreadBinding, which would put what several threads write and
+    what others read into one loop over the threads.
+    """
+    return _cleaning("tir.ConvertThreadLoopsToSerial", _ThreadLoops, clean=False)

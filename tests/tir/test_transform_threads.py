@@ -1,0 +1,146 @@
+"""Passes on loops that are bound to threads, and such schedules on this machine."""
+
+import re
+
+import numpy as np
+import pytest
+from pass_checks import check, module, script
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.passes import recording
+from tvmagic.tir.transform import ConvertThreadLoopsToSerial, LiftThreadBinding, UnifyThreadBinding
+
+TWO_STAGES = """
+def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+    for i in T.thread_binding(8, thread="blockIdx.x"):
+        for j in T.thread_binding(16, thread="threadIdx.x"):
+            B[i, j] = A[i, j] * T.float32(2)
+        for k in T.thread_binding({extent}, thread="threadIdx.x"):
+            C[i, {k}] = B[i, {k}] + T.float32(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("extent", "k", "used"),
+    [("16", "k", "threadIdx_x"), ("T.int64(16)", "k", 'T.Cast("int64", threadIdx_x)')],
+)
+def test_loops_of_one_axis_get_one_variable(extent: str, k: str, used: str) -> None:
+    check(
+        UnifyThreadBinding(),
+        TWO_STAGES.format(extent=extent, k=k),
+        f"""
+        def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+            for blockIdx_x in T.thread_binding(8, thread="blockIdx.x"):
+                for threadIdx_x in T.thread_binding(16, thread="threadIdx.x"):
+                    B[blockIdx_x, threadIdx_x] = A[blockIdx_x, threadIdx_x] * T.float32(2)
+                    C[blockIdx_x, {used}] = B[blockIdx_x, {used}] + T.float32(1)
+        """,
+    )
+
+
+def test_kernels_are_unified_each_for_itself() -> None:
+    text = script(
+        UnifyThreadBinding()(
+            module(
+                """
+        def main(A: T.Buffer((8, 8), "float32")):
+            for i in T.thread_binding(8, thread="blockIdx.x"):
+                A[i, 0] = T.float32(1)
+            for j in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(2, thread="threadIdx.y"):
+                    A[j, k] = T.float32(2)
+        """
+            )
+        )
+    )
+    assert re.findall(r"for (\w+) in T.thread_binding\((\d)", text) == [
+        ("blockIdx_x", "8"),
+        ("blockIdx_x", "4"),
+        ("threadIdx_y", "2"),
+    ]
+
+
+def test_loops_of_one_axis_with_two_extents_are_refused() -> None:
+    with pytest.raises(TVMagicError, match="bound to `threadIdx.x`, of 16 and of 4 iterations"):
+        UnifyThreadBinding()(module(TWO_STAGES.format(extent="4", k="k")))
+
+
+def test_annotations_of_unified_loops_stay() -> None:
+    check(
+        UnifyThreadBinding(),
+        """
+        def main(A: T.Buffer((8, 8), "float32")):
+            for i in T.thread_binding(8, thread="blockIdx.x", annotations={"outer": 1}):
+                for j in T.thread_binding(8, thread="threadIdx.x", annotations={"inner": 1}):
+                    A[i, j] = T.float32(1)
+        """,
+        """
+        def main(A: T.Buffer((8, 8), "float32")):
+            for blockIdx_x in T.thread_binding(8, thread="blockIdx.x", annotations={"outer": 1}):
+                for threadIdx_x in T.thread_binding(8, thread="threadIdx.x"):
+                    for var in T.serial(1, annotations={"inner": 1}):
+                        A[blockIdx_x, threadIdx_x] = T.float32(1)
+        """,
+    )
+
+
+def shared_copy(axes: tuple[str, str, str, str]) -> tir.Schedule:
+    """`B` from a copy of `A` in shared memory, made by the threads of each block together; each reads another's."""
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i // 16 * 16 + (i % 16 + 1) % 16] * 2.0, name="B")
+    sch = tir.Schedule(te.create_prim_func([a, b]))
+    block = sch.get_block("B")
+    loops = sch.split(sch.get_loops(block)[0], [2, 2, 4, 4])
+    copy = sch.cache_read(block, 0, "shared")
+    sch.compute_at(copy, loops[1])
+    mine = sch.split(sch.get_loops(copy)[-1], [4, 4])
+    for loop, axis in zip((*loops, *mine), (*axes, *axes[2:])):
+        sch.bind(loop, axis)
+    return sch
+
+
+AXES = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
+
+
+@pytest.mark.parametrize("axes", [AXES, ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")])
+def test_lifted_threads_come_inside_blocks(axes: tuple[str, str, str, str]) -> None:
+    """The order in which TVM nests them: the lifted axes turn round."""
+    mod = shared_copy(axes).mod
+    for name in ("PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque"):
+        mod = getattr(tir.transform, name)()(mod)
+    lifted = re.findall(r'thread="(.*?)"', LiftThreadBinding()(mod).script())
+    assert lifted == [axes[0], axes[1], axes[3], axes[2]]
+    assert re.findall(r'thread="(.*?)"', UnifyThreadBinding()(mod).script()) == list(axes)
+
+
+def test_a_schedule_for_a_gpu_gives_the_right_result_here() -> None:
+    """What one thread reads, another wrote: the loops run one after the other, each to its end."""
+    values = np.random.default_rng(0).random(64, dtype="float32")
+    wanted = np.roll(values.reshape(4, 16), -1, axis=1).ravel() * 2
+    sch = shared_copy(AXES)
+    np.testing.assert_array_equal(tvmagic.build(sch.mod)(values), wanted)
+    np.testing.assert_array_equal(tvmagic.build(sch.mod["main"])(values), wanted)
+    serial = ConvertThreadLoopsToSerial()(sch.mod)
+    assert "thread_binding" not in serial.script() and ConvertThreadLoopsToSerial()(serial) is serial
+    with recording() as record:
+        tvmagic.build(sch.mod)
+    assert next(iter(record)).name == "tir.ConvertThreadLoopsToSerial"
+
+
+def test_lowered_threads_that_share_memory_are_refused_here() -> None:
+    lowered = tvmagic.lower(shared_copy(AXES).mod)
+    with pytest.raises(BuildError, match="reads what others write to the shared buffer `A_shared`") as caught:
+        tvmagic.build(lowered)
+    assert "runs thread-bound loops as plain loops" in str(caught.value)
+
+
+def test_a_reduction_over_threads() -> None:
+    a, k = te.placeholder((8, 64), name="A"), te.reduce_axis((0, 64), "k")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")]))
+    rows, columns = sch.get_loops(sch.get_block("B"))
+    sch.bind(rows, "blockIdx.x")
+    sch.bind(sch.split(columns, [None, 16])[1], "threadIdx.x")
+    values = np.random.default_rng(0).random((8, 64), dtype="float32")
+    np.testing.assert_allclose(tvmagic.build(sch.mod)(values), values.sum(axis=1), rtol=1e-5)
