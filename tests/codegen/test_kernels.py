@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from handmade import allocate, flat, function, local, loop, matmul, module
 
+import tvmagic
 from tvmagic import codegen, tir
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Broadcast, ForKind, GlobalVar, IRModule, Ramp, decl_buffer
 from tvmagic.ir.expr import Var
+from tvmagic.script import from_source
 
 
 def test_matmul_with_packed_panels_and_a_local_tile():
@@ -197,3 +199,38 @@ def test_chains_of_lets_do_not_exhaust_the_stack():
     for previous, var in reversed(list(zip([None, *names], names))):
         body = tir.LetStmt(var, tir.IntImm("int32", 1) if previous is None else previous + 1, body)
     assert codegen.compile_module(module(body, y), "llvm -opt-level=1")()[0] == 5000
+
+
+WRAPPED = """
+@T.prim_func
+def wrapped(x: T.Buffer((3584,), "float32"), y: T.Buffer((512,), "float32"), z: T.Buffer((112,), "float32"), o: T.Buffer((3584,), "float32")):
+    T.func_attr({"tir.noalias": T.bool(True)})
+    for b in T.parallel(14):
+        u = T.allocate([4], "float32", "local")
+        v = T.allocate([4], "float32", "local")
+        w = T.allocate([4], "float32", "local")
+        for i in range(64):
+            p = T.Buffer((4,), data=u, scope="local")
+            q = T.Buffer((4,), data=v, scope="local")
+            s = T.Buffer((4,), data=w, scope="local")
+            for r in range(4):
+                p[r] = x[b * 256 + i * 4 + r]
+            for r in range(4):
+                q[r] = y[b % 2 * 256 + i * 4 + r]
+            for r in range(4):
+                s[r] = z[b // 2 * 16 + i % 4 * 4 + r]
+            for r in range(4):
+                q[r] = q[r] + s[r]
+            for r in range(4):
+                o[b * 256 + i * 4 + r] = p[r] - q[r]
+"""  # fmt: skip
+
+
+def test_indices_that_wrap_around_are_vectorized_rightly():
+    """LLVM's groups of strided accesses took the second four of eight `i` from behind the sixteen elements."""
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.standard_normal(n).astype("float32") for n in (3584, 512, 112))
+    b, i, r = np.unravel_index(np.arange(3584), (14, 64, 4))
+    out = np.zeros_like(x)
+    tvmagic.build(from_source(WRAPPED))(x, y, z, out)
+    np.testing.assert_allclose(out, x - (y[b % 2 * 256 + i * 4 + r] + z[b // 2 * 16 + i % 4 * 4 + r]), atol=1e-5)

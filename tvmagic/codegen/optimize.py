@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tvmagic.codegen.target import Target, target_machine
@@ -10,10 +11,23 @@ from tvmagic.errors import BuildError, InternalError
 __all__ = ["assembly_of", "object_of", "optimized"]
 
 
+@cache
+def _set_options() -> None:
+    """LLVM's own options, for the whole process.
+
+    LLVM 22.1 groups strided accesses whose index wraps around (`i % 4 * 4 + r`) as if it did not, and
+    so vectorizes loops wrongly. Without such groups it gathers.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.set_option("tvmagic", "-enable-interleaved-mem-accesses=false")
+
+
 def optimized(text: str, target: Target, most: int = 3) -> Any:
     """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`."""
     import llvmlite.binding as llvm
 
+    _set_options()
     machine = target_machine(target)
     try:
         module = llvm.parse_assembly(text)
