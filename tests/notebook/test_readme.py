@@ -1,0 +1,81 @@
+"""What the README tells a newcomer to write works as it stands, and what it names exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks() -> list[str]:
+    """The indented blocks, without their indentation; blank lines inside a block stay."""
+    found = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", README, re.MULTILINE)
+    return [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in found]
+
+
+def block(start: str) -> str:
+    (found,) = [b for b in blocks() if b.startswith(start)]
+    return found
+
+
+def test_the_cells_run(shell: Any) -> None:
+    for start in ("%%tensor dense", "%%schedule dense"):
+        result = shell.run_cell(block(start))
+        assert result.success, result.error_in_exec
+    dense = shell.user_ns["dense"]
+    x, w, b = dense.random_inputs()
+    np.testing.assert_allclose(dense(x, w, b), dense.reference(x, w, b), rtol=1e-4, atol=1e-4)
+
+
+def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
+    x, y, m, shape, p, c, d, i = [re.split(r" {2,}", line)[0] for line in block("X: float32[n, 256]").splitlines()]
+    vector = "A: float32[33]"
+    cells = {
+        "matrix": [x, "W: float32[256, 8]", y],
+        "largest": [x, m],
+        "padded": ["X: float32[64]", shape, p],
+        "strided": [vector, "K: float32[5]", c],
+        "ranged": [vector, d],
+        "all_ranged": [vector, i, "D[i] = A[i]"],
+    }
+    for name, lines in cells.items():
+        result = shell.run_cell("\n".join([f"%%tensor {name} --quiet", *lines]))
+        assert result.success, (name, result.error_in_exec)
+    shapes = {name: [int(n) for n in shell.user_ns[name].outputs[0].shape] for name in list(cells)[2:]}
+    assert shapes == {"padded": [66], "strided": [15], "ranged": [30], "all_ranged": [30]}
+    sample = np.ones((3, 256), "float32")
+    np.testing.assert_array_equal(shell.user_ns["largest"](sample), np.ones(3))
+
+
+def test_the_program_without_a_notebook_runs() -> None:
+    names: dict[str, Any] = {}
+    exec(block("from tvmagic import te"), names)
+    x = np.arange(1024, dtype="float32")
+    y = np.empty_like(x)
+    names["add_one"](x, y)
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_files_targets_and_magics_exist(shell: Any) -> None:
+    for path in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / path).exists(), path
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"`make (\w+)`|^    make (\w+)", README, re.MULTILINE)):
+        assert f"\n{''.join(target)}:" in makefile, target
+    magics = {name for kind in shell.magics_manager.magics.values() for name in kind}
+    for name in set(re.findall(r"`%{1,2}(\w+)", README)):
+        assert name in magics, name
+    for name in {p.name for p in (ROOT / "notebooks").glob("*.ipynb")}:
+        assert name in README, f"the README does not name {name}"
+
+
+@pytest.mark.parametrize("start", ["| |", "| kernel |", "| magic |", "| notebook |"])
+def test_tables_have_rows_of_one_length(start: str) -> None:
+    table = README[README.index(f"\n{start}") + 1 :].split("\n\n")[0].splitlines()
+    assert len({line.replace("`%%", "").count("|") for line in table}) == 1
