@@ -18,6 +18,7 @@ Lines under `[index]` hold for scalar int32 and int64, under `[vector]` for vect
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -386,20 +387,18 @@ class Rule:
 
     def compile_pattern(self, index: int, pattern: str, classes: tuple[type, ...]) -> RuleFunction | None:
         """The function of one pattern; None where operands of these classes cannot fit."""
-        key = (pattern, self.text, self.root)
-        known = _COMPILED.get(key)
-        if known is None:
-            known = _COMPILED[key] = self._generate(pattern)
-        tops, function = known
-        for top, cls in zip(tops, classes):
+        shape = _pattern_shape(self.root, pattern)
+        for part, cls in zip(shape.parts, classes):
+            top = part.top()
             if top is not None and top is not cls:
                 return None
+        key = (pattern, self.text, self.root)
+        function = _COMPILED.get(key)
+        if function is None:
+            function = _COMPILED[key] = self._generate(shape)
         return function
 
-    def _generate(self, pattern: str) -> tuple[tuple[type | None, ...], RuleFunction]:
-        shape = shape_of(parse_expression(pattern))
-        if shape.cls is not self.root:
-            raise ValueError(f"`{pattern}` is not a pattern of {self.root.__name__}")
+    def _generate(self, shape: _Shape) -> RuleFunction:
         generator = _Generator()
         fields = _FIELDS.get(self.root, ("a", "b"))
         generator.lines += [f"{name} = e.{name}" for name in fields]
@@ -412,10 +411,18 @@ class Rule:
         source = "def rule(S, e):\n" + "".join(f"    {line}\n" for line in generator.lines)
         scope = dict(_SCOPE)
         exec(compile(source, f"<rule {self.text}>", "exec"), scope)
-        return tuple(p.top() for p in shape.parts), scope["rule"]
+        return scope["rule"]
 
 
-_COMPILED: dict[tuple[str, str, type], tuple[tuple[type | None, ...], RuleFunction]] = {}
+_COMPILED: dict[tuple[str, str, type], RuleFunction] = {}
+
+
+@functools.cache
+def _pattern_shape(root: type, pattern: str) -> _Shape:
+    shape = shape_of(parse_expression(pattern))
+    if shape.cls is not root:
+        raise ValueError(f"`{pattern}` is not a pattern of {root.__name__}")
+    return shape
 
 
 def parse_rules(root: type, text: str, functions: Mapping[str, Callable[..., Any]] | None = None) -> list[Rule]:
