@@ -14,7 +14,6 @@ MISSING: dict[str, str] = {
     "T.op": "a tensor called T, no name of TVMScript",
     "T.op.axis": "a tensor called T",
     "tvm.script.tir": "the place of the section T",
-    "te.hybrid.script": "loops in Python over tensors: `te.extern` with `tir.ir_builder` does what it does",
     "tir.BlockDependenceInfo": "not built",
     "container.Map": "not built",
     "container.Array": "not built",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.ir import (
@@ -35,7 +35,12 @@ _active = threading.local()
 
 
 class Parser(Evaluator):
-    """Reads the body of functions. `outer` are the mappings whose names the script may use."""
+    """Reads the body of functions. `outer` are the mappings whose names the script may use.
+
+    A dialect of scripts is a subclass with handlers of its own in `STATEMENTS`.
+    """
+
+    STATEMENTS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
 
     def __init__(self, source: Source, outer: Sequence[Mapping[str, Any]], builder: IRBuilder) -> None:
         super().__init__(source, Scope(outer), builder)
@@ -115,7 +120,7 @@ class Parser(Evaluator):
         try:
             for node in nodes:
                 builder.span = self.span(node)
-                _STATEMENTS.get(type(node), _unsupported)(self, node)
+                self.STATEMENTS.get(type(node), _unsupported)(self, node)
         except DiagnosticError:
             raise
         except RecursionError:
@@ -433,7 +438,7 @@ def _unsupported(self: Parser, node: Any) -> None:
     raise self.error(node, f"Python's `{word}` has no meaning inside a function of TVMScript")
 
 
-_STATEMENTS: dict[type, Callable[[Parser, Any], None]] = {
+Parser.STATEMENTS = {
     ast.For: Parser.loop,
     ast.With: Parser.with_frames,
     ast.If: Parser.branch,

@@ -1,0 +1,160 @@
+"""Hybrid script: loops in Python as tensors, and as Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import te
+
+# names that hybrid script has, for those who read this file
+allocate: Any = None
+bind: Any = None
+const_range: Any = None
+exp: Any = None
+output_tensor: Any = None
+parallel: Any = None
+vectorize: Any = None
+float32: Any = None
+
+rng = np.random.default_rng(0)
+
+
+def build(inputs: Any, outputs: Any) -> Any:
+    s = te.create_schedule([t.op for t in outputs])
+    return tvmagic.build(s, [*inputs, *outputs], check_bounds=True)
+
+
+@te.hybrid.script
+def outer_product(a, b):
+    """Two vectors' products."""
+    c = output_tensor((a.shape[0], b.shape[0]), "float32")
+    for i in parallel(a.shape[0]):
+        for j in vectorize(b.shape[0]):
+            c[i, j] = a[i] * b[j]
+    return c
+
+
+@te.hybrid.script
+def statistics(a, scale):
+    means = output_tensor((a.shape[0],), "float32")
+    largest = output_tensor((a.shape[0],), "float32")
+    n = a.shape[1]
+    for i in range(a.shape[0]):
+        total = 0.0
+        row = allocate((6,), "float32", "local")
+        for k in range(n):
+            row[k] = exp(a[i, k]) * scale
+        top = row[0]
+        for k in range(n):
+            total += row[k]
+            if row[k] > top:
+                top = row[k]
+        means[i] = total / float32(n)
+        largest[i] = top
+    return means, largest
+
+
+def test_tensors_and_arrays_give_the_same() -> None:
+    a, b = te.placeholder((5,), name="a"), te.placeholder((7,), name="b")
+    c = outer_product(a, b)
+    x, y = rng.standard_normal(5).astype("float32"), rng.standard_normal(7).astype("float32")
+    np.testing.assert_array_equal(build([a, b], [c])(x, y), np.outer(x, y))
+    np.testing.assert_array_equal(outer_product(x, y), np.outer(x, y))
+    text = str(tvmagic.lower(te.create_schedule(c.op), [a, b, c]))
+    assert "T.parallel(5)" in text and outer_product.__doc__ == "Two vectors' products."
+
+
+def test_scalars_memory_and_several_outputs() -> None:
+    a = te.placeholder((4, 6), name="a")
+    means, largest = statistics(a, 2.0)
+    x = rng.standard_normal((4, 6)).astype("float32")
+    expected = 2 * np.exp(x).mean(1), 2 * np.exp(x).max(1)
+    for found in (build([a], [means, largest])(x), statistics(x, 2.0)):
+        for result, reference in zip(found, expected):
+            np.testing.assert_allclose(result, reference, rtol=1e-5)
+
+
+def test_stages_before_and_after() -> None:
+    a = te.placeholder((4, 6), name="a")
+    b = te.compute((4, 6), lambda i, j: a[i, j] * 0.5, name="b")
+    means, largest = statistics(b, 1)
+    c = te.compute((4,), lambda i: largest[i] - means[i], name="c")
+    x = rng.standard_normal((4, 6)).astype("float32")
+    y = np.exp(x / 2)
+    np.testing.assert_allclose(build([a], [c])(x), y.max(1) - y.mean(1), rtol=1e-5, atol=1e-6)
+
+
+@te.hybrid.script
+def shifted(tensors, n):
+    out = output_tensor((n,), "int32")
+    for i in bind("threadIdx.x", n):
+        out[i] = 0
+        for k in const_range(2):
+            out[i] += tensors[k][i] << k
+    return out
+
+
+def test_lists_of_tensors_symbolic_sizes_threads_and_written_out_loops() -> None:
+    n = te.var("n")
+    a, b = te.placeholder((n,), dtype="int32", name="a"), te.placeholder((n,), dtype="int32", name="b")
+    out = shifted([a, b], n)
+    x, y = rng.integers(0, 9, 11).astype("int32"), rng.integers(0, 9, 11).astype("int32")
+    np.testing.assert_array_equal(build([a, b], [out])(x, y), x + 2 * y)
+    np.testing.assert_array_equal(shifted([x, y], 11), x + 2 * y)
+    assert isinstance(out.op, te.ExternOp) and out.shape[0] is n and isinstance(out, te.Tensor)
+
+
+def returned_early(a):
+    c = output_tensor((4,), "float32")
+    for i in range(4):
+        return c
+    return c
+
+
+def not_an_output(a):
+    return a
+
+
+def a_while(a):
+    c = output_tensor((4,), "float32")
+    while True:
+        c[0] = a[0]
+    return c
+
+
+def nothing(a):
+    for i in range(4):
+        a[i] = 0.0
+
+
+def unknown(a):
+    c = output_tensor((4,), "float32")
+    c[0] = a[0] + missing  # noqa: F821
+    return c
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "line"),
+    [
+        (returned_early, "the last statement", 4),
+        (not_an_output, "made by `output_tensor`", 2),
+        (a_while, "`while` has no meaning in hybrid script", 3),
+        (nothing, "`nothing` returns nothing", 1),
+        (unknown, "`missing` is not defined", 3),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(function: Any, words: str, line: int) -> None:
+    with pytest.raises(tvmagic.errors.DiagnosticError, match=words) as caught:
+        te.hybrid.script(function)(te.placeholder((4,), name="a"))
+    assert caught.value.line == function.__code__.co_firstlineno + line - 1
+
+
+def test_wrong_uses_are_refused() -> None:
+    with pytest.raises(tvmagic.TVMagicError, match="stands over a function"):
+        te.hybrid.script(3)  # type: ignore[arg-type]
+    with pytest.raises(tvmagic.TVMagicError, match="takes 2 arguments, not 1"):
+        outer_product(te.placeholder((4,), name="a"))

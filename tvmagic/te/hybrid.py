@@ -1,0 +1,308 @@
+"""Hybrid script: tensors that loops of a Python function compute, `te.hybrid.script`.
+
+    @te.hybrid.script
+    def outer(a, b):
+        c = output_tensor((a.shape[0], b.shape[0]), "float32")
+        for i in range(a.shape[0]):
+            for j in parallel(b.shape[0]):
+                c[i, j] = a[i] * b[j]
+        return c
+
+Called with tensors the function is read, as TVMScript is, and gives the tensors it returns: those of
+one extern operation. Called with arrays it runs as Python does. As in TVM 0.19:
+
+- loops go over `range`, `serial`, `parallel`, `vectorize`, `unroll`, `grid`, `const_range` (one copy of
+  the body for each value) and `bind(tag, extent)` (a thread);
+- `output_tensor(shape, dtype)` and `allocate(shape, dtype, scope)` make tensors; outputs are returned
+  by the last statement;
+- a name that is assigned once stands for that value; one that is assigned again is a scalar in memory;
+- `exp`, `log`, `tanh`, `sigmoid`, `max`, ... are TE's; `float32(x)` and so on convert.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import types
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir import Buffer, BufferLoad, DataType, IntImm, PrimExpr, PrimFunc, Var, decl_buffer, ops
+from tvmagic.script.ir_builder import IRBuilder
+from tvmagic.script.ir_builder.base import name_value
+from tvmagic.script.ir_builder.tir import frame as frames
+from tvmagic.script.ir_builder.tir import loops, stmts
+from tvmagic.script.parser.builtins import BUILTINS
+from tvmagic.script.parser.live import LiveSource
+from tvmagic.script.parser.parser import Parser
+from tvmagic.script.parser.source import reported
+from tvmagic.te.operation import extern_primfunc
+from tvmagic.te.tensor import Tensor
+
+__all__ = ["HybridFunction", "script"]
+
+_DTYPES = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) + (
+    "float16", "float32", "float64", "bool",
+)  # fmt: skip
+_MATH = (
+    "exp", "log", "log2", "log10", "sqrt", "rsqrt", "tanh", "sin", "cos", "tan", "sigmoid", "power", "floor", "ceil",
+    "trunc", "round", "abs", "popcount", "isnan", "likely", "if_then_else",
+)  # fmt: skip
+
+
+def script(function: Callable[..., Any]) -> HybridFunction:
+    """Make a Python function over tensors one that computes tensors, or arrays, by its loops."""
+    return HybridFunction(function)
+
+
+class HybridFunction:
+    """A function of hybrid script: of tensors it gives tensors, of arrays arrays."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if not isinstance(function, types.FunctionType):
+            raise TVMagicError(f"`te.hybrid.script` stands over a function, not over a `{type(function).__name__}`")
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        if not any(isinstance(a, (Tensor, PrimExpr)) for a in _flat(args)):
+            return _with_names(self._function, _EMULATED)(*args)
+        try:
+            return self._tensors(args)
+        except DiagnosticError as error:
+            raise reported(error) from error.__cause__
+
+    def _tensors(self, args: Sequence[Any]) -> Any:
+        live = LiveSource.of(self._function)
+        node = next(n for n in ast.walk(live.source.parse()) if isinstance(n, ast.FunctionDef))
+        builder = IRBuilder()
+        with builder:
+            reader = _Reader(live.source, [_NAMES, *live.outer, BUILTINS], builder, node)
+            func, inputs = reader.read(args)
+        return extern_primfunc(inputs, func, name=node.name)
+
+
+def _flat(args: Any) -> list[Any]:
+    return [x for a in args for x in (_flat(a) if isinstance(a, (list, tuple)) else [a])]
+
+
+def _with_names(function: types.FunctionType, names: Mapping[str, Any]) -> types.FunctionType:
+    """The function with further global names."""
+    return types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **names},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+class _Memory:
+    """What `allocate` and `output_tensor` give, until the name is known."""
+
+    def __init__(self, shape: Any, dtype: Any = "float32", scope: str = "global", output: bool = False) -> None:
+        self.shape = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+        self.dtype, self.scope, self.output = DataType(str(dtype)), scope, output
+
+
+class _Scalar:
+    """A name that is assigned more than once: one element of memory."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+
+class _Reader(Parser):
+    """Reads one function of hybrid script for given arguments."""
+
+    def __init__(
+        self, source: Any, outer: Sequence[Mapping[str, Any]], builder: IRBuilder, node: ast.FunctionDef
+    ) -> None:
+        super().__init__(source, outer, builder)
+        self.node = node
+        stores = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        changed = (
+            n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+        )
+        self.assigned = Counter(itertools.chain(stores, changed))
+        self.outputs: list[Buffer] = []
+        self.results: list[Buffer] | None = None
+
+    def read(self, args: Sequence[Any]) -> tuple[PrimFunc, list[Tensor]]:
+        """The function for these arguments, inputs before outputs, and the tensors that are its inputs."""
+        names = [a.arg for a in self.node.args.args]
+        if len(names) != len(args):
+            raise self.error(self.node, f"`{self.node.name}` takes {len(names)} arguments, not {len(args)}")
+        frame = frames.PrimFuncFrame(True)
+        frame.__enter__()
+        frame.name = self.node.name
+        inputs: list[Tensor] = []
+        self.scope.push()
+        for name, value in zip(names, args):
+            self.scope.define(name, self.argument(name, value, inputs))
+        self.body(self.node.body)
+        if self.results is None:
+            raise self.error(self.node, f"`{self.node.name}` returns nothing", "return the tensors of `output_tensor`")
+        for buffer in self.results:
+            stmts.arg(buffer.name, buffer)
+        self.builder.close(frame)
+        return self.builder.get(), inputs
+
+    def argument(self, name: str, value: Any, inputs: list[Tensor]) -> Any:
+        """What a parameter stands for: the buffer of a tensor, a tuple of such, or the value itself."""
+        if isinstance(value, (list, tuple)):
+            return tuple(self.argument(f"{name}_{i}", item, inputs) for i, item in enumerate(value))
+        if not isinstance(value, Tensor):
+            return value
+        inputs.append(value)
+        return stmts.arg(name, decl_buffer(value.shape, value.dtype, name))
+
+    def eval(self, node: Any) -> Any:
+        value = super().eval(node)
+        return BufferLoad(value.buffer, [0], None, self.span(node)) if isinstance(value, _Scalar) else value
+
+    def assign(self, node: ast.Assign) -> None:
+        target = node.targets[0]
+        if len(node.targets) != 1 or not isinstance(target, ast.Name):
+            return super().assign(node)
+        value = self.eval(node.value)
+        if isinstance(value, _Memory):
+            self.scope.define(target.id, self.memory(target.id, value, target))
+        elif self.assigned[target.id] > 1:
+            self.set_scalar(target, value, node)
+        elif isinstance(value, PrimExpr) and not isinstance(value, (IntImm, Var)):
+            self.bind(target, value, self.name_assigned)
+        else:
+            self.scope.define(target.id, value)
+
+    def memory(self, name: str, memory: _Memory, node: ast.expr) -> Buffer:
+        """The buffer behind a name: an output, or memory that lives to the end of the body."""
+        if memory.output:
+            buffer = decl_buffer(memory.shape, memory.dtype, name)
+            self.outputs.append(buffer)
+            return buffer
+        var = self.open(stmts.allocate(memory.shape, memory.dtype, memory.scope))
+        name_value(name, var)
+        var.span = self.span(node)
+        return decl_buffer(memory.shape, memory.dtype, name, data=var, scope=memory.scope)
+
+    def set_scalar(self, target: ast.Name, value: Any, node: ast.stmt) -> None:
+        """`x = value` for a name that is assigned more than once."""
+        known = self.scope.find(target.id)
+        if not isinstance(known, _Scalar):
+            if not isinstance(value, (PrimExpr, int, float)):
+                raise self.error(node, f"`{target.id}` is assigned more than once, so its values are numbers")
+            dtype = value.dtype if isinstance(value, PrimExpr) else ops.const(value).dtype
+            known = _Scalar(self.memory(target.id, _Memory((1,), dtype, "local"), target))
+            self.scope.define(target.id, known)
+        self.builder.add(stmts.make_store(known.buffer, value, [ops.const(0)], None, self.builder.span))
+
+    def augmented(self, node: ast.AugAssign) -> None:
+        """`x += value` and `A[i] += value`"""
+        if not isinstance(node.target, ast.Name):
+            return super().augmented(node)
+        if not isinstance(self.scope.find(node.target.id), _Scalar):
+            raise self.error(node.target, f"`{node.target.id}` has no value that can be changed")
+        load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        self.set_scalar(node.target, self.eval(ast.copy_location(ast.BinOp(load, node.op, node.value), node)), node)
+
+    def loop(self, node: ast.For) -> None:
+        """A loop; one over `const_range` is written out."""
+        value = self.eval(node.iter)
+        if not isinstance(value, range):
+            return super().loop(node)
+        if not isinstance(node.target, ast.Name):
+            raise self.error(node.target, "a loop over `const_range` has one variable")
+        for number in value:
+            self.scope.push()
+            self.scope.define(node.target.id, number)
+            self.body(node.body)
+            self.scope.pop()
+
+    def returned(self, node: ast.Return) -> None:
+        if node is not self.node.body[-1] or node.value is None:
+            raise self.error(node, "the outputs are returned by the last statement of the function")
+        values = self.eval(node.value)
+        self.results = list(values) if isinstance(values, (list, tuple)) else [values]
+        for value in self.results:
+            if not any(value is buffer for buffer in self.outputs):
+                raise self.error(node.value, "only tensors made by `output_tensor` are returned")
+
+    def unsupported(self, node: ast.stmt) -> NoReturn:
+        raise self.error(node, f"Python's `{type(node).__name__.lower()}` has no meaning in hybrid script")
+
+
+_Reader.STATEMENTS = {
+    **Parser.STATEMENTS,
+    ast.Assign: _Reader.assign,
+    ast.AugAssign: _Reader.augmented,
+    ast.For: _Reader.loop,
+    ast.Return: _Reader.returned,
+    ast.While: _Reader.unsupported,
+    ast.With: _Reader.unsupported,
+    ast.AnnAssign: _Reader.unsupported,
+}
+
+
+def _constants(*bounds: Any) -> range:
+    if not all(isinstance(b, (int, IntImm)) for b in bounds):
+        raise TVMagicError("the bounds of `const_range` are constants")
+    return range(*(int(b) for b in bounds))
+
+
+def _pairwise(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda *values: functools.reduce(function, values)
+
+
+_NAMES: dict[str, Any] = {
+    "range": loops.serial,
+    "serial": loops.serial,
+    "parallel": loops.parallel,
+    "vectorize": loops.vectorized,
+    "unroll": loops.unroll,
+    "grid": loops.grid,
+    "const_range": _constants,
+    "bind": lambda tag, extent: loops.thread_binding(extent, tag),
+    "allocate": _Memory,
+    "output_tensor": lambda shape, dtype="float32": _Memory(shape, dtype, output=True),
+    "max": _pairwise(ops.maximum),
+    "min": _pairwise(ops.minimum),
+    "ceil_div": ops.ceildiv,
+    **{name: getattr(ops, name) for name in _MATH},
+    **{dtype: functools.partial(ops.cast, dtype) for dtype in _DTYPES},
+}
+
+# ---------------------------------------------------------------------------- running as Python
+
+
+def _zeros(shape: Any, dtype: str = "float32", scope: str = "global") -> Any:
+    return np.zeros(shape, dtype)
+
+
+_EMULATED: dict[str, Any] = {
+    "serial": range,
+    "parallel": range,
+    "vectorize": range,
+    "unroll": range,
+    "const_range": range,
+    "grid": lambda *extents: itertools.product(*map(range, extents)),
+    "bind": lambda tag, extent: range(extent),
+    "allocate": _zeros,
+    "output_tensor": _zeros,
+    "ceil_div": lambda a, b: -(-a // b),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "popcount": lambda x: int(x).bit_count(),
+    "likely": lambda x: x,
+    "if_then_else": lambda condition, then, other: then if condition else other,
+    **{name: getattr(np, name) for name in _MATH if hasattr(np, name)},
+    **{dtype: getattr(np, dtype if dtype != "bool" else "bool_") for dtype in _DTYPES},
+}
