@@ -168,6 +168,15 @@ def test_subspace_divide():
     assert arith.subspace_divide([X], domains(x=8, y=X), [Y]) == []
 
 
+def test_subspace_divide_keeps_what_the_predicate_says_of_one_iterator():
+    pairs = arith.subspace_divide([Y], domains(y=12), [Y], Y < 8)
+    assert [str(pairs[0][1].extent), str(pairs[-1][1].extent)] == ["8", "y < 8"]
+    pairs = arith.subspace_divide([Y], domains(x=3, y=12), [X], Y < 8)
+    assert str(pairs[-1][0].extent) == "y < 8"
+    pairs = arith.subspace_divide([FLD(Y, 6), FLM(Y, 6)], domains(y=12), [Y], FLD(Y, 6) < 1)
+    assert [str(p.extent) for p in (pairs[0][1], pairs[1][1], pairs[-1][1])] == ["1", "6", "y // 6 < 1"]
+
+
 def test_inverse():
     fused = X * 6 + Y
     result = detect(FLD(fused, 4), FLM(fused, 4), x=4, y=6, level="bijective")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvmagic.arith.int_set import new_analyzer
 from tvmagic.arith.iter_map.check import MarkSplits
+from tvmagic.arith.iter_map.constraints import match_bound_constraints
 from tvmagic.arith.iter_map.detect import detect_iter_map, independent, iterator_domains
 from tvmagic.arith.iter_map.expr import (
     IterMapExpr,
@@ -88,12 +89,16 @@ class _Divider:
         self._divisions: dict[IterSplitExpr, _Division] = {}
 
     def divide_sum(self, total: IterSumExpr, mark_extent: PrimExpr) -> _Division:
-        """Divide a sum whose mark has the extent `mark_extent`."""
+        """Divide a sum whose mark has the extent `mark_extent`; 0 stands for that of the sum itself."""
         if not total.args:
             one = int_const(total.dtype, 1)
             return _Division(*_nothing(total.dtype), IterSumExpr((), total.base), one)
         if len(total.args) == 1:
-            return self._divide_single(total)
+            division = self._divide_single(total)
+            extent = division.outer_extent * division.inner_extent
+            if is_const(mark_extent, 0) or self.prover.equal(extent, mark_extent):
+                return division
+            return self._under_predicate(to_iter_sum(division.outer), to_iter_sum(division.inner), mark_extent)
         sides: dict[_Kind, list[IterSplitExpr]] = {_Kind.INNER: [], _Kind.OUTER: []}
         extent: PrimExpr = int_const(total.dtype, 1)
         for arg in reversed(total.args):
@@ -124,6 +129,8 @@ class _Divider:
 
     def _under_predicate(self, outer: IterSumExpr, inner: IterSumExpr, mark_extent: PrimExpr) -> _Division:
         """A sum that a predicate bounds lies on one side as a whole."""
+        if not (is_const(outer.base, 0) and is_const(inner.base, 0)):
+            raise _Indivisible
         to_expr = ToExpr(self.analyzer)
         if not inner.args:
             holds = ops.less(to_expr.visit(outer), mark_extent)
@@ -152,6 +159,24 @@ class _Divider:
         else:
             raise _Indivisible
         return self._divisions[split]
+
+    def take_bounds(self, domains: Mapping[Var, Range], predicate: PrimExpr) -> None:
+        """Keep what the predicate says of single iterators, which their extents have taken in."""
+        matched = match_bound_constraints(predicate, dict(domains))
+        assert matched is not None  # the map was detected under this predicate
+        for var, narrowed in matched[0].items():
+            domain, holds = domains[var], IntImm("bool", 1)
+            if narrowed is domain:
+                continue
+            if not self.prover.equal(narrowed.min, domain.min):
+                holds = ops.logical_and(holds, var >= narrowed.min)
+            end = narrowed.min + narrowed.extent
+            if not self.prover.equal(end, domain.min + domain.extent):
+                holds = ops.logical_and(holds, var < end)
+            if var in self.sub_iters:
+                self.inner_predicate = ops.logical_and(self.inner_predicate, holds)
+            else:
+                self.outer_predicate = ops.logical_and(self.outer_predicate, holds)
 
     def _divide_mark(self, splits: Sequence[IterSplitExpr], division: _Division) -> None:
         """Tell for each split of a divided mark on which side it lies.
@@ -208,6 +233,8 @@ def subspace_divide(
         return []
     inner_vars = frozenset([v.var if isinstance(v, IterVar) else v for v in sub_iters])
     divider = _Divider(analyzer, sums, inner_vars)
+    if not is_const(expr(predicate), 1):
+        divider.take_bounds(domains, expr(predicate))
     try:
         divisions = [divider.divide_sum(total, int_const("int32", 0)) for total in sums]
     except _Indivisible:

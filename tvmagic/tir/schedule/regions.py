@@ -10,6 +10,7 @@ from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.ir import (
     Block,
     Buffer,
+    BufferLoad,
     BufferRegion,
     BufferStore,
     IntImm,
@@ -17,7 +18,7 @@ from tvmagic.ir import (
     Range,
     Var,
     Visitor,
-    post_order_visit,
+    handles,
     substitute,
 )
 
@@ -38,6 +39,18 @@ class _Outside(Visitor):
     def __init__(self) -> None:
         self.used: dict[Var, Buffer] = {}
         self.inside: set[Buffer] = set()
+        self.loaded: set[Buffer] = set()
+        self.stored: set[Buffer] = set()
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.loaded.add(node.buffer)
+        self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.stored.add(node.buffer)
+        self.visit_children(node)
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         self.used.setdefault(buffer.data, buffer)
@@ -61,12 +74,6 @@ def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buff
     return found
 
 
-def _stored(block: Block) -> set[Buffer]:
-    found: set[Buffer] = set()
-    post_order_visit(block, lambda n: found.add(n.buffer) if isinstance(n, BufferStore) else None)
-    return found
-
-
 def _missing(buffers: set[Buffer], known: Sequence[BufferRegion]) -> list[BufferRegion]:
     named = {region.buffer for region in known}
     return [whole_region(b) for b in sorted(buffers, key=lambda b: b.name) if b not in named]
@@ -83,16 +90,20 @@ def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buf
     """
     found = _effective.get(block)
     if found is None:
-        declared = {r.buffer for r in (*block.reads, *block.writes)}
-        matched = {m.buffer for m in block.match_buffers}
-        touched = set(outside_buffers(block).values()) - declared - matched
+        finder = _Outside()
+        finder.visit(block)
+        hidden = {m.buffer for m in block.match_buffers} | finder.inside
+        written = {w.buffer for w in block.writes}
+        touched = set(finder.used.values()) - hidden - written - {r.buffer for r in block.reads}
+        stored = finder.stored - hidden - written
         reads, writes = block.reads, block.writes
-        if touched:
+        if touched or stored:
             more_reads, more_writes = detected_regions(block)
             reads = (*reads, *[r for r in more_reads if r.buffer in touched])
-            writes = (*writes, *[w for w in more_writes if w.buffer in touched])
+            writes = (*writes, *[w for w in more_writes if w.buffer in touched | stored])
             # blocks inside that declare less than they do hide it from the detection, too
-            writes = (*writes, *_missing(touched & _stored(block), more_writes))
+            reads = (*reads, *_missing(touched & finder.loaded, more_reads))
+            writes = (*writes, *_missing(stored, more_writes))
         found = _effective[block] = (tuple(reads), tuple(writes))
     return found
 

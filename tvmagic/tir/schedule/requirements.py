@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -13,11 +14,14 @@ from tvmagic.ir import (
     For,
     ForKind,
     IterVar,
+    PrimExpr,
     PrimFunc,
+    Range,
     Var,
     post_order_visit,
 )
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.scope import BlockScope
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -267,9 +271,10 @@ class DependenceGuard:
         scope = state.get_block_scope(root)
         self.pairs = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
         self.covered = {b for b in scope.children if state.flags.region_cover(state, root, b)}
+        self.partial = set(_reads_of_partial_results(state, scope))
 
     def check(self) -> None:
-        """Raise where a block would run before one it depends on, or read what is not written yet."""
+        """Raise where a block would run before one it depends on, or read what is not (wholly) written yet."""
         scope = self.state.get_block_scope(self.root)
         now = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
         for src, dst, kind in self.pairs - now:
@@ -278,3 +283,44 @@ class DependenceGuard:
         for block in self.covered:
             if block.stmt is not None and not self.state.flags.region_cover(self.state, self.root, block):
                 raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
+        for src, dst in _reads_of_partial_results(self.state, scope):
+            if (src, dst) not in self.partial:
+                raise ScheduleError(f"{dst.label} would read what {src.label} has only reduced in part", dst, src)
+
+
+def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[tuple[StmtSRef, StmtSRef]]:
+    """The pairs of a producer and a consumer that reads, and goes on, while a loop round both still reduces.
+
+    A consumer that does the same in each iteration of that loop is no such pair: the last one makes it right.
+    """
+    if not any(v.iter_type == IterVar.CommReduce for b in scope.children for v in b.block.iter_vars):
+        return []
+    found: list[tuple[StmtSRef, StmtSRef]] = []
+    reduced: dict[StmtSRef, list[PrimExpr]] = {}
+    for block in scope.children:
+        realize = state.realize_of(block)
+        domains = loop_domains(state.loops_of(block))
+        around = set(domains)
+        pending = [
+            value
+            for var, value in zip(block.block.iter_vars, realize.iter_values)
+            if var.iter_type == IterVar.CommReduce
+        ]
+        for producer in scope.producers(block):
+            shared = [value for value in reduced[producer] if uses_var(value, around)]
+            if shared and not _independent(shared, realize, domains):
+                found.append((producer, block))
+            pending += shared
+        reduced[block] = pending
+    return found
+
+
+def _independent(reduced: list[PrimExpr], realize: BlockRealize, domains: dict[Var, Range]) -> bool:
+    """Whether the block's bindings stay as they are while the reduced values change."""
+    from tvmagic.arith.iter_map import detect_iter_map
+
+    variables = {v for v in domains if any(uses_var(value, {v}) for value in reduced)}
+    values = [value for value in realize.iter_values if uses_var(value, variables)]
+    if not values:
+        return True
+    return bool(detect_iter_map([*reduced, *values], domains).indices)

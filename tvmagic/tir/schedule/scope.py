@@ -33,17 +33,19 @@ class Dependency(NamedTuple):
 class BlockScope:
     """The child blocks of a block in program order, and the dependencies between them.
 
-    `buffer_writers` gives for each buffer the children that write it, in order.
+    `buffer_writers` gives for each buffer the children that write it, in order. With `declared`, what
+    the children declare counts alone, as in TVM; else also what their bodies touch besides.
     """
 
-    def __init__(self, children: list[StmtSRef]) -> None:
+    def __init__(self, children: list[StmtSRef], declared: bool = False) -> None:
         self.children = children
         self.src2deps: dict[StmtSRef, list[Dependency]] = {}
         self.dst2deps: dict[StmtSRef, list[Dependency]] = {}
         self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
         readers: dict[Buffer, list[StmtSRef]] = {}
         for child in children:
-            touched = effective_regions(child.block)
+            block = child.block
+            touched = (block.reads, block.writes) if declared else effective_regions(block)
             reads, writes = _buffers(touched[0]), _buffers(touched[1])
             for buffer in reads:
                 for writer in self.buffer_writers.get(buffer, ()):

@@ -30,7 +30,7 @@ from tvmagic.ir.ops import logical_and
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer, loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
-from tvmagic.tir.schedule.primitives.reduction import conjuncts
+from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -76,28 +76,34 @@ def _marks(
         simplify_trivial_iterators=not keep_unit,
         analyzer=analyzer,
     )
-    if found and not is_one(realize.predicate):
-        found = _with_lost_conditions(realize, found, {s.loop.loop_var for s in outer}, set(inner_vars), analyzer)
-    return found or _trivial_marks(realize, {s.loop.loop_var for s in outer}, set(inner_vars))
+    marks = found or _trivial_marks(realize, {s.loop.loop_var for s in outer}, set(inner_vars))
+    return _keep_predicate(realize, marks, [*outer, *inner], set(inner_vars)) if marks else []
 
 
-def _with_lost_conditions(
-    realize: BlockRealize, marks: list[list[IterMark]], outer: set[Var], inner: set[Var], analyzer: Analyzer
+def _keep_predicate(
+    realize: BlockRealize, marks: list[list[IterMark]], loops: list[StmtSRef], inner: set[Var]
 ) -> list[list[IterMark]]:
-    """The marks with all of the block's predicate; none where a condition is on both sides.
-
-    A division keeps the bounds of sums; a bound of a single loop only makes that loop's extent smaller.
-    """
-    outside, inside = marks[-1]
-    holds = [outside.extent, inside.extent]
-    with analyzer.constraint_scope(logical_and(outside.extent, inside.extent)):
-        lost = [c for c in conjuncts(realize.predicate) if not analyzer.can_prove(c)]
-    for condition in lost:
-        on_inner = uses_var(condition, inner)
-        if on_inner and uses_var(condition, outer):
+    """The marks with the conditions that they do not say yet; none where they cannot say them."""
+    analyzer = loop_analyzer(loops)
+    for var, (outer_mark, inner_mark) in zip(realize.block.iter_vars, marks):
+        assert var.dom is not None
+        if not analyzer.can_prove(outer_mark.extent * inner_mark.extent <= var.dom.extent):
             return []
-        holds[on_inner] = logical_and(holds[on_inner], condition)
-    return [*marks[:-1], [IterMark(outside.source, holds[0]), IterMark(inside.source, holds[1])]]
+    missing = conjuncts(realize.predicate)
+    if not missing:
+        return marks
+    outside, inside = marks[-1][0].extent, marks[-1][1].extent
+    with analyzer.constraint_scope(logical_and(outside, inside)):
+        missing = [c for c in missing if not analyzer.can_prove(c)]
+    outer = {s.loop.loop_var for s in loops} - inner
+    for condition in missing:
+        if not uses_var(condition, inner):
+            outside = logical_and(outside, condition)
+        elif not uses_var(condition, outer):
+            inside = logical_and(inside, condition)
+        else:
+            return []
+    return [*marks[:-1], [IterMark(marks[-1][0].source, outside), IterMark(marks[-1][1].source, inside)]]
 
 
 def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> list[list[IterMark]]:
@@ -205,15 +211,30 @@ def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], na
         substitute(init, renamed),
         span=realize.block.span,
     )
-    nest: Stmt = BlockRealize(values, realize.predicate, block)
+    kept = {s.loop.loop_var for s in loops if any(uses_var(value, {s.loop.loop_var}) for value in values)}
+    nest: Stmt = BlockRealize(values, _init_condition(realize.predicate, kept, loops), block)
     loop_names: dict[Var, PrimExpr] = {}
     for sref in reversed(loops):
         loop = sref.loop
-        if any(uses_var(value, {loop.loop_var}) for value in values):
+        if loop.loop_var in kept:
             fresh = loop.loop_var.copy_with_suffix("")
             loop_names[loop.loop_var] = fresh
             nest = loop.replace(loop_var=fresh, body=nest)
     return substitute(nest, loop_names)
+
+
+def _init_condition(predicate: PrimExpr, kept: set[Var], loops: Sequence[StmtSRef]) -> PrimExpr:
+    """The conditions on the loops of the init; those on the loops of the reduction alone do not concern it."""
+    dropped = {s.loop.loop_var for s in loops} - kept
+    conditions = [c for c in conjuncts(predicate) if not uses_var(c, dropped)]
+    for condition in conjuncts(predicate):
+        if uses_var(condition, dropped) and uses_var(condition, kept):
+            raise ScheduleError(
+                f"the condition `{condition}` joins loops of the init and of the reduction alone",
+                *loops,
+                hint="decompose_reduction first",
+            )
+    return all_of(conditions)
 
 
 def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: bool, reuse: BlockReuse) -> BlockRealize:

@@ -31,6 +31,7 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.buffers import check_storage_scope, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
+from tvmagic.tir.schedule.limits import clipped
 from tvmagic.tir.schedule.regions import (
     effective_regions,
     replace_buffer_in_matches,
@@ -223,7 +224,7 @@ class _ReadRewriter(CacheRewriter):
         if node is self.scope.stmt:
             self.active = not self.cache.consumers
             return self.scope_block(node)
-        if any(region.buffer is self.old for region in node.writes):
+        if any(region.buffer is self.old for region in effective_regions(node)[1]):
             return node
         outer, self.active = self.active, self.active or node in self.cache.consumers
         new = self.visit_children(node)
@@ -283,10 +284,10 @@ def read_place(
     writer = only_writer(state, scope, buffer)
     if writer is None:
         known = next((r for r in scope.block.reads if r.buffer is buffer), None)
-        return scope, 0, known if known is not None else whole_region(buffer)
+        return scope, 0, clipped(known, scope) if known is not None else whole_region(buffer)
     place, index = find_place(state, writer, scope, consumers)
     written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
-    return place, index, relax_region(state, written, writer, writer.parent, place)
+    return place, index, clipped(relax_region(state, written, writer, writer.parent, place), place)
 
 
 @primitive("CacheRead", prepare=prepare_index("read_buffer_index", "read"))
@@ -336,7 +337,7 @@ def cache_write(
     scope = scope_root(state, block)
     only_writer(state, scope, buffer)
     place, index = find_place(state, block, scope, ())
-    relaxed = relax_region(state, region, block, block.parent, place)
+    relaxed = clipped(relax_region(state, region, block, block.parent, place), place)
     copy = with_scope(buffer, storage_scope)
     cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
     cache.make(relaxed, storage_scope)
@@ -361,9 +362,9 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     copy = with_scope(read.buffer, storage_scope)
     before = CacheStage(read.buffer, copy, copy, scope, 0)
-    before.make(substitute(read, bound), storage_scope)
+    before.make(clipped(substitute(read, bound), block), storage_scope)
     after = CacheStage(copy, read.buffer, copy, scope, 0)
-    after.make(substitute(written[0], bound), storage_scope)
+    after.make(clipped(substitute(written[0], bound), block), storage_scope)
     rewriter = _InplaceRewriter(scope, block, before, after)
     state.replace(scope, rewriter.visit(scope.block), rewriter.reuse)
     assert before.block is not None and after.block is not None

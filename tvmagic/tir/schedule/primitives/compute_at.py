@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tvmagic.arith import Analyzer, ProofStrength
 from tvmagic.arith.int_set import IntSet, intersect, union, union_region
-from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.arith.int_set_eval import eval_sets, uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -330,6 +330,21 @@ class _Move(Mutator):
         return node
 
 
+def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequence[Domain], loop: StmtSRef) -> None:
+    """The loops that run at once must not reduce."""
+    for sref in [*state.loops_of(loop), loop]:
+        if sref.loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED):
+            continue
+        for var, domain in zip(block.iter_vars, domains):
+            assert var.dom is not None
+            if var.iter_type != IterVar.DataPar and uses_var(domain.dom.cover_range(var.dom).min, {sref.loop.loop_var}):
+                raise ScheduleError(
+                    f"{sref.label} runs at once, and block `{block.name_hint}` would reduce `{var.var.name}` over it",
+                    sref,
+                    hint="move the block first, then mark the loops that it does not reduce over",
+                )
+
+
 def _move_block(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, preserve_unit_loops: bool, index: int, reverse: bool
 ) -> None:
@@ -350,6 +365,7 @@ def _move_block(
     needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
     domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block)
     nest = _make_nest(stmt, domains, analyzer, preserve_unit_loops)
+    _check_serial_reduction(state, stmt, domains, loop)
     parts = list(_subtrees(loop.loop))
     parts.insert(position, nest)
     new_loop = loop.loop.replace(body=SeqStmt.flatten(*parts))
@@ -388,7 +404,8 @@ def reverse_compute_at(
     """Move a block under a loop of its producers, with loops over just what they give there.
 
     Requires: the block is complete or a reduction; all its producers are under the loop; block and loop
-    are in one scope, a stage pipeline; the block is not the only leaf of it.
+    are in one scope, a stage pipeline; the block is not the only leaf of it and does not reduce over a
+    parallel or vectorized loop.
     """
     if loop is StmtSRef.inline_mark():
         from tvmagic.tir.schedule.primitives.inline import reverse_compute_inline

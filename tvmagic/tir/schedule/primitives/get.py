@@ -8,6 +8,7 @@ from tvmagic.ir import Block
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, Blocks, Loops, primitive
 from tvmagic.tir.schedule.requirements import is_output, scope_root
+from tvmagic.tir.schedule.scope import BlockScope
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -61,14 +62,18 @@ def get_child_blocks(state: ScheduleState, block_or_loop: BlockOrLoop) -> Blocks
 
 @primitive("GetProducers", pure=True)
 def get_producers(state: ScheduleState, block: BlockRef) -> Blocks:
-    """The blocks of the same scope whose results `block` reads."""
-    return state.get_block_scope(scope_root(state, block)).producers(block)
+    """The blocks of the same scope whose results `block` reads, as the blocks declare it."""
+    return _declared_scope(state, block).producers(block)
 
 
 @primitive("GetConsumers", pure=True)
 def get_consumers(state: ScheduleState, block: BlockRef) -> Blocks:
-    """The blocks of the same scope that read what `block` writes."""
-    return state.get_block_scope(scope_root(state, block)).consumers(block)
+    """The blocks of the same scope that read what `block` writes, as the blocks declare it."""
+    return _declared_scope(state, block).consumers(block)
+
+
+def _declared_scope(state: ScheduleState, block: StmtSRef) -> BlockScope:
+    return BlockScope(state.child_blocks(scope_root(state, block)), declared=True)
 
 
 @primitive("GetOutputBlocks", pure=True)

@@ -317,7 +317,7 @@ class _WriteInto(Mutator):
 def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     """Write a block into its one producer and take it away.
 
-    Requires: the block is complete, reads one buffer that its scope writes, at indices that can be
+    Requires: the block is complete, reads one buffer that its scope allocates and writes, at indices that can be
     inverted, stores by one statement, has no predicate, is covered by its producer, which is a complete
     block with no other consumer; it is not the only leaf of its scope, a stage pipeline.
     """
@@ -325,6 +325,10 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     buffer = _single_read(state, block, root)
     check_complete(state, block, root)
     producer = _single_producer(state, block, root)
+    if buffer not in root.block.alloc_buffers:
+        raise ScheduleError(
+            f"buffer `{buffer.name}` is not allocated by the scope of {block.label}, so others may read it", block, root
+        )
     inliner = _ReverseInliner(root.block, buffer, block, state.realize_of(block), producer.block)
     new = inliner.rewrite_scope(_without(state, root, block))
     state.replace(root, new, inliner.reuse)

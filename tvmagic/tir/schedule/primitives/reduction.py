@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.ir import (
     And,
     Block,
@@ -21,8 +22,9 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_and
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
-from tvmagic.tir.schedule.requirements import check_reduction, scope_root
+from tvmagic.tir.schedule.requirements import check_reduction, is_one, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, replace_child
 
@@ -68,6 +70,30 @@ def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: S
             )
 
 
+def _check_not_repeated(realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
+    """The inner loops must run each instance of the block once, for it is initialized once."""
+    used = [s for s in loops if any(uses_var(v, {s.loop.loop_var}) for v in realize.iter_values)]
+    for sref in inner:
+        if sref not in used and not is_one(sref.loop.extent):
+            raise ScheduleError(
+                f"{sref.label} runs the block again for the same elements, each time from its init",
+                sref,
+                hint="choose a loop further in",
+            )
+    used_inside = [s for s in used if s in inner]
+    variables = {s.loop.loop_var for s in used_inside}
+    inside = all_of([c for c in conjuncts(realize.predicate) if uses_var(c, variables)])
+    once = not used_inside or any(
+        detect_iter_map(realize.iter_values, loop_domains(part), condition, "bijective").indices
+        for part, condition in ((used_inside, inside), (used, realize.predicate))
+    )
+    if not once:
+        raise ScheduleError(
+            "it is not known that the loops run the block once for each of its elements, so one init may not do",
+            *used_inside,
+        )
+
+
 def _init_block(realize: BlockRealize) -> tuple[Block, list[PrimExpr]]:
     """The block that initializes, with variables of its own, and what they are bound to."""
     block = realize.block
@@ -107,7 +133,7 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     The result is the block that initializes; the other one becomes `..._update`.
 
     Requires: the block is a reduction block; `loop` is one of its loops, outside all that the reduction
-    uses.
+    uses; from it inwards the loops run the block once for each of its elements.
     """
     root = scope_root(state, block)
     loops = state.loops_of(block)
@@ -115,6 +141,7 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     check_reduction(state, block, root)
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)
+    _check_not_repeated(realize, loops, inner)
     init, values = _init_block(realize)
     dropped = {s.loop.loop_var for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)}
     predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])

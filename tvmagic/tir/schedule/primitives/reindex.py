@@ -33,9 +33,11 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.limits import check_inside
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
+from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -198,7 +200,8 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     `buffer` is ("read", 0) or ("write", 0), a name or a buffer; only the variables that its indices use
     become dimensions. The result is the block that copies.
 
-    Requires: the block is a leaf that accesses the buffer at one place, not in place; it is alone in its loops.
+    Requires: the block is a leaf that accesses the buffer at one place, which is inside it whatever the block's
+    variables are, and not in place; no other block in its loops writes the buffer (or, for "write", reads it).
     """
     old = buffer_of(block, buffer)
     read = buffer[0] == "read"
@@ -209,13 +212,14 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     for var in block.block.iter_vars:
         assert var.dom is not None
         analyzer.bind(var.var, var.dom)
+    check_inside(block, old, indices)
     indices = tuple([_simplified(i, analyzer) for i in indices])
     used: set[Var] = set()
     for index in indices:
         post_order_visit(index, lambda n: used.add(n) if isinstance(n, Var) else None)
     shape = [v.dom.min + v.dom.extent for v in block.block.iter_vars if v.var in used and v.dom is not None]
     new = reordered_buffer(old, "reindex", shape)
-    place = _place_beside(state, block, scope) + (0 if read else 1)
+    place = _place_beside(state, block, scope, old, read) + (0 if read else 1)
     source, target = (old, new) if read else (new, old)
     cache = CacheStage(source, target, new, scope, place)
     region = region_at(block, buffer[1], buffer[0] + "s")
@@ -224,8 +228,8 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, old, new, accessed))
 
 
-def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef) -> int:
-    """The place in the scope of the nest that holds the block alone."""
+def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef, buffer: Buffer, read: bool) -> int:
+    """The place in the scope of the nest that holds the block, where a copy made beside it is in time."""
     top = block
     while top.parent is not scope:
         above = top.parent
@@ -233,6 +237,16 @@ def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef) -> int
         if top.is_loop and above.loop.body is not top.stmt:
             raise ScheduleError(f"{top.label} must be all of {above.label}", top, above)
         top = above
+    for other in [] if top is block else state.child_blocks(top):
+        reads, writes = effective_regions(other.block)
+        touched = writes if read else (*reads, *writes)
+        if other is not block and any(r.buffer is buffer for r in touched):
+            raise ScheduleError(
+                f"{other.label} uses buffer `{buffer.name}` in the loops of {block.label}, beside which the copy is made",
+                other,
+                block,
+                hint="use cache_read or cache_write, which copy inside the loops",
+            )
     return max(top.seq_index, 0)
 
 
@@ -260,6 +274,7 @@ def _mapped_buffer(
         raise ScheduleError(
             f"the region of buffer `{region.buffer.name}` that {block.label} accesses is not a single element", block
         )
+    check_inside(block, region.buffer, [r.min for r in region.region])
     iter_vars = block.block.iter_vars
     variables = [v.var for v in iter_vars]
     if len(index_map.initial_indices) != len(variables):

@@ -1,0 +1,291 @@
+"""Calls that look harmless and would change what a function computes: refused, or done so that it stays."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic.ir import PrimFunc
+from tvmagic.script import from_source
+from tvmagic.tir import Schedule
+from tvmagic.tir.schedule import ScheduleError
+
+ROW_SUM = """
+def f(A: T.Buffer((4, 6), "float32"), E: T.Buffer((4, 6), "float32")):
+    D = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 6):
+        with T.block("D"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                D[vi] = T.float32(0)
+            D[vi] = D[vi] + A[vi, vk]
+    for i, j in T.grid(4, 6):
+        with T.block("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            E[vi, vj] = A[vi, vj] + D[vi]
+"""
+
+CHAIN = """
+def f(A: T.Buffer((4, 8), "float32"), D: T.Buffer((4, 8), "float32")):
+    B = T.alloc_buffer((4, 8))
+    C = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+    for i, j in T.grid(4, 8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] * B[vi, vj]
+"""
+
+PADDED = """
+def f(A: T.Buffer((6,), "float32"), C: T.Buffer((8,), "float32")):
+    P = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("P"):
+            vi = T.axis.spatial(8, i)
+            P[vi] = T.if_then_else(1 <= vi and vi < 7, A[vi - 1], T.float32(0))
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = P[vi] + T.float32(1)
+"""
+
+MATMUL = """
+def f(A: T.Buffer((4, 6), "float32"), B: T.Buffer((6, 5), "float32"), D: T.Buffer((4, 5), "float32")):
+    C = T.alloc_buffer((4, 5))
+    for i, j, k in T.grid(4, 5, 6):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(4, 5):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] + T.float32(1)
+"""
+
+
+def parse(text: str) -> PrimFunc:
+    return from_source("from tvm.script import tir as T\n@T.prim_func\n" + text.strip()).without_attr("global_symbol")
+
+
+def schedule(text: str) -> Schedule:
+    return Schedule(parse(text), debug_mask="all")
+
+
+def check_result(text: str, sch: Schedule) -> None:
+    """Run the function and its schedule on the same arrays, each access checked."""
+    before = parse(text)
+    rng = np.random.default_rng(0)
+    shapes = [[int(s) for s in before.buffer_map[p].shape] for p in before.params]
+    given = [rng.integers(-4, 5, shape).astype("float32") for shape in shapes]
+    expected, got = [a.copy() for a in given], [a.copy() for a in given]
+    tvmagic.build(before, check_bounds=True)(*expected)
+    tvmagic.build(sch.mod["main"], check_bounds=True)(*got)
+    for want, have in zip(expected, got):
+        np.testing.assert_allclose(have, want, 1e-5, 1e-5)
+
+
+def loops(sch: Schedule, block: str) -> list[Any]:
+    return sch.get_loops(sch.get_block(block))
+
+
+def refused(sch: Schedule, message: str, call: Any) -> None:
+    mod = sch.mod
+    with pytest.raises(ScheduleError, match=message):
+        call()
+    assert sch.mod is mod
+
+
+def test_merged_loops_do_not_read_a_part_of_a_sum() -> None:
+    sch = schedule(ROW_SUM)
+    refused(sch, "reduced in part", lambda: sch.merge(loops(sch, "D")[1], loops(sch, "E")[1]))
+    sch.merge(loops(sch, "D")[0], loops(sch, "E")[0])
+    check_result(ROW_SUM, sch)
+
+
+def test_a_consumer_that_is_done_again_may_stand_in_the_loop_of_the_sum() -> None:
+    sch = schedule(MATMUL)
+    fused = sch.fuse(*loops(sch, "C")[1:])
+    sch.reverse_compute_at(sch.get_block("D"), fused)
+    check_result(MATMUL, sch)
+
+
+def test_a_partitioned_reader_comes_after_the_copy() -> None:
+    sch = schedule(CHAIN)
+    sch.loop_partition(loops(sch, "C")[0], [2, None])
+    sch.cache_write(sch.get_block("B"), 0, "global")
+    check_result(CHAIN, sch)
+
+
+def test_a_partitioned_reader_is_not_left_before_its_producer() -> None:
+    sch = schedule(CHAIN)
+    sch.loop_partition(loops(sch, "C")[0], [2, None])
+    refused(sch, "depends", lambda: sch.reverse_compute_at(sch.get_block("B"), loops(sch, "D")[1]))
+
+
+def test_a_block_with_a_hidden_writer_does_not_read_a_copy_made_before_it() -> None:
+    sch = schedule(CHAIN)
+    sch.loop_partition(loops(sch, "C")[0], [2, None])
+    joined = sch.blockize([sch.get_block(name) for name in ("B", "C_i_common", "D")])
+    sch.cache_read(joined, 0, "global")
+    check_result(CHAIN, sch)
+
+
+def test_a_copy_of_a_padded_read_stays_inside_the_buffer() -> None:
+    sch = schedule(PADDED)
+    sch.blockize([sch.get_block("P"), sch.get_block("C")])
+    copy = sch.cache_read(sch.get_block("P"), 0, "global")
+    assert [loop.extent.value for loop in map(sch.get, sch.get_loops(copy))] == [6]
+    check_result(PADDED, sch)
+
+
+def test_an_inplace_copy_of_a_padded_read_stays_inside_the_buffer() -> None:
+    text = """
+def f(A: T.Buffer((6,), "float32"), S: T.Buffer((8,), "float32")):
+    for i in range(1):
+        with T.block("outer"):
+            T.reads(A[-1:7])
+            T.writes(A[0:6], S[0:8])
+            for j in range(8):
+                with T.block("S"):
+                    vj = T.axis.spatial(8, j)
+                    S[vj] = T.if_then_else(1 <= vj and vj < 7, A[vj - 1], T.float32(0))
+            for j in range(6):
+                with T.block("A"):
+                    vj = T.axis.spatial(6, j)
+                    A[vj] = S[vj + 1] * T.float32(2)
+"""
+    sch = schedule(text)
+    sch.cache_inplace(sch.get_block("outer"), 0, "global")
+    check_result(text, sch)
+
+
+def test_a_padded_read_is_not_copied_without_its_condition() -> None:
+    sch = schedule(PADDED)
+    block = sch.get_block("P")
+    refused(sch, "may lie outside", lambda: sch.reindex(block, ("read", 0)))
+    refused(sch, "may lie outside", lambda: sch.reindex_cache_read(block, 0, "global", lambda i: (i,)))
+
+
+def test_a_read_in_an_outer_block_is_inside_by_its_domain() -> None:
+    sch = schedule(CHAIN)
+    outer, _ = sch.split(loops(sch, "B")[0], [2, 2])
+    sch.blockize(sch.get_loops(sch.get_block("B"))[1])
+    sch.reindex(sch.get_block("B"), ("read", 0))
+    check_result(CHAIN, sch)
+
+
+def test_reindex_does_not_copy_beside_loops_that_use_the_buffer() -> None:
+    sch = schedule(CHAIN)
+    sch.compute_at(sch.get_block("C"), loops(sch, "D")[1])
+    refused(sch, "in the loops of", lambda: sch.reindex(sch.get_block("C"), ("write", 0)))
+    refused(sch, "in the loops of", lambda: sch.reindex(sch.get_block("D"), ("read", 0)))
+    sch.reindex(sch.get_block("C"), ("read", 0))
+    sch.reindex(sch.get_block("D"), ("write", 0))
+    check_result(CHAIN, sch)
+
+
+def test_an_init_does_not_leave_a_loop_that_repeats_the_sum() -> None:
+    sch = schedule(MATMUL)
+    sch.reverse_compute_at(sch.get_block("C"), loops(sch, "D")[0])
+    assert len(loops(sch, "C")) == 4
+    refused(sch, "again", lambda: sch.decompose_reduction(sch.get_block("C"), loops(sch, "C")[0]))
+    sch.decompose_reduction(sch.get_block("C"), loops(sch, "C")[1])
+    check_result(MATMUL, sch)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_an_init_leaves_loops_with_tails(place: int) -> None:
+    sch = schedule(MATMUL)
+    i, j, k = loops(sch, "C")
+    (j0, j1), (k0, k1) = sch.split(j, [None, 4]), sch.split(k, [None, 4])
+    sch.reorder(i, j0, j1, k0, k1)
+    sch.decompose_reduction(sch.get_block("C"), (i, j0, j1, k0)[place])
+    check_result(MATMUL, sch)
+
+
+@pytest.mark.parametrize(("inner", "keep_unit"), [(False, True), (False, False), (True, False)])
+@pytest.mark.parametrize("factor", [4, 5, 7])
+def test_blocks_of_loops_longer_than_their_axis(factor: int, inner: bool, keep_unit: bool) -> None:
+    sch = schedule(ROW_SUM)
+    i, k = loops(sch, "D")
+    i0, i1 = sch.split(i, [None, factor])
+    where = sch.fuse(i1, k) if inner else i0
+    sch.blockize(where, keep_unit)
+    check_result(ROW_SUM, sch)
+
+
+def test_a_block_of_a_loop_with_a_condition_on_a_part_of_it() -> None:
+    sch = schedule(ROW_SUM)
+    i, k = loops(sch, "D")
+    k0, k1 = sch.split(k, [None, 6])
+    k00, k01 = sch.split(k0, [None, 4])
+    sch.fuse(k00, k01, k1)
+    refused(sch, "cannot be divided", lambda: sch.blockize(i))
+
+
+def test_a_consumer_is_not_inlined_where_others_read_the_buffer_outside() -> None:
+    sch = schedule(CHAIN)
+    sch.blockize([sch.get_block("B"), sch.get_block("C")])
+    refused(sch, "not allocated by the scope", lambda: sch.reverse_compute_inline(sch.get_block("C")))
+
+
+@pytest.mark.parametrize("kind", ["vectorize", "parallel"])
+def test_a_sum_does_not_move_into_a_loop_that_runs_at_once(kind: str) -> None:
+    text = """
+def f(A: T.Buffer((8,), "float32"), D: T.Buffer((1,), "float32")):
+    C = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi] * T.float32(2)
+    for i, k in T.grid(1, 8):
+        with T.block("D"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                D[vi] = T.float32(0)
+            D[vi] = D[vi] + C[vk]
+"""
+    sch = schedule(text)
+    (loop,) = loops(sch, "C")
+    getattr(sch, kind)(loop)
+    refused(sch, "would reduce", lambda: sch.reverse_compute_at(sch.get_block("D"), loop))
+
+
+def test_indices_that_a_loop_inside_makes_are_not_copied() -> None:
+    text = """
+def f(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            for j in range(4):
+                C[vi] = A[vi, j]
+"""
+    sch = schedule(text)
+    refused(sch, "a loop inside makes", lambda: sch.reindex(sch.get_block("C"), ("read", 0)))
+
+
+def test_a_block_that_knows_its_loop_without_a_binding_stays() -> None:
+    text = """
+def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[i]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+"""
+    sch = schedule(text)
+    refused(sch, "not through a binding", lambda: sch.compute_at(sch.get_block("B"), loops(sch, "C")[0]))
