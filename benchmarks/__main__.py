@@ -62,6 +62,10 @@ def main() -> None:
                 print(f"    {side}: {problem}")
         for what, seconds in report.get("compile", {}).items():
             print(f"  matmul lowered and built, {what}: {seconds * 1e3:.0f} ms")
+        for title, times in report.get("schedule", {}).items():
+            print(f"  {title}")
+            for what, seconds in times.items():
+                print(f"    {what:32s} {seconds * 1e3:8.2f} ms")
     folder = pathlib.Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(reports, indent=1))

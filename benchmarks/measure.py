@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import tir_primitives
 from benchmarks.kernels import KERNELS, Kernel
 from benchmarks.machine import copy_bandwidth, peak_flops
 from benchmarks.sides import SIDES, Ours, TVMSide, aligned
@@ -112,6 +113,7 @@ def main(threads: int, only: list[str]) -> None:
     if threads == 1:
         report["compile"] = compile_times(sides)
         report["call_overhead"] = call_overhead()
+        report["schedule"] = tir_primitives.measure()
     json.dump(report, sys.stdout)
 
 

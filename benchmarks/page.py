@@ -94,4 +94,7 @@ def page(reports: list[dict[str, Any]], machine: str) -> str:
             parts.append(
                 f"<p>A call with three small arrays: {report['call_overhead'] * 1e6:.2f} µs over the kernel.</p>"
             )
+        for title, times in report.get("schedule", {}).items():
+            items = "".join(f"<li>{html.escape(k)}: {v * 1e3:.2f} ms</li>" for k, v in times.items())
+            parts.append(f"<h3>{html.escape(title)}</h3><ul>{items}</ul>")
     return "\n".join(parts) + "\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
-from tvmagic.ir import BlockRealize, Buffer, BufferRegion, Range, Stmt, Var, substitute
+from tvmagic.ir import BlockRealize, Buffer, BufferRegion, For, IntImm, PrimExpr, Range, Stmt, Var, substitute
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -78,7 +78,7 @@ class FlagCache:
     """Flags by the nodes they follow from; shared by a state and its copies."""
 
     def __init__(self) -> None:
-        self.affine: dict[tuple[Stmt, ...], bool] = {}
+        self.affine: dict[tuple[Any, ...], bool] = {}
         self.cover: dict[tuple[Any, ...], bool] = {}
 
     def scope(self, state: ScheduleState, block_sref: StmtSRef) -> BlockScope:
@@ -102,7 +102,7 @@ class FlagCache:
             return True
         loops = state.loops_of(block_sref)
         realize = state.realize_of(block_sref)
-        key = (realize, *[sref.loop for sref in loops])
+        key = _place(state, block_sref)
         found = self.affine.get(key)
         if found is None:
             if len(self.affine) > _LIMIT:
@@ -120,11 +120,7 @@ class FlagCache:
         if not deps:
             return True
         producers = list(dict.fromkeys([d.src for d in deps]))
-        key = (
-            consumer.stmt,
-            _top(consumer, scope_root),
-            *[x for p in producers for x in (p.stmt, _top(p, scope_root))],
-        )
+        key = (_place(state, consumer), *[_place(state, p) for p in producers])
         found = self.cover.get(key)
         if found is None:
             if len(self.cover) > _LIMIT:
@@ -133,11 +129,19 @@ class FlagCache:
         return found
 
 
-def _top(sref: StmtSRef, scope_root: StmtSRef) -> Stmt | None:
-    """The statement directly below the scope's root that holds `sref`."""
-    while sref.parent is not None and sref.parent is not scope_root:
-        sref = sref.parent
-    return sref.stmt
+def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
+    """A block's realize and the loops round it, as far as regions depend on them.
+
+    It stays the same while what is beside the block is rewritten.
+    """
+    found: list[Any] = [state.realize_of(sref)]
+    above = sref.parent
+    while above is not None:
+        loop = above.stmt
+        if isinstance(loop, For):
+            found += (loop.loop_var, loop.min, loop.extent)
+        above = above.parent
+    return tuple(found)
 
 
 def path_below(sref: StmtSRef, limit: StmtSRef) -> list[StmtSRef]:
@@ -168,11 +172,7 @@ def _region_covered(state: ScheduleState, scope_root: StmtSRef, consumer: StmtSR
             assert meeting is not None
             meeting = meeting.parent
         by_meeting.setdefault(meeting, []).append(producer)
-    reads = bind_regions(state, consumer, "reads")
-    for meeting in path:
-        if meeting in by_meeting and not _covered_at(state, meeting, by_meeting[meeting], consumer, reads):
-            return False
-    return True
+    return all(_covered_at(state, m, by_meeting[m], consumer) for m in path if m in by_meeting)
 
 
 def _covered_at(
@@ -180,8 +180,10 @@ def _covered_at(
     meeting: StmtSRef,
     producers: list[StmtSRef],
     consumer: StmtSRef,
-    reads: list[BufferRegion],
 ) -> bool:
+    whole = {buffer for producer in producers for buffer in _written_wholly(state, producer, meeting)}
+    if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
+        return True
     written: dict[Buffer, list[list[IntSet]]] = {}
     for producer in producers:
         domains = loop_domains(path_below(producer, meeting))
@@ -190,14 +192,41 @@ def _covered_at(
     outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
     analyzer = loop_analyzer([s for s in outer if s.is_loop])
     domains = loop_domains(path_below(consumer, meeting))
-    for region in reads:
+    for region in bind_regions(state, consumer, "reads"):
         produced = written.get(region.buffer)
-        if produced is None:
+        if produced is None or region.buffer in whole:
             continue
         union = produced[0] if len(produced) == 1 else union_region(produced)
         if not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
             return False
     return True
+
+
+def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
+    """The buffers of which a producer writes one element an iteration, counted by loops below `meeting`.
+
+    This is what most blocks do, and is seen without an analysis.
+    """
+    realize = state.realize_of(producer)
+    loops = {s.loop.loop_var: s.loop for s in path_below(producer, meeting)}
+    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+    found: list[Buffer] = []
+    for region in effective_regions(realize.block)[1]:
+        left = dict(loops)
+        for side, size in zip(region.region, region.buffer.shape):
+            value = bound.get(side.min) if isinstance(side.min, Var) else None
+            loop = left.pop(value, None) if isinstance(value, Var) else None
+            if loop is None or _number(loop.min) != 0 or _number(loop.extent) is None:
+                break
+            if _number(side.extent) != 1 or _number(loop.extent) != _number(size):
+                break
+        else:
+            found.append(region.buffer)
+    return found
+
+
+def _number(value: PrimExpr) -> int | None:
+    return value.value if isinstance(value, IntImm) else None
 
 
 def _covers(buffer: Buffer, produced: list[IntSet], consumed: list[IntSet], analyzer: Analyzer) -> bool:

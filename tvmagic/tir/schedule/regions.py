@@ -16,6 +16,7 @@ from tvmagic.ir import (
     IntImm,
     MatchBufferRegion,
     Range,
+    Stmt,
     Var,
     Visitor,
     handles,
@@ -26,6 +27,7 @@ __all__ = [
     "detected_regions",
     "effective_regions",
     "replace_buffer_in_regions",
+    "used_buffers",
     "whole_region",
     "with_detected_regions",
 ]
@@ -57,6 +59,29 @@ class _Outside(Visitor):
 
     def visit_buffer_def(self, buffer: Buffer) -> None:
         self.inside.add(buffer)
+
+
+class _Uses(Visitor):
+    """The buffers that a statement accesses or names."""
+
+    def __init__(self) -> None:
+        self.used: set[Buffer] = set()
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        self.used.add(buffer)
+
+
+_used: WeakKeyDictionary[Stmt, frozenset[Buffer]] = WeakKeyDictionary()
+
+
+def used_buffers(stmt: Stmt) -> frozenset[Buffer]:
+    """The buffers that a statement accesses or names, kept by the statement's identity."""
+    found = _used.get(stmt)
+    if found is None:
+        finder = _Uses()
+        finder.visit(stmt)
+        found = _used[stmt] = frozenset(finder.used)
+    return found
 
 
 def outside_buffers(block: Block) -> dict[Var, Buffer]:

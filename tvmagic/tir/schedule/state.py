@@ -189,9 +189,14 @@ class ScheduleState:
             body = self.function_of(sref)[1].body
             assert isinstance(body, BlockRealize)
             return body
-        finder = _FindRealize(block)
         assert sref.parent.stmt is not None
-        finder.visit(sref.parent.stmt.body)
+        body = sref.parent.stmt.body
+        if isinstance(body, SeqStmt) and 0 <= sref.seq_index < len(body.seq):
+            body = body.seq[sref.seq_index]
+        if isinstance(body, BlockRealize) and body.block is block:
+            return body
+        finder = _FindRealize(block)  # under an attribute or a condition
+        finder.visit(body)
         assert finder.found is not None
         return finder.found
 

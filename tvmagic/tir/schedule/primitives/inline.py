@@ -11,6 +11,7 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    For,
     IfThenElse,
     IntImm,
     Mutator,
@@ -25,7 +26,7 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import logical_and
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
-from tvmagic.tir.schedule.regions import with_detected_regions
+from tvmagic.tir.schedule.regions import used_buffers, with_detected_regions
 from tvmagic.tir.schedule.requirements import check_complete, check_not_output, is_complete, is_one, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
 from tvmagic.tir.schedule.scope import DepKind
@@ -49,6 +50,10 @@ class _Inliner(Mutator):
         )
         self.reuse.note(self.root, new)
         return new
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        return self.visit_children(node) if self.buffer in used_buffers(node) else node
 
     @handles(Block)
     def block(self, node: Block) -> Block:

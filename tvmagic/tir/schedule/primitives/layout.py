@@ -37,7 +37,7 @@ from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffe
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
-from tvmagic.tir.schedule.regions import detected_regions
+from tvmagic.tir.schedule.regions import detected_regions, used_buffers
 from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, is_zero
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
@@ -200,6 +200,10 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
     @handles(BufferRegion)
     def region(self, node: BufferRegion) -> BufferRegion:
         return node
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        return AccessContext.loop(self, node) if self.old in used_buffers(node) else node
 
     @handles(Block)
     def block(self, node: Block) -> Block:
