@@ -60,6 +60,8 @@ def main() -> None:
             print(f"  {name:20s} {shown}")
             for side, problem in entry["problems"].items():
                 print(f"    {side}: {problem}")
+        for name, times in report.get("twins", {}).items():
+            print(f"  {name} scheduled in TE: {times['TE'] / times['TensorIR']:.2f} of the time")
         for what, seconds in report.get("compile", {}).items():
             print(f"  matmul lowered and built, {what}: {seconds * 1e3:.0f} ms")
         for title, times in report.get("schedule", {}).items():

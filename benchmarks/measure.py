@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import tir_primitives
+from benchmarks import te_twins, tir_primitives
 from benchmarks.kernels import KERNELS, Kernel
 from benchmarks.machine import copy_bandwidth, peak_flops
 from benchmarks.sides import SIDES, Ours, TVMSide, aligned
@@ -109,6 +109,7 @@ def main(threads: int, only: list[str]) -> None:
         report["kernels"][kernel.name] = measure(kernel, sides, rng)
         times = report["kernels"][kernel.name]["seconds"]
         print(kernel.name, {n: f"{t * 1e3:.2f} ms" for n, t in times.items()}, file=sys.stderr)
+    report["twins"] = te_twins.measure([k.name for k in kernels])
     report["peak_flops"], report["copy_bandwidth"] = peak_flops(), copy_bandwidth()
     if threads == 1:
         report["compile"] = compile_times(sides)

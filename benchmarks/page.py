@@ -88,6 +88,12 @@ def page(reports: list[dict[str, Any]], machine: str) -> str:
             f"{report['copy_bandwidth'] / 1e9:.1f} GB/s of a copy (one thread).</p>"
         )
         parts += [table(report), bars(report)]
+        if report.get("twins"):
+            items = "".join(
+                f"<li>{html.escape(k)}: TensorIR {t['TensorIR'] * 1e3:.2f} ms, TE ×{t['TE'] / t['TensorIR']:.2f}</li>"
+                for k, t in report["twins"].items()
+            )
+            parts.append(f"<h3>The same schedule in TE</h3><ul>{items}</ul>")
         if "compile" in report:
             items = "".join(f"<li>{html.escape(k)}: {v * 1e3:.0f} ms</li>" for k, v in report["compile"].items())
             parts.append(f"<h3>Lowering and building the matmul</h3><ul>{items}</ul>")

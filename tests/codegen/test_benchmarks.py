@@ -20,12 +20,30 @@ def test_kernel(kernel):
     assert np.abs(result - expected).max() <= kernel.tolerance * max(1.0, float(np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("name", ["matmul", "conv2d 3x3"])
+def test_the_te_twin_gives_the_same(name, monkeypatch):
+    from benchmarks import te_twins
+
+    for size, value in {"N": 64, "SIDE": 14, "CHANNELS": 32}.items():
+        monkeypatch.setattr(kernels, size, value)
+    rng = np.random.default_rng(0)
+    shapes = {"matmul": [(64, 64), (64, 64)], "conv2d 3x3": [(16, 16, 32), (3, 3, 32, 32)]}[name]
+    arrays = [rng.standard_normal(shape, dtype="float32") for shape in shapes]
+    expected = te_twins.kernel_named(name).numpy(*arrays)
+    for way, built in te_twins.both(name).items():
+        result = np.zeros_like(expected)
+        built(*arrays, result)
+        np.testing.assert_allclose(result, expected, 1e-4, 1e-3, err_msg=way)
+
+
 def test_the_page_shows_ratios_and_what_is_missing():
     from benchmarks.page import page
 
     report = {
         "threads": 1, "missing": {"TVM": "not installed"}, "peak_flops": 1e11, "copy_bandwidth": 3e10,
         "kernels": {"matmul": {"seconds": {"tvmagic": 0.02, "NumPy": 0.04}, "problems": {"Numba": "wrong by 3"}}},
+        "twins": {"matmul": {"TensorIR": 0.02, "TE": 0.021}}, "schedule": {"Primitives": {"split": 0.001}},
     }  # fmt: skip
     text = page([report], "a machine")
     assert "×2.00" in text and "TVM: not installed" in text and "wrong by 3" in text and "107% of peak" in text
+    assert "TE ×1.05" in text and "split: 1.00 ms" in text

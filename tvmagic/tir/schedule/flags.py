@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
-from tvmagic.ir import BlockRealize, Buffer, BufferRegion, For, IntImm, PrimExpr, Range, Stmt, Var, substitute
+from tvmagic.ir import BlockRealize, Buffer, BufferRegion, For, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
