@@ -65,9 +65,3 @@ def test_a_renderer_is_told_of_a_text_that_cannot_be_read() -> None:
     with pytest.raises(tvmagic.errors.DiagnosticError):
         tvmagic.script.from_source("@T.prim_func\ndef main(A):\n    pass\n")
     assert len(found) == 1
-
-
-def test_sequences_become_lists() -> None:
-    one, two, three = (tir.Evaluate(k) for k in (1, 2, 3))
-    assert tir.stmt_list(ir.SeqStmt([ir.SeqStmt([one, two]), three])) == [one, two, three]
-    assert tir.stmt_list(one) == [one]

@@ -114,6 +114,7 @@ from tvmagic.ir.stmt import (
     SeqStmt,
     Stmt,
     While,
+    stmt_list,
     stmt_seq,
 )
 from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, verify_well_formed

@@ -481,3 +481,10 @@ class BlockRealize(Stmt):
 def stmt_seq(*stmts: Any) -> Stmt:
     """The statements in order as one."""
     return SeqStmt.flatten(*stmts)
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence in order, those of sequences inside it too; a single statement alone."""
+    if not isinstance(stmt, SeqStmt):
+        return [stmt]
+    return [part for child in stmt.seq for part in stmt_list(child)]

@@ -71,6 +71,7 @@ from tvmagic.ir import (
     While,
     convert,
     decl_buffer,
+    stmt_list,
     stmt_seq,
 )
 from tvmagic.ir.ops import (
@@ -163,9 +164,8 @@ _LAZY = {
     "ScheduleState": "tvmagic.tir.schedule",
     "StmtSRef": "tvmagic.tir.schedule",
     "BlockScope": "tvmagic.tir.schedule",
-    "BlockDependenceInfo": "tvmagic.tir.schedule",
+    "BlockDependenceInfo": "tvmagic.tir.block_dependence_info",
     "IndexMap": "tvmagic.arith.index_map",
-    "stmt_list": "tvmagic.tir.stmt",
 }
 _PACKAGES = (
     "tensor_intrin",
@@ -180,6 +180,7 @@ _PACKAGES = (
     "buffer",
     "op",
     "block_scope",
+    "block_dependence_info",
 )
 
 

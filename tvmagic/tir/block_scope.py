@@ -1,5 +1,6 @@
-"""Scopes of blocks and their dependencies, at the place where TVM has them."""
+"""Dependencies between blocks, at the place where TVM has them."""
 
-from tvmagic.tir.schedule.block_scope import BlockScope, Dependency, DepKind, StmtSRef
+from tvmagic.tir.schedule.scope import BlockScope, Dependency, DepKind
+from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = ["BlockScope", "DepKind", "Dependency", "StmtSRef"]

@@ -1,5 +1,5 @@
 """Buffers, at the place where TVM has them."""
 
-from tvmagic.ir import Buffer, decl_buffer
+from tvmagic.ir import Buffer, DataProducer, decl_buffer
 
-__all__ = ["Buffer", "decl_buffer"]
+__all__ = ["Buffer", "DataProducer", "decl_buffer"]

@@ -1,4 +1,4 @@
-"""Functions and what they are made with, at the place where TVM has them."""
+"""Functions, at the place where TVM has them."""
 
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir import PrimFunc, TensorIntrin

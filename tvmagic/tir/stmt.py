@@ -23,6 +23,7 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     While,
+    stmt_list,
     stmt_seq,
 )
 
@@ -52,10 +53,3 @@ __all__ = [
     "stmt_list",
     "stmt_seq",
 ]
-
-
-def stmt_list(stmt: Stmt) -> list[Stmt]:
-    """The statements of a sequence, those of sequences inside it in their places."""
-    if not isinstance(stmt, SeqStmt):
-        return [stmt]
-    return [part for s in stmt.seq for part in stmt_list(s)]

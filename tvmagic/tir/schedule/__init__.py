@@ -17,7 +17,7 @@ from tvmagic.tir.schedule.trace import Trace
 
 install(Schedule)
 
-_PACKAGES = ("analysis", "block_scope", "testing", "transform")
+_PACKAGES = ("analysis", "testing", "transform")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,9 +14,6 @@ MISSING: dict[str, str] = {
     "T.op": "a tensor called T, no name of TVMScript",
     "T.op.axis": "a tensor called T",
     "tvm.script.tir": "the place of the section T",
-    "tir.BlockDependenceInfo": "not built",
-    "container.Map": "not built",
-    "container.Array": "not built",
     **{f"tir.transform.{name}": "not built" for name in ("ThreadSync", "MakePackedAPI", "LowerTVMBuiltin")},
 }
 

@@ -1,0 +1,66 @@
+"""The dependencies between the blocks of a program, without a schedule."""
+
+from __future__ import annotations
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Block, BlockRealize, IRModule, PrimFunc, pre_order_visit
+from tvmagic.tir.schedule.scope import BlockScope
+from tvmagic.tir.schedule.sref import StmtSRef
+
+__all__ = ["BlockDependenceInfo"]
+
+
+class BlockDependenceInfo:
+    """The blocks of a module, each with the scope that it is.
+
+    `stmt2ref` gives for each block its reference, `sref2scope` for each reference the child blocks and the
+    dependencies between them. Loops have no references here: the parent of a block is the block round it.
+    """
+
+    def __init__(self, mod: IRModule | PrimFunc) -> None:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({"main": mod})
+        if not isinstance(mod, IRModule):
+            raise TVMagicError(f"blocks are those of a PrimFunc or an IRModule, not of {type(mod).__name__}")
+        self.mod = mod
+        self.stmt2ref: dict[Block, StmtSRef] = {}
+        self.sref2scope: dict[StmtSRef, BlockScope] = {}
+        for function in mod.functions.values():
+            if isinstance(function, PrimFunc) and isinstance(function.body, BlockRealize):
+                self._add(function.body.block)
+
+    def _add(self, root: Block) -> None:
+        """Refer to a block and all blocks inside it."""
+        self.stmt2ref[root] = top = StmtSRef(root)
+        stack = [top]
+        while stack:
+            sref = stack.pop()
+            children = [StmtSRef(block, sref) for block in _blocks_directly_in(sref.block)]
+            self.stmt2ref.update({child.block: child for child in children})
+            self.sref2scope[sref] = BlockScope(children)
+            stack += children
+
+    def get_sref(self, block: Block) -> StmtSRef | None:
+        """The reference to a block, or None where the module has no such block."""
+        return self.stmt2ref.get(block)
+
+    def get_block_scope(self, block_sref: StmtSRef) -> BlockScope:
+        """The child blocks of a block and the dependencies between them."""
+        scope = self.sref2scope.get(block_sref)
+        if scope is None:
+            raise TVMagicError(f"{block_sref.label} is not a block of this module")
+        return scope
+
+
+def _blocks_directly_in(block: Block) -> list[Block]:
+    """The blocks inside a block and inside no other, in program order."""
+    found: list[Block] = []
+
+    def look(node: object) -> bool:
+        if not isinstance(node, Block) or node is block:
+            return True
+        found.append(node)
+        return False
+
+    pre_order_visit(block, look)
+    return found
