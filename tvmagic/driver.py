@@ -148,6 +148,10 @@ _BLOCK_PASSES = (
 )
 
 
+def _is_schedule(inp: Any) -> bool:
+    return hasattr(inp, "normalize") and hasattr(inp, "stages")
+
+
 def lower(
     inp: Any,
     args: Sequence[Any] | None = None,
@@ -172,7 +176,7 @@ def lower(
         mod = IRModule({name: inp.with_attr(attrs)})
     elif isinstance(inp, IRModule):
         mod = inp
-    elif hasattr(inp, "normalize") and hasattr(inp, "stages"):
+    elif _is_schedule(inp):
         if args is None:
             raise TVMagicError("`lower` of a schedule needs `args`", hint="pass its tensors: lower(s, [A, B])")
         mod = schedule_to_module(inp, args, name, binds)
@@ -195,8 +199,8 @@ def build(
 ) -> Any:
     """Compile a TE schedule, a function or a module for `target` (the host unless told).
 
-    Returns a runtime module; calling it runs the function `name`. A function or module that was
-    built before with the same options gives the same runtime module, without being lowered again.
+    Returns a runtime module; calling it runs the function `name`. A function, a module or a schedule whose
+    loops were built before with the same options gives the same runtime module, without being lowered again.
     With `check_bounds`, an access outside a buffer stops the function with a `BoundsError`.
     """
     from tvmagic import codegen
@@ -210,7 +214,11 @@ def build(
         return codegen.compile_module(mod, target, check_bounds)
 
     options = _plain_options()
-    if not isinstance(inputs, (IRModule, PrimFunc)) or options is None or is_watched():
+    if options is None or is_watched():
+        return make()
+    if _is_schedule(inputs) and args is not None:
+        inputs = schedule_to_module(inputs, args, name, binds)
+    if not isinstance(inputs, (IRModule, PrimFunc)):
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
     chosen = str(target or codegen.Target.current() or "")

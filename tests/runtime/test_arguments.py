@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tvmagic import codegen, nd, tir
+import tvmagic
+from tvmagic import codegen, nd, te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc, decl_buffer
 from tvmagic.ir.expr import Var
@@ -152,3 +153,21 @@ def test_an_ndarray_copies_like_tvms():
     np.testing.assert_array_equal(np.asarray(b), np.arange(6).reshape(2, 3) * 2)
     with pytest.raises(TVMagicError, match="cannot be copied"):
         b.copyfrom(np.zeros(3))
+
+
+def test_arrays_of_tvm_and_outputs_left_out_are_taken_quickly(calls):
+    """A call checked in Python makes more than a hundred calls."""
+    a, b = (te.placeholder((16,), name=n) for n in "AB")
+    func = te.create_prim_func([a, b, te.compute((16,), lambda i: a[i] - b[i], name="C")])
+    built = tvmagic.build(func)
+    values = [np.arange(16, dtype="float32"), np.ones(16, "float32")]
+    wrapped = [nd.array(v) for v in values] + [nd.empty((16,))]
+    built(*wrapped)
+    assert calls(lambda: built(*wrapped)) < 30 and calls(lambda: built(*values)) < 40
+    np.testing.assert_array_equal(wrapped[2].numpy(), values[0] - 1)
+    result = built(*wrapped[:2])
+    np.testing.assert_array_equal(result, values[0] - 1)
+    assert result.ctypes.data % 64 == 0
+    for wrong in ([*wrapped, wrapped[0]], wrapped[:1], [wrapped[0], np.ones(15, "float32")]):
+        with pytest.raises(TVMagicError):
+            built(*wrong)

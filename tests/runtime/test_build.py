@@ -6,6 +6,7 @@ import pytest
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.passes import recording
 
 
 def scaled(factor):
@@ -30,6 +31,27 @@ def test_a_module_built_before_comes_at_once():
     again = te.create_prim_func(scaled(3.0))
     assert tvmagic.build(again) is first
     assert tvmagic.build(again, check_bounds=True) is not first
+
+
+def test_a_schedule_with_the_loops_of_one_built_before_is_not_lowered_again(calls):
+    def build():
+        a, b = scaled(5.0)
+        s = te.create_schedule(b.op)
+        s[b].split(b.op.axis[1], factor=8)
+        return tvmagic.build(s, [a, b])
+
+    first = calls(build)
+    assert build() is build() and calls(build) < first / 5
+    a, b = scaled(5.0)
+    assert tvmagic.build(te.create_schedule(b.op), [a, b]) is not build()
+
+
+def test_what_is_recorded_is_lowered_again():
+    func = te.create_prim_func(scaled(6.0))
+    tvmagic.build(func)
+    with recording() as record:
+        tvmagic.build(func)
+    assert "tir.FlattenBuffer" in [step.name for step in record]
 
 
 def test_check_bounds_reaches_a_schedule():

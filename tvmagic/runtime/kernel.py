@@ -9,6 +9,7 @@ from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
 from tvmagic.runtime.callbacks import take_exception
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
+from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
 __all__ = ["Kernel"]
 
@@ -56,6 +57,16 @@ class Kernel:
         self._description = 0
         self._keep: Any = None
         self._fast_wanted = abi.result is None
+        self._may_miss = self._static_outputs()
+
+    def _static_outputs(self) -> int:
+        """How many of the outputs at the end have constant sizes."""
+        count = 0
+        for param in reversed(self.checker.params[self.checker.least :]):
+            if not isinstance(param, ArrayParam) or param.static is None:
+                break
+            count += 1
+        return count
 
     @property
     def params(self) -> list[Any]:
@@ -63,13 +74,34 @@ class Kernel:
         return self.checker.params
 
     def __call__(self, *args: Any) -> Any:
-        if self._fast is not None and len(args) == self.count:
-            status = self._fast(self._description, *args)
+        fast = self._fast
+        if fast is None:
+            return self._checked(args)
+        if len(args) == self.count:
+            status = fast(self._description, *args)
             if status == 0:
                 return None
             if status != NOT_CHECKED:
                 self.fail(status)
-        return self._checked(args)
+        arrays, made = self._plain(args)
+        if arrays is None or (status := fast(self._description, *arrays)) == NOT_CHECKED:
+            return self._checked(args)
+        if status:
+            self.fail(status)
+        return _given(made)
+
+    def _plain(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
+        """NumPy arrays for all parameters, and those made here for outputs left out; None where the quick way
+        takes them as little as `args`."""
+        missing = self.count - len(args)
+        wrapped = NDArray in map(type, args)
+        if not wrapped and missing <= 0 or not 0 <= missing <= self._may_miss:
+            return None, []
+        arrays = [a._array if type(a) is NDArray else a for a in args] if wrapped else list(args)
+        if not missing:
+            return arrays, []
+        made = [aligned_empty(p.static, p.dtype) for p in self.checker.params[-missing:]]
+        return arrays + made, made
 
     def _prepare_fast(self) -> None:
         """Make the quick way, after the first call."""
@@ -93,9 +125,7 @@ class Kernel:
             self._prepare_fast()
         if self.result is not None:
             return slot.value
-        if not made:
-            return None
-        return made[0] if len(made) == 1 else tuple(made)
+        return _given(made)
 
     def prepared(self, *args: Any) -> Any:
         """A function without arguments that runs the kernel on `args` again, unchecked: for timing."""
@@ -129,6 +159,13 @@ class Kernel:
         from tvmagic.runtime.timing import time_evaluator
 
         return time_evaluator(self, *args, **options)
+
+
+def _given(made: list[Any]) -> Any:
+    """What a call gives: the outputs that were made for it."""
+    if not made:
+        return None
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def _error_of(site: Any, values: list[int]) -> TVMagicError:

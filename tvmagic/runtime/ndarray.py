@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,8 @@ def aligned_empty(shape: Any, dtype: Any) -> np.ndarray:
     """An array whose first element is at a multiple of 64 bytes, with no values set."""
     dtype = np.dtype(dtype)
     shape = tuple(int(s) for s in shape)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
+    raw = np.empty(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
+    return np.ndarray(shape, dtype, raw, -raw.__array_interface__["data"][0] % _ALIGNMENT)
 
 
 class NDArray:
