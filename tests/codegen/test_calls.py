@@ -177,3 +177,12 @@ def test_an_extern_call_of_the_modules_own_function_is_refused():
     mod = module(tir.BufferStore(y, call, [0]), y, name="helper")
     with pytest.raises(BuildError, match="`helper` is a function of this module"):
         codegen.compile_module(mod)
+
+
+@pytest.mark.parametrize("name", ["llvm.nvvm.read.ptx.sreg.tid.x", "llvm.amdgcn.workitem.id.x", "llvm.x86.rdtsc"])
+def test_an_intrinsic_of_another_machine_is_refused(name):
+    y = decl_buffer((1,), "int32", "Y")
+    call = Call("int32", "tir.call_llvm_intrin", [StringImm(name)])
+    mod = module(tir.BufferStore(y, call, [0]), y)
+    with pytest.raises(BuildError, match="the target `aarch64-linux-gnu` has no instruction"):
+        codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")

@@ -1,9 +1,15 @@
 """Targets as texts and mappings."""
 
-import pytest
+import platform
 
+import numpy as np
+import pytest
+from handmade import module
+
+from tvmagic import codegen, tir
 from tvmagic.codegen import Target
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.ir import Call, ForKind, Ramp, decl_buffer
 
 
 def test_options_come_from_the_text():
@@ -36,3 +42,49 @@ def test_mistakes_are_named(text, message):
 def test_where_code_runs():
     assert Target("llvm").is_host and not Target("llvm -mtriple=sparc-unknown-none").is_host
     assert Target("llvm", host="llvm -mcpu=x").host is not None
+
+
+def doubled(lanes=16):
+    x, y = decl_buffer((64,), "float32", "X"), decl_buffer((64,), "float32", "Y")
+    i = tir.Var("i", "int32")
+    place = [Ramp(i * lanes, 1, lanes)]
+    body = tir.BufferStore(y, Call(f"float32x{lanes}", "tir.exp", [x[place]]), place)
+    return module(tir.For(i, 0, 64 // lanes, ForKind.SERIAL, body), x, y)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("llvm -mcpu=nonsense", "knows no processor `nonsense`"),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=i386", "the processor `i386` .* 64-bit code requested"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=sve", "the feature `sve` is neither switched on nor off"),
+        ("llvm -mtriple=riscv64-linux-gnu -mattr=+foo", "knows no feature `foo` for `riscv64-linux-gnu`"),
+        ("nvptx -arch=sm_1", "knows no processor `sm_1`"),
+        ("llvm -mtriple=bpf", "no code for the architecture of the triple `bpf`"),
+        ("llvm -opt-level=4", "`opt-level` is 0, 1, 2 or 3, not 4"),
+    ],
+)
+def test_what_llvm_would_end_the_process_for_is_refused(target, message):
+    with pytest.raises(TVMagicError, match=message):
+        codegen.assembly(doubled(), target)
+
+
+def test_a_processor_with_more_than_this_machine_has():
+    """Its code is made without what is missing here; asked for by name, that is refused."""
+    import llvmlite.binding as llvm
+
+    values = np.linspace(-1, 1, 64, dtype="float32")
+    own = llvm.get_host_cpu_features()
+    missing = next(name for name, has in own.items() if not has)
+    with pytest.raises(BuildError, match=f"this machine has no `{missing}`"):
+        codegen.compile_module(doubled(), f"llvm -mattr=+{missing}")
+    built = codegen.compile_module(doubled(), f"llvm -mcpu={llvm.get_host_cpu_name()}")
+    np.testing.assert_allclose(built(values), np.exp(values), rtol=1e-6)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
+def test_a_feature_may_be_switched_off():
+    target = "llvm -mattr=-avx512f"
+    values = np.linspace(-1, 1, 64, dtype="float32")
+    np.testing.assert_allclose(codegen.compile_module(doubled(), target)(values), np.exp(values), rtol=1e-6)
+    assert "zmm" not in codegen.assembly(doubled(), target)

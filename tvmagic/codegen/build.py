@@ -25,6 +25,7 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False)
             f"code for `{target}` does not run on this machine",
             hint="its text can be had with `tvmagic.codegen.llvm_ir` and `tvmagic.codegen.assembly`",
         )
+    target = target.for_this_machine()
     make = lambda: _build(mod, target, check_bounds)  # noqa: E731
     return run_step(
         "codegen.build",

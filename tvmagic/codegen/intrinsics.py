@@ -339,11 +339,24 @@ def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
     return emitter.out.op(text)
 
 
+# LLVM's intrinsics of one architecture; elsewhere LLVM ends the process.
+_OF_MACHINES = {
+    "x86": ("x86_64", "amd64", "i3", "i4", "i5", "i6"), "aarch64": ("aarch64", "arm64"), "arm": ("arm", "thumb"),
+    "nvvm": ("nvptx",), "ppc": ("powerpc", "ppc"), "riscv": ("riscv",), "wasm": ("wasm",), "s390": ("s390x",),
+    "loongarch": ("loongarch",), "mips": ("mips",), "hexagon": ("hexagon",),
+    **dict.fromkeys(("amdgcn", "bpf", "dx", "r600", "spv", "ve", "xcore"), ("no target here",)),
+}  # fmt: skip
+
+
 @rule("call_llvm_intrin", "call_llvm_pure_intrin")
 def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_llvm_intrin` is the intrinsic's name", node=call)
+    family = name.value.removeprefix("llvm.").partition(".")[0]
+    triple = emitter.context.target_triple
+    if family in _OF_MACHINES and not triple.startswith(_OF_MACHINES[family]):
+        raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
     return _foreign(emitter, call, name.value, tuple(args))

@@ -12,7 +12,7 @@ from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, HELPERS
-from tvmagic.codegen.target import Target, has_feature
+from tvmagic.codegen.target import Target, cpu_and_features, has_feature
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.work import Work
 from tvmagic.errors import BuildError
@@ -73,6 +73,7 @@ class ModuleContext:
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
         self.has_threads = not self.target.is_nvptx
+        self.target_triple = cpu_and_features(self.target)[0]
         self.has_avx512 = has_feature(self.target, "avx512f")
         self.debug: Any = None
         if self.with_debug:

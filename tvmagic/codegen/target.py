@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from tvmagic.codegen.target_check import check_architecture, check_features_of_host, check_machine
 from tvmagic.errors import BuildError, TVMagicError
 
 __all__ = ["Target", "host_target", "target_machine"]
@@ -91,6 +92,17 @@ class Target:
         result: dict[str, Any] = {"kind": self.kind.name, "tag": "", "keys": self.keys, **self.attrs}
         if self.host is not None:
             result["host"] = self.host.export()
+        return result
+
+    def for_this_machine(self) -> Target:
+        """The same target without the features of its processor that this machine lacks.
+
+        Raises BuildError where one of them is asked for by name.
+        """
+        if not self.mcpu and not self.mattr:
+            return self
+        result = Target(self)
+        result.attrs["mattr"] = [*check_features_of_host(self.mattr), *self.mattr]
         return result
 
     def with_host(self, host: Any) -> Target:
@@ -183,9 +195,12 @@ def _option(name: str, value: Any) -> Any:
     if kind is bool:
         return str(value).lower() in ("1", "true")
     try:
-        return kind(value)
+        chosen = kind(value)
     except ValueError as error:
         raise TVMagicError(f"the target option `{name}` is a number, not `{value}`") from error
+    if name == "opt-level" and not 0 <= chosen <= 3:
+        raise TVMagicError(f"the target option `opt-level` is 0, 1, 2 or 3, not {chosen}")
+    return chosen
 
 
 def host_target() -> Target:
@@ -247,8 +262,17 @@ def _code_model(triple: str) -> str:
 
 def target_machine(target: Target) -> Any:
     """LLVM's description of the machine, with the optimization level of `target`."""
-    triple, cpu, features = cpu_and_features(target)
+    triple, cpu, features = _checked(target)
     return _machine(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
+
+
+def _checked(target: Target) -> tuple[str, str, str]:
+    """Triple, CPU and features of `target`, which LLVM can make code for."""
+    parts = cpu_and_features(target)
+    check_architecture(parts[0])
+    if target.mcpu or target.mattr or target.attrs.get("arch"):
+        check_machine(*parts)
+    return parts
 
 
 @lru_cache(maxsize=32)
@@ -258,11 +282,12 @@ def _layout(triple: str, cpu: str, features: str, level: int) -> str:
 
 def layout_of(target: Target) -> tuple[str, str]:
     """Triple and data layout of `target`, as LLVM's text writes them."""
-    triple, cpu, features = cpu_and_features(target)
+    triple, cpu, features = _checked(target)
     return triple, _layout(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
 
 
 def has_feature(target: Target, name: str) -> bool:
     """Whether the features of `target` that are given or the host's name `name`."""
     triple, _, features = cpu_and_features(target)
-    return triple.startswith("x86_64") and f"+{name}" in features.split(",")
+    said = [feature[0] for feature in features.split(",") if feature[1:] == name]
+    return triple.startswith("x86_64") and said[-1:] == ["+"]

@@ -1,0 +1,100 @@
+"""What LLVM says of a processor and its features before it makes code for them here.
+
+LLVM ends the process where they do not go together (32-bit processors for a 64-bit triple, say), and
+prints a line and goes on where it does not know a name. So it is tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import lru_cache
+
+from tvmagic.errors import BuildError
+
+__all__ = ["check_architecture", "check_features_of_host", "check_machine"]
+
+_SECONDS = 60
+# Architectures whose code generators take all that is emitted here; others end the process on what they lack.
+_ARCHITECTURES = re.compile(
+    r"(x86_64|amd64|i[3-6]86|aarch64|arm|thumb|riscv|wasm|nvptx|powerpc|ppc|s390x|loongarch|mips|sparc|hexagon)"
+)
+_PROBE = """
+import sys
+import llvmlite.binding as llvm
+triple, cpu, features = sys.argv[1:]
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2)
+text = 'target triple = "' + triple + '"\\n' + sys.stdin.read()
+machine.emit_assembly(llvm.parse_assembly(text))
+"""
+_FUNCTION = """
+define double @probe(ptr %p, i64 %n) {
+  %q = getelementptr float, ptr %p, i64 %n
+  %x = load <8 x float>, ptr %q, align 4
+  %y = fmul <8 x float> %x, %x
+  store <8 x float> %y, ptr %q, align 4
+  %z = extractelement <8 x float> %y, i32 0
+  %d = fpext float %z to double
+  ret double %d
+}
+"""
+
+
+@lru_cache(maxsize=64)
+def check_machine(triple: str, cpu: str, features: str) -> None:
+    """Raise BuildError where LLVM does not know the processor or a feature, or cannot make code for them."""
+    for feature in filter(None, features.split(",")):
+        if feature[0] not in "+-":
+            raise BuildError(
+                f"the feature `{feature}` is neither switched on nor off",
+                hint=f"write `-mattr=+{feature}` or `-mattr=-{feature}`",
+            )
+    if not sys.executable:
+        return
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE, triple, cpu, features],
+            input=_FUNCTION,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return  # no other process can be had: LLVM is taken at its word
+    unknown = re.search(r"'[+-]?(\S+)' is not a recognized (processor|feature)", done.stderr)
+    if unknown is not None:
+        raise BuildError(f"LLVM here knows no {unknown[2]} `{unknown[1]}` for `{triple}`")
+    if done.returncode:
+        fatal = re.search(r"LLVM ERROR: (.*)", done.stderr)
+        why = f": {fatal[1]}" if fatal else ""
+        raise BuildError(f"LLVM cannot make code for the processor `{cpu}` with these features for `{triple}`{why}")
+
+
+def check_architecture(triple: str) -> None:
+    """Raise BuildError where the triple's architecture is not one that code is made for."""
+    if _ARCHITECTURES.match(triple) is None:
+        raise BuildError(
+            f"there is no code for the architecture of the triple `{triple}`",
+            hint="triples begin with x86_64, aarch64, arm, riscv64, wasm32, powerpc64le, s390x, nvptx64 or the like",
+        )
+
+
+def check_features_of_host(features: list[str]) -> list[str]:
+    """The features to switch off so that no code is made that this machine cannot run.
+
+    Raises BuildError where one of `features` is asked for that it does not have.
+    """
+    import llvmlite.binding as llvm
+
+    own = llvm.get_host_cpu_features()
+    for feature in features:
+        if feature.startswith("+") and own.get(feature[1:]) is False:
+            raise BuildError(
+                f"this machine has no `{feature[1:]}`, so code with it cannot run here",
+                hint="its text can be had with `tvmagic.codegen.llvm_ir` and `tvmagic.codegen.assembly`",
+            )
+    return [f"-{name}" for name, has in own.items() if not has]
