@@ -316,7 +316,7 @@ def te_const(te: Any, value: float) -> Any:
 
 def _blur_schedule(s: Steps) -> None:
     i, j = s.get_loops(s.block("Y"))
-    io, ii = s.split(i, [None, 4])
+    io, ii = s.split(i, [None, 6])
     jo, ji = s.split(j, [None, VECTOR])
     s.reorder(io, jo, ii, ji)
     across = s.block("H")
