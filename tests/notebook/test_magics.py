@@ -116,6 +116,12 @@ def test_benchmarks_compare_all_versions(loaded: Any) -> None:
     run(loaded, SCHEDULE.replace("tiled", "second"))
     table = run(loaded, "%bench dense --seconds 0.01")
     assert [row[0] for row in table.rows] == ["tiled", "second", "NumPy"]
+    words = "NumPy: Y = np.matmul(X, W.T); Z = np.maximum(Y + b, 0.0, out=out)"
+    assert words in table.text(False) and words in table.html() and table.result.baseline.words in words
+    loaded.user_ns["mine"] = lambda x, w, b: np.maximum(x @ w.T + b, 0)
+    table = run(loaded, "%bench dense --seconds 0.01 --against mine")
+    assert [row[0] for row in table.rows] == ["tiled", "second", "NumPy", "mine"]
+    assert "times mine's speed" in table.columns and table.rows[-1][3] == "1.00"
 
 
 def test_compare_names_the_first_pass_where_two_part(loaded: Any) -> None:
@@ -145,7 +151,11 @@ WRONG = [
     ("%asm", "missing NAME"),
     ("%asm dense --target nonsense", "nonsense"),
     ("%llvm dense --rw", "did you mean `--raw`?"),
-    ("%bench dense --seconds x", "invalid float value"),
+    ("%bench dense --seconds x", "`x` is not a time in seconds, such as 0.5"),
+    ("%bench dense --seconds -1", "`-1` is not a time"),
+    ("%bench dense --against nope", "there is no function `nope`"),
+    ("%bench dense --against np.doot", "there is no function `np.doot`"),
+    ("%bench dense --against np.linalg.inv", "`np.linalg.inv(X, W, b)` failed: TypeError"),
     ("%bench dense --size -3", ""),
     ("%compare dense", "missing B"),
     ("%compare dense nope", "there is no operator `nope`"),

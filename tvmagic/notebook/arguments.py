@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 
 from tvmagic.errors import InternalError, TVMagicError
 
-__all__ = ["Arguments", "Choice", "positive"]
+__all__ = ["Arguments", "Choice", "did_you_mean", "documented", "duration", "positive"]
 
 
 class Choice:
@@ -35,6 +35,17 @@ def positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 1 on")
     return int(text)
+
+
+def duration(text: str) -> float:
+    """An argument's type: seconds, more than none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a time in seconds, such as 0.5")
+    return seconds
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

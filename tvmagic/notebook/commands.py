@@ -7,7 +7,7 @@ notebook.bench(dense)             # %bench dense
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -190,18 +190,33 @@ def bench(
     versions: Sequence[str] | None = None,
     seconds: float = 0.2,
     size: int = 256,
-) -> Table:
-    """Times of the versions of an operator (all unless told) beside NumPy's, as a table."""
+    against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+) -> BenchmarkTable:
+    """Times of the versions of an operator (all unless told) beside NumPy's, as a table.
+
+    `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
+    """
     op = value if isinstance(value, Operator) else value.operator
     chosen = [value] if isinstance(value, Version) else [op.version(n) for n in versions or ()] or None
-    return bench_table(measure_versions(op, chosen, seconds, size))
+    if against is not None and not isinstance(against, tuple):
+        against = (getattr(against, "__name__", "function"), against)
+    return bench_table(measure_versions(op, chosen, seconds, size, against=against))
 
 
-def bench_table(result: Benchmark) -> Table:
+class BenchmarkTable(Table):
+    """Times as a table; `result` holds the numbers."""
+
+    def __init__(self, result: Benchmark, columns: list[str], rows: list[list[Any]]) -> None:
+        super().__init__(columns, rows, f"{result.operator.name}: time", result.notes)
+        self.result = result
+
+
+def bench_table(result: Benchmark) -> BenchmarkTable:
     """A benchmark as a table."""
     reference = result.reference.median
     rows = [
         [name, format_seconds(t.median), format_seconds(t.best), f"{reference / t.median:.2f}", t.calls]
         for name, t in result.rows
     ]
-    return Table(["version", "median", "best", "times NumPy's speed", "calls"], rows, f"{result.operator.name}: time")
+    columns = ["version", "median", "best", f"times {result.baseline.name}'s speed", "calls"]
+    return BenchmarkTable(result, columns, rows)

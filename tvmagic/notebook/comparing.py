@@ -107,8 +107,7 @@ def compare(first: Version, second: Version, time: bool = False) -> Comparison:
         result = bench(op, chosen)
         if second.operator is not op:
             other = bench(second.operator, [second])
-            result = Benchmark(
-                op, [(label(first), result.rows[0][1]), (label(second), other.rows[0][1]), *result.rows[1:]]
-            )
+            rows = [(label(first), result.rows[0][1]), (label(second), other.rows[0][1]), *result.rows[1:]]
+            result = Benchmark(op, rows, result.baselines, result.notes)
         parts.insert(1, bench_table(result))
     return Comparison(record, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+import numpy as np
 import traitlets
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -12,7 +13,7 @@ from IPython.display import display
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook import commands
-from tvmagic.notebook.arguments import Arguments, Choice, documented, positive
+from tvmagic.notebook.arguments import Arguments, Choice, did_you_mean, documented, duration, positive
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.scheduling import schedule_from_cell
@@ -96,7 +97,10 @@ def _code_parser(magic: str, what: str) -> Arguments:
 
 def _bench_parser() -> Arguments:
     parser = _named("%bench", "Measure the schedules of an operator beside NumPy.")
-    parser.add_argument("--seconds", type=float, metavar="S", help="how long to measure each (0.2)")
+    parser.add_argument(
+        "--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"
+    )
+    parser.add_argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)")
     parser.add_argument("--size", type=positive, default=256, metavar="N", help="the value of symbolic sizes (256)")
     return parser
 
@@ -113,7 +117,9 @@ def _tune_parser() -> Arguments:
     parser = Arguments("%tune", "Search for a fast schedule of an operator.")
     parser.add_argument("name", metavar="NAME", help="the operator")
     parser.add_argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to try (64)")
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="begin no more after this time (60)")
+    parser.add_argument(
+        "--seconds", type=duration, default=60.0, metavar="S", help="begin no more after this time (60)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)")
     parser.add_argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)")
     parser.add_argument("--size", type=positive, default=256, metavar="N", help="the value of symbolic sizes (256)")
@@ -268,7 +274,8 @@ class TensorMagics(Magics):
         arguments = PARSERS["bench"].read(line)
         op = self._operator(arguments.name, "%bench")
         versions = [arguments.version] if arguments.version else None
-        return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size)
+        against = self._function(arguments.against) if arguments.against else None
+        return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
 
     @documented(PARSERS["compare"])
     @line_magic
@@ -322,6 +329,18 @@ class TensorMagics(Magics):
             return op.version(arguments.version)
         except TVMagicError as error:
             raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
+
+    def _function(self, text: str) -> tuple[str, Any]:
+        """A function of the user by its name, such as `f` or `np.dot`."""
+        first, *rest = text.split(".")
+        value = np if first == "np" else self.namespace.get(first)
+        for name in rest:
+            value = getattr(value, name, None)
+        if not callable(value):
+            hidden = self.shell.user_ns_hidden if self.shell is not None else {}
+            known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
+            raise UsageError(f"%bench: there is no function `{text}`{did_you_mean(text, known)}")
+        return text, value
 
     def _version_text(self, text: str, default: Operator | None) -> Version:
         """`OPERATOR`, `OPERATOR:VERSION`, or a version of `default`."""

@@ -30,13 +30,16 @@ class Tuned(Parts):
                 [version, format_seconds(best.seconds or 0.0), f"{result.plain / (best.seconds or 1.0):.1f}"],
                 ["plain", format_seconds(result.plain), "1.0"],
                 [
-                    "NumPy (one call)",
+                    "NumPy",
                     format_seconds(result.reference),
                     f"{result.plain / max(result.reference, 1e-9):.1f}",
                 ],
             ],
             f"{name}: the best of {len(result.trials)} schedules, {result.elapsed:.1f} s of search",
-            [f"kept as the version `{version}`: calls of {name} use it; see `%passes {name} -v {version}`"],
+            [
+                f"NumPy: {result.compared_with}",
+                f"kept as the version `{version}`: calls of {name} use it; see `%passes {name} -v {version}`",
+            ],
         )
         program = Listing(result.python, "python", "The best trace, a function that applies it")
         super().__init__(times, trials_table(result), program, title=f"{name}: search over schedules")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tvmagic.errors import TVMagicError
+from tvmagic.operators.arrays import empty_outputs, size_values
+from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.operator import Operator, Version
 
-__all__ = ["Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_call"]
+__all__ = ["Baseline", "Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_baseline"]
 
 
 @dataclass(frozen=True)
@@ -110,25 +113,72 @@ def measure(call: Callable[[], Any], seconds: float = 0.2, repeats: int = 7) -> 
     return Timing(statistics.median(times), min(times), number * len(times))
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """What versions are compared with: its name, a call, and what that is in a sentence."""
+
+    name: str
+    call: Callable[[], Any]
+    words: str
+
+
 @dataclass
 class Benchmark:
-    """Times of versions of an operator beside its reference by NumPy."""
+    """Times of versions of an operator, then of what they are compared with.
+
+    The last of `baselines` is the one that ratios are about: NumPy, or the user's own function.
+    """
 
     operator: Operator
     rows: list[tuple[str, Timing]]
+    baselines: list[Baseline]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def baseline(self) -> Baseline:
+        """What ratios are about."""
+        return self.baselines[-1]
 
     @property
     def reference(self) -> Timing:
-        return dict(self.rows)["NumPy"]
+        """The time of `baseline`."""
+        return self.rows[-1][1]
 
     def ratio(self, name: str) -> float:
-        """How many times faster than NumPy a version is."""
+        """How many times faster than the baseline a version is."""
         return self.reference.median / dict(self.rows)[name].median
 
 
-def numpy_call(op: Operator, inputs: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """The reference as one call, prepared where that can be done beforehand."""
-    return lambda: op.reference(*inputs)
+def numpy_baseline(op: Operator, inputs: Sequence[np.ndarray]) -> Baseline:
+    """The operator by NumPy: its calls on whole arrays, and what has none from the expression."""
+    if op.prim_func is not None:
+        words = "an interpreter of the function, much slower than NumPy's own calls"
+        return Baseline("NumPy", lambda: op.reference(*inputs), words)
+    sizes = size_values(op.inputs, inputs)
+    code = numpy_code(op.inputs, op.outputs, sizes)
+    outputs = empty_outputs(op.outputs, sizes)
+
+    def call() -> Any:
+        with np.errstate(all="ignore"):
+            return code.run(*inputs, *outputs)
+
+    return Baseline("NumPy", call, code.words)
+
+
+def own_baseline(op: Operator, inputs: Sequence[np.ndarray], name: str, function: Callable[..., Any]) -> Baseline:
+    """A function of the user, called with the inputs in order."""
+
+    def call() -> Any:
+        try:
+            return function(*inputs)
+        except Exception as error:
+            taken = ", ".join(t.name for t in op.inputs)
+            raise TVMagicError(
+                f"`{name}({taken})` failed: {type(error).__name__}: {str(error).split(chr(10))[0]}",
+                hint=f"it is called with the inputs of `{op.name}` as NumPy arrays",
+            ) from error
+
+    return Baseline(name, call, f"`{name}` called with the inputs as NumPy arrays")
 
 
 def bench(
@@ -137,13 +187,42 @@ def bench(
     seconds: float = 0.2,
     sizes: Mapping[str, int] | int = 256,
     seed: int = 0,
+    against: tuple[str, Callable[..., Any]] | None = None,
 ) -> Benchmark:
-    """Time versions (all of them unless told) and NumPy on the same random inputs, in one process."""
+    """Time versions (all of them unless told) and NumPy on the same random inputs, in one process.
+
+    Parameters
+    ----------
+    seconds: how long each is measured.
+    against: a name and a function of the inputs that the versions are compared with besides.
+    """
     chosen = list(versions) if versions is not None else [*op.versions.values()] or [op.current]
     inputs = op.random_inputs(seed, sizes)
     rows: list[tuple[str, Timing]] = []
+    output: Any = None
     for version in chosen:
         output = version(*inputs)
         rows.append((version.name, measure(lambda v=version, o=output: v(*inputs, out=o), seconds)))
-    rows.append(("NumPy", measure(numpy_call(op, inputs), seconds)))
-    return Benchmark(op, rows)
+    baselines = [numpy_baseline(op, inputs)]
+    if against is not None:
+        baselines.append(own_baseline(op, inputs, *against))
+    notes = [f"{b.name}: {b.words}" for b in baselines]
+    for baseline in baselines:
+        difference = _difference(op, baseline.call(), output)
+        notes += [f"{baseline.name} {difference}"] if difference else []
+        rows.append((baseline.name, measure(baseline.call, seconds)))
+    return Benchmark(op, rows, baselines, notes)
+
+
+def _difference(op: Operator, got: Any, expected: Any) -> str:
+    """How the values of a baseline differ from those of a version; empty where they do not."""
+    left, right = [list(v) if isinstance(v, (tuple, list)) else [v] for v in (got, expected)]
+    try:
+        arrays = [np.asarray(a) for a in left]
+    except ValueError:
+        return "does not give arrays"
+    if [a.shape for a in arrays] != [b.shape for b in right]:
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        return f"gives arrays of other shapes: {shapes}"
+    result = compare(arrays, right, [t.name for t in op.outputs])
+    return "" if result.ok else f"gives other values: largest absolute error {result.absolute:.3g} at {result.place}"

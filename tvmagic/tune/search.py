@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.measure import compare, measure
+from tvmagic.operators.measure import compare, measure, numpy_baseline
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.passes import Record, recording
 from tvmagic.tir.schedule import Schedule, Trace
@@ -22,6 +22,7 @@ __all__ = ["Trial", "TuneResult", "tune_operator"]
 _SURVIVORS = 4  # the best traces, which are changed further
 _RANDOM_SHARE = 0.4  # of the trials, before the first change
 _EXPLORE = 0.2  # how often a trial after these is random all the same
+_BASELINE_SECONDS = 0.1  # how long NumPy is measured
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class TuneResult:
     """What a search found.
 
     `version` is the best schedule, which the operator keeps; `plain` the seconds of the plain
-    loops; `reference` those of NumPy; `elapsed` of the whole search.
+    loops; `reference` those of NumPy, of which `compared_with` tells the calls; `elapsed` of the whole search.
     """
 
     operator: Operator
@@ -52,6 +53,7 @@ class TuneResult:
     version: Version
     plain: float
     reference: float
+    compared_with: str
     elapsed: float
 
     @property
@@ -111,7 +113,9 @@ def tune_operator(
     plain = search.time(op.version("plain"))
     op.add_version(version)
     elapsed = time.perf_counter() - started
-    return TuneResult(op, tuple(search.trials), version, plain, search.reference_time, elapsed)
+    numpy = numpy_baseline(op, search.inputs)
+    reference = measure(numpy.call, seconds=_BASELINE_SECONDS).median
+    return TuneResult(op, tuple(search.trials), version, plain, reference, numpy.words, elapsed)
 
 
 class _Search:
@@ -122,9 +126,7 @@ class _Search:
         self.draw = random.Random(seed)
         self.func = op.schedule().mod
         self.inputs = op.random_inputs(seed, sizes)
-        begin = time.perf_counter()
         self.expected = _as_list(op.reference(*self.inputs))
-        self.reference_time = time.perf_counter() - begin
         self.trials: list[Trial] = []
         self.seen: set[str] = set()
         self.next_seed = seed * 1_000_003

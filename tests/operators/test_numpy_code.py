@@ -1,0 +1,109 @@
+"""The NumPy calls that an operator is compared with: the same values as the reference, and the calls one would write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import te, tir
+from tvmagic.operators import Operator, operator
+from tvmagic.operators.arrays import size_values
+from tvmagic.operators.measure import bench, compare
+from tvmagic.operators.numpy_code import NumpyCode, numpy_code
+
+DENSE = "X: float32[16, 12]\nW: float32[10, 12]\nb: float32[10]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
+SOFTMAX = "X: float32[8, 6]\nM[i] = max(X[i, k], over=k)\nE[i, j] = exp(X[i, j] - M[i])\nS[i] += E[i, j]\nP[i, j] = E[i, j] / S[i]"
+CASES = [
+    ("A: float32[8, 6]\nB: float32[8, 6]\nC[i, j] = A[i, j] + B[i, j] * 2.0", "C = np.add(A, B * 2.0, out=out)"),
+    (DENSE, "Y = np.matmul(X, W.T); Z = np.maximum(Y + b, 0.0, out=out)"),
+    ("A: float32[3, 8, 6]\nB: float32[3, 6, 5]\nC[b, i, j] += A[b, i, k] * B[b, k, j]", "C = np.matmul(A, B, out=out)"),
+    ("A: float32[8, 6]\nB: float32[6, 5]\nC[j, i] += A[i, k] * B[k, j]", "C = np.matmul(B.T, A.T, out=out)"),
+    ("A: float32[8, 6]\nx: float32[8]\ny[j] += A[i, j] * x[i]", "y = np.matmul(A.T, x, out=out)"),
+    ("x: float32[6]\ny: float32[7]\nC[i, j] = x[i] * y[j]", "C = np.multiply(x[:, None], y, out=out)"),
+    ("X: float32[8, 6]\nS[i] += X[i, k] * X[i, k]", 'S = np.einsum("ij,ij->i", X, X, optimize=True, out=out)'),
+    (SOFTMAX, "M = np.max(X, axis=1); E = np.exp(X - M[:, None]); S = np.sum(E, axis=1); P = np.divide(E, S[:, None], out=out)"),
+    ("A: int8[8, 6]\nB: int8[6, 5]\nC[i, j] += int32(A[i, k]) * int32(B[k, j])",
+     "C = np.matmul(A.astype(np.int32), B.astype(np.int32), out=out)"),
+    ("A: int32[8, 6]\nC[i] += A[i, k]", "C = np.sum(A, axis=1, dtype=np.int32, out=out)"),
+    ("A: float32[n, 6]\nB: float32[6, n]\nC[i, j] += A[i, k] * B[k, j]", "C = np.matmul(A, B, out=out)"),
+    ("X: float32[8, 6]\nS[j, i] = X[i, j]", "S = X.T.copy()"),
+    ("A: float32[32]\nfor i in range(15): C[i] = A[2 * i + 1]", "C = A[1:30:2].copy()"),
+    ("A: float32[4, 5]\nB: float32[5, 6]\nC: float32[6, 3]\nD[i, l] += A[i, j] * B[j, k] * C[k, l]", "optimize=True, out=out)"),
+    ("A: float32[12, 11]\nK: float32[3, 2]\nB[i, j] += A[i + r, j + s] * K[r, s]", "B = np.matmul(windows(A, (0, 0), (10, 10, 3, 2)"),
+    ("out: float32[8]\noutput[i] = out[i] + 1.0", "t_output = np.add(t_out, 1.0, out=out)"),
+    ("A: float32[8, 6]\nC[i, j] = A[i, j] * 3.0\nD[i] += C[i, j] * 0.5", "C = A * 3.0; D = np.sum(C * 0.5, axis=1, out=out)"),
+]  # fmt: skip
+
+
+def checked(op: Operator) -> NumpyCode:
+    """The code of an operator, after its values were compared with the reference's."""
+    inputs = op.random_inputs(1, 7)
+    code = numpy_code(op.inputs, op.outputs, size_values(op.inputs, inputs))
+    expected = op.reference(*inputs)
+    expected = list(expected) if isinstance(expected, tuple) else [expected]
+    got = code.run(*inputs, *[np.full_like(e, 77) for e in expected])
+    got = list(got) if isinstance(got, tuple) else [got]
+    assert [(g.shape, g.dtype) for g in got] == [(e.shape, e.dtype) for e in expected]
+    assert compare(got, expected, [t.name for t in op.outputs]).ok, code.lines
+    return code
+
+
+@pytest.mark.parametrize(("text", "words"), CASES, ids=[t.split("\n")[-1] for t, _ in CASES])
+def test_the_calls_give_what_the_reference_gives(text: str, words: str) -> None:
+    code = checked(operator("f", text))
+    assert not code.elementwise and words in code.words
+
+
+def from_te(*tensors: Any) -> Operator:
+    inputs = [t for t in tensors if isinstance(t.op, te.PlaceholderOp)]
+    return Operator("f", inputs, [t for t in tensors if t not in inputs])
+
+
+def test_a_padded_and_strided_convolution() -> None:
+    a, k = te.placeholder((2, 3, 9, 8), name="A"), te.placeholder((4, 3, 3, 3), name="K")
+    inside = lambda i, j: tir.all(i >= 1, i < 10, j >= 1, j < 9)  # noqa: E731
+    pad = te.compute(
+        (2, 3, 11, 10), lambda n, c, i, j: te.if_then_else(inside(i, j), a[n, c, i - 1, j - 1], 0.0), name="P"
+    )
+    c, r, s = (te.reduce_axis((0, n), name=x) for n, x in ((3, "c"), (3, "r"), (3, "s")))
+    conv = te.compute(
+        (2, 4, 5, 4),
+        lambda n, o, i, j: te.sum(pad[n, c, 2 * i + r, 2 * j + s] * k[o, c, r, s], axis=[c, r, s]),
+        name="B",
+    )
+    code = checked(from_te(a, k, conv))
+    assert not code.elementwise and "np.pad(A" in code.words and "np.matmul(windows(P" in code.words
+
+
+def test_what_has_no_numpy_call_is_named() -> None:
+    a = te.placeholder((6, 5), name="A")
+    erf = te.compute((6, 5), lambda i, j: te.erf(a[i, j]), name="<img src=x>")
+    total = te.compute((6, 5), lambda i, j: erf[i, j] + 1.0, name="T")
+    code = checked(from_te(a, total))
+    assert code.elementwise == ("<img src=x>",)
+    assert (
+        code.words
+        == "T = np.add(t, 1.0, out=out); `<img src=x>` evaluated from the expression, as there is no NumPy call for it"
+    )
+
+
+def test_indices_as_values_reversed_axes_and_several_outputs() -> None:
+    a = te.placeholder((6, 5), name="A")
+    first = te.compute((6, 5), lambda i, j: a[5 - i, j] + te.const(1.0, "float32") * i.astype("float32"), name="F")
+    second = te.compute((6, 5), lambda i, j: te.if_then_else(i > j, 0.0, a[i, j]), name="S")
+    assert not checked(from_te(a, first, second)).elementwise
+
+
+def test_benchmarks_name_what_they_compare_with() -> None:
+    op = operator("dense", DENSE)
+    result = bench(op, seconds=0.01)
+    assert result.notes == ["NumPy: Y = np.matmul(X, W.T); Z = np.maximum(Y + b, 0.0, out=out)"]
+    own = bench(op, seconds=0.01, against=("mine", lambda x, w, b: np.maximum(x @ w.T + b, 0)))
+    assert [name for name, _ in own.rows] == ["plain", "NumPy", "mine"] and own.baseline.name == "mine"
+    assert own.ratio("plain") == own.rows[2][1].median / own.rows[0][1].median
+    wrong = bench(op, seconds=0.01, against=("wrong", lambda x, w, b: x @ w.T))
+    assert "wrong gives other values: largest absolute error" in wrong.notes[-1]
+    shape = bench(op, seconds=0.01, against=("shape", lambda x, w, b: x))
+    assert shape.notes[-1] == "shape gives arrays of other shapes: (16, 12)"
