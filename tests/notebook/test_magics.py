@@ -157,6 +157,9 @@ WRONG = [
     ("%bench dense --against np.doot", "there is no function `np.doot`"),
     ("%bench dense --against np.linalg.inv", "`np.linalg.inv(X, W, b)` failed: TypeError"),
     ("%bench dense --size -3", ""),
+    ("%bounds dense -v blocks", "hint: take `-v tiled`"),
+    ("%asm dense --target riscv", "did you mean `riscv64`?"),
+    ("%compare tiled nope", "there is no operator `nope`"),
     ("%compare dense", "missing B"),
     ("%compare dense nope", "there is no operator `nope`"),
     ("%tune dense --trials many", "is not a whole number"),
@@ -168,8 +171,11 @@ WRONG = [
 def test_wrong_arguments_are_told_in_a_line(
     loaded: Any, capsys: pytest.CaptureFixture[str], cell: str, message: str
 ) -> None:
+    if "blocks" in cell:
+        run(loaded, "%%schedule dense -q -n blocks\nsch.get_block('Y')")
     text = fails(loaded, cell, capsys)
     assert message in text
+    assert "get_ipython" not in text, "the user's own line, not what IPython makes of it"
 
 
 def test_a_wrong_expression_is_marked_in_the_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,6 +261,56 @@ def test_the_extension_leaves_nothing_behind(shell: Any) -> None:
     run(shell, "%load_ext tvmagic")
     run(shell, "%reload_ext tvmagic")
     run(shell, TENSOR)
+
+
+def test_the_default_dtype_and_the_theme(shell: Any) -> None:
+    from tvmagic.notebook.html import theme
+
+    run(shell, "%config TensorMagics.dtype = 'float64'\n%config TensorMagics.theme = 'dark'")
+    run(shell, "%%tensor f -q\nA: [4, n]\nB: float32[4]\nC[i, j] = A[i, j] + float64(B[i])")
+    assert [t.dtype for t in shell.user_ns["f"].inputs] == ["float64", "float32"]
+    assert theme() == "dark"
+    run(shell, "%unload_ext tvmagic")
+    assert theme() == "auto"
+    run(shell, "%load_ext tvmagic")
+
+
+def test_versions_of_one_operator_are_compared_by_their_names_alone(
+    loaded: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(loaded, SCHEDULE.replace("tiled", "second").replace("8, 8", "4, 8"))
+    assert run(loaded, "%compare tiled second").title.startswith("dense:tiled against dense:second")
+    run(loaded, TENSOR.replace("dense", "other"))
+    run(loaded, SCHEDULE.replace("dense", "other"))
+    assert "there are `dense:tiled` and `other:tiled`" in fails(loaded, "%compare tiled second", capsys)
+
+
+def test_steps_are_verified_without_a_timeline_too(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, SCHEDULE.replace("tiled", "tiled -q --verify"))
+    assert "steps are equal to NumPy, none differs" in capsys.readouterr().out
+
+
+def test_what_stands_in_a_list_is_shown_short(loaded: Any) -> None:
+    text = loaded.display_formatter.formatters["text/plain"](
+        [loaded.user_ns["dense"], loaded.user_ns["dense"].versions]
+    )
+    assert text.count("\n") < 3 and "<Version tiled of dense(" in text
+
+
+def test_graphs_in_words(loaded: Any) -> None:
+    stages = run(loaded, "%graph dense -k stages").text(False)
+    assert "Y (float32[32, 24], at Z.j.outer) to Z (float32[32, 24])\n" in stages and stages.count("Y (") == 3
+    run(loaded, "%%schedule dense -q -n blocks\nsch.get_block('Y')")
+    blocks = run(loaded, "%graph dense").text(False)
+    assert "root to for i 32, j 24, k 16\nfor i 32, j 24, k 16 to Y (reads X, W, writes Y)" in blocks
+    assert "Y (reads X, W, writes Y) to Z (reads Y, b, writes Z): RAW" in blocks
+
+
+def test_long_cells_of_a_table_are_wrapped_in_a_terminal() -> None:
+    from tvmagic.notebook.terminal import text_table
+
+    lines = text_table(["a", "b"], [[1, "word " * 40], [2, "x"]]).split("\n")
+    assert max(map(len, lines)) < 80 and [line[0] for line in lines if line[0] != " "] == ["a", "-", "1", "2"]
 
 
 def test_python_does_what_the_magics_do(loaded: Any) -> None:

@@ -11,7 +11,7 @@ from tvmagic.operators import Operator, operator
 from tvmagic.operators.interpreter import run_function
 from tvmagic.operators.lanes import OutOfRange
 from tvmagic.operators.scheduling import schedule
-from tvmagic.operators.verify import EQUAL, verify
+from tvmagic.operators.verify import EQUAL, NOT_RUN, verify
 
 DENSE = "X: float32[12, 20]\nW: float32[16, 20]\nb: float32[16]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
 SOFTMAX = "X: float32[n, 10]\nE[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nP[i, j] = E[i, j] / sum(E[i, q], over=q)"
@@ -90,3 +90,9 @@ def test_an_access_outside_a_buffer_is_found() -> None:
     spoiled = func.with_body(_Shift().visit(func.body))
     with pytest.raises(OutOfRange, match="outside `Y`"):
         run_function(spoiled, [np.ones(8, "float32"), np.zeros(8, "float32")])
+
+
+def test_verifying_comes_to_an_end() -> None:
+    op = operator("mm", "A: float32[256, 256]\nB: float32[256, 256]\nC[i, j] += A[i, k] * B[k, j]")
+    verdicts = verify(op.passes(code=False), op, seconds=0.05)
+    assert {v.ok for v in verdicts} == {None} and any(v.text.startswith(NOT_RUN) for v in verdicts)

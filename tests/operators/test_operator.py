@@ -119,7 +119,7 @@ def test_arrays_of_other_libraries_are_taken() -> None:
 def wrong_calls() -> list[tuple[str, object]]:
     x, w = np.ones((64, 32), "float32"), np.ones((48, 32), "float32")
     return [
-        ("takes 2 arrays, 1 were given", lambda op: op(x)),
+        ("takes 2 arrays, 1 was given", lambda op: op(x)),
         ("has no input `Q`", lambda op: op(x, Q=w)),
         ("is of dtype `float32`, the array is `float64`", lambda op: op(x.astype("float64"), w)),
         ("has 2 dimensions, the array has 1", lambda op: op(x[0], w)),

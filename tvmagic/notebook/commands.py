@@ -7,6 +7,7 @@ notebook.bench(dense)             # %bench dense
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator, Version
 from tvmagic.operators.measure import Benchmark, check
 from tvmagic.operators.measure import bench as measure_versions
+from tvmagic.operators.verify import EQUAL, NOT_RUN
 from tvmagic.passes import Record, recording, run_step
 
 __all__ = ["asm", "bench", "bounds", "check_result", "llvm", "passes", "record_of", "version_of"]
@@ -64,6 +66,20 @@ def verify_marks(record: Record, op: Operator) -> list[str]:
     return [verdict.text for verdict in verify_steps(record, op)]
 
 
+def verify_table(version: Version, marks: Sequence[str]) -> Table:
+    """The steps that do not give what NumPy gives, or that all do."""
+    assert version.record is not None
+    wrong = [
+        [step.name, mark]
+        for step, mark in zip(version.record, marks)
+        if mark not in ("", EQUAL) and not mark.startswith(NOT_RUN)
+    ]
+    title = f"{version.operator.name} ({version.name}): {len(wrong) or 'no'} step{'s' * (len(wrong) != 1)} of {len(marks)} differ from NumPy"
+    if not wrong:
+        title = f"{version.operator.name} ({version.name}): {marks.count(EQUAL)} of {len(marks)} steps are equal to NumPy, none differs"
+    return Table(["step", "verdict"], wrong, title)
+
+
 def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing:
     """The assembly of an operator, for this machine or any target that LLVM here knows."""
     from tvmagic import codegen
@@ -101,6 +117,12 @@ def target_text(target: str | None) -> str | None:
     """A target in full; None is this machine."""
     if target in (None, "", "host", "llvm"):
         return None
+    close = difflib.get_close_matches(target or "", TARGETS, n=1, cutoff=0.6)
+    if close and target not in TARGETS:
+        known = ", ".join(TARGETS)
+        raise TVMagicError(
+            f"there is no target `{target}`", hint=f"did you mean `{close[0]}`? The short names are {known}"
+        )
     return TARGETS.get(target or "", target)
 
 
@@ -116,7 +138,11 @@ def bounds(value: Operator | Version, version: str | None = None, phases: bool =
     op = chosen.operator
     sch = chosen.schedule if chosen.schedule is not None else op.te_schedule()
     if not isinstance(sch, te.schedule.Schedule):
-        raise TVMagicError(f"`{op.name}` has no TE schedule here, so InferBound does not run", hint="see %graph")
+        others = [f"`-v {v.name}`" for v in op.versions.values() if isinstance(v.schedule, te.schedule.Schedule)]
+        raise TVMagicError(
+            f"the version `{chosen.name}` of `{op.name}` is a TensorIR schedule, so InferBound does not run",
+            hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
+        )
     with recording(op.name) as record:
         normalized = sch.normalize()
         found = run_step("te.InferBound", lambda: te.schedule.InferBound(normalized), before=None, after=lambda _: None)

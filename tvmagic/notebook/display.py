@@ -174,7 +174,7 @@ def install(shell: Any) -> Callable[[], None]:
 
     def register(key: tuple[str, str], view: Callable[[Any], Shown]) -> None:
         formatters["text/html"].for_type_by_name(*key, lambda value: _safely(view, value, "html"))
-        formatters["text/plain"].for_type_by_name(*key, lambda value, p, cycle: p.text(_safely(view, value, "text")))
+        formatters["text/plain"].for_type_by_name(*key, lambda value, p, cycle: p.text(_plain(view, value, p)))
         if view in (_version_view, Passes):
             bundle.for_type_by_name(*key, lambda value, **_: view(value)._repr_mimebundle_())
 
@@ -189,6 +189,12 @@ def install(shell: Any) -> Callable[[], None]:
                     formatter.type_printers.pop(cls)
 
     return forget
+
+
+def _plain(view: Callable[[Any], Shown], value: Any, printer: Any) -> str:
+    """The view as text; inside a list or a dictionary the `repr` alone."""
+    outermost = len(getattr(printer, "stack", ())) <= 1
+    return _safely(view, value, "text") if outermost else repr_text(value)
 
 
 def _safely(view: Callable[[Any], Shown], value: Any, form: str) -> str:

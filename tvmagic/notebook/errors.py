@@ -39,6 +39,8 @@ def place_lines(span: Span) -> list[str]:
     if text:
         return [f"in %%{span.source}, line {span.line}:", text]
     line = linecache.getline(span.source, span.line).rstrip("\n")
+    if line.startswith(("get_ipython().run_line_magic(", "get_ipython().run_cell_magic(")):
+        return []  # what IPython made of a magic, which the user did not write
     name = "the cell" if "ipykernel" in span.source or span.source.startswith("<ipython") else span.source
     return [f"in {name}, line {span.line}:", f"{span.line:>4} | {line}"] if line else []
 

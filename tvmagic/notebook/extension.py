@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.notebook import completion, display, errors
+from tvmagic.notebook.html import set_theme
 from tvmagic.notebook.magics import MAGICS, TensorMagics
 
 __all__ = ["load", "unload"]
@@ -18,6 +19,7 @@ def load(shell: Any) -> None:
         return
     known = {kind: dict(table) for kind, table in shell.magics_manager.magics.items()}
     magics = TensorMagics(shell)
+    set_theme(magics.theme)
     shell.register_magics(magics)
     errors.install(shell)
     shell.__dict__[_KEY] = (magics, known, completion.install(shell, magics), display.install(shell))
@@ -37,6 +39,7 @@ def unload(shell: Any) -> None:
     shell.magics_manager.registry.pop(type(magics).__name__, None)
     if magics in shell.configurables:
         shell.configurables.remove(magics)
+    set_theme("auto")
     forget_completion()
     forget_display()
     errors.uninstall(shell)

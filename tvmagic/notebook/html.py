@@ -13,6 +13,7 @@ from importlib.resources import files
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.diff import Row
 from tvmagic.notebook.view import NoteView, StepView, View
+from tvmagic.operators.verify import EQUAL, NOT_RUN
 
 __all__ = ["escape", "frame", "notes_html", "page", "style", "table", "view_html"]
 
@@ -130,7 +131,8 @@ def _step_html(view: View, step: StepView, number: int, opened: bool, folded: in
 def _mark_html(step: StepView) -> str:
     if not step.mark:
         return ""
-    return f' <span class="{"tm-ok" if step.mark == "equal to NumPy" else "tm-error"}">{escape(step.mark)}</span>'
+    tone = "tm-ok" if step.mark == EQUAL else "tm-meta" if step.mark.startswith(NOT_RUN) else "tm-error"
+    return f' <span class="{tone}">{escape(step.mark)}</span>'
 
 
 def _rows_html(view: View, step: StepView, room: int) -> Iterator[str]:

@@ -16,6 +16,7 @@ from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import Arguments, Choice, did_you_mean, documented, duration, positive
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
+from tvmagic.operators.expressions import DTYPES
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.passes import Record
 
@@ -107,7 +108,9 @@ def _bench_parser() -> Arguments:
 
 def _compare_parser() -> Arguments:
     parser = Arguments("%compare", "Two schedules side by side: the first pass where they part, and their costs.")
-    parser.add_argument("first", metavar="A", help="an operator, or OPERATOR:VERSION")
+    parser.add_argument(
+        "first", metavar="A", help="an operator, a version that one operator alone has, or OPERATOR:VERSION"
+    )
     parser.add_argument("second", metavar="B", help="an operator, a version of the first, or OPERATOR:VERSION")
     parser.add_argument("-t", "--time", action="store_true", help="measure both")
     return parser
@@ -145,6 +148,9 @@ class TensorMagics(Magics):
     """The magics of tvmagic; the traits below are their defaults (`%config TensorMagics`)."""
 
     target = traitlets.Unicode("", help="The target that is compiled for; empty for this machine.").tag(config=True)
+    dtype = traitlets.Enum(
+        sorted(DTYPES), "float32", help="The data type of declarations without one, such as X: [128, 256]."
+    ).tag(config=True)
     show_unchanged = traitlets.Bool(True, help="Show passes that changed nothing (dimmed).").tag(config=True)
     show_graph = traitlets.Bool(True, help="Show the graph of stages after %%tensor.").tag(config=True)
     show_code = traitlets.Bool(True, help="End a timeline with LLVM IR and assembly.").tag(config=True)
@@ -169,7 +175,7 @@ class TensorMagics(Magics):
         if not name.isidentifier():
             raise UsageError(f"%%tensor: `{name}` is not a name that Python can use (see %%tensor?)")
         source = Source(f"tensor {name}", f"%%tensor {line}\n{cell}")
-        op = operator_from_cell(source, name, self.namespace)
+        op = operator_from_cell(source, name, self.namespace, self.dtype)
         self.namespace[name] = op
         if not arguments.quiet:
             display(self._operator_view(op, arguments.code))
@@ -206,10 +212,12 @@ class TensorMagics(Magics):
     def _show_version(self, version: Version, arguments: Any, only: list[str] | None) -> None:
         record = version.record
         assert record is not None
+        marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
         if not arguments.quiet:
-            marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
             display(Passes(record, only, self.show_unchanged and not arguments.hide, marks))
         parts: list[Shown] = []
+        if arguments.quiet and arguments.verify:
+            parts.append(commands.verify_table(version, marks))
         if arguments.check:
             parts.append(commands.check_result(version, sizes=arguments.size))
         if arguments.cost:
@@ -345,8 +353,15 @@ class TensorMagics(Magics):
     def _version_text(self, text: str, default: Operator | None) -> Version:
         """`OPERATOR`, `OPERATOR:VERSION`, or a version of `default`."""
         name, _, version = text.partition(":")
-        if name not in self.operators() and default is not None and (text in default.versions or text == "plain"):
-            return default.version(text)
+        if name not in self.operators():
+            if default is not None and (text in default.versions or text == "plain"):
+                return default.version(text)
+            owners = {id(op): op for op in self.operators().values() if text in op.versions}
+            if len(owners) == 1:
+                return next(iter(owners.values())).version(text)
+            if owners:
+                known = " and ".join(f"`{op.name}:{text}`" for op in owners.values())
+                raise UsageError(f"%compare: there are {known}; write one of them")
         op = self._operator(name, "%compare")
         try:
             return op.version(version or None)

@@ -13,7 +13,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook.costs import cost_rows
 from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.html import escape, frame
-from tvmagic.notebook.results import Listing, Table
+from tvmagic.notebook.results import Listing, Shown, Table
 from tvmagic.notebook.stepper import Stepper, packed_view
 from tvmagic.notebook.view import View, format_seconds, make_view
 from tvmagic.operators import Operator, Source, Version
@@ -62,6 +62,20 @@ class _Drawn:
         if self.version is None or self.error is not None:
             return ""
         return Listing(self.version.build().get_source("asm"), "asm").html()
+
+
+class _Failure(Shown):
+    """An error where a result would stand."""
+
+    def __init__(self, error: TVMagicError | None) -> None:
+        self.lines = error_lines(error, colour=False) if error is not None else []
+
+    def html(self, styled: bool = True) -> str:
+        lines = "".join(f"<div class='tm-error'><pre>{escape(line)}</pre></div>" for line in self.lines)
+        return frame(lines, "Error", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        return "\n".join(self.lines)
 
 
 class Playground(ipywidgets.VBox):
@@ -178,18 +192,16 @@ class Playground(ipywidgets.VBox):
                 self.op.add_version(drawn.version)
             except TVMagicError as error:
                 drawn.error = error
-        self.facts.value = self._facts(drawn)
+        self.facts.value = self._facts(drawn).html()
         self.assembly.value = drawn.assembly
 
-    def _facts(self, drawn: _Drawn) -> str:
+    def _facts(self, drawn: _Drawn) -> Shown:
         """The measured time and what is counted, or the error."""
         if drawn.error is not None or self.timing is None:
-            lines = error_lines(drawn.error, colour=False) if drawn.error is not None else []
-            words = "".join(f"<div class='tm-error'><pre>{escape(line)}</pre></div>" for line in lines)
-            return frame(words, "Error")
+            return _Failure(drawn.error)
         columns = ["measured time", *(n for n, _ in drawn.costs)]
         row = [format_seconds(self.timing.median), *(v for _, v in drawn.costs)]
-        return Table(columns, [row]).html()
+        return Table(columns, [row])
 
     def _measured(self, version: Version) -> Timing:
         """The time of a version, measured for a short while on inputs and outputs that stay the same."""
@@ -207,4 +219,5 @@ class Playground(ipywidgets.VBox):
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         knobs = ", ".join(f"{n} = {v}" for n, v in self.knobs.chosen().items())
         static = frame(f"<div>{escape(knobs)}</div>", "Knobs") + self.facts.value
-        return {**data, "text/html": static, "text/plain": f"Playground of {self.op.name}: {knobs}"}, metadata
+        text = f"Playground of {self.op.name}: {knobs}\n{self._facts(self._drawn).text(colour=False)}"
+        return {**data, "text/html": static, "text/plain": text}, metadata

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.html import runs, step_meta, summary_text
@@ -12,6 +13,7 @@ from tvmagic.notebook.view import NoteView, StepView, View
 
 __all__ = ["colours_wanted", "paint_lines", "text_table", "view_text"]
 
+_CELL = 72  # characters of a table's cell in a line
 _RESET = "\033[0m"
 _CODES = {
     "k": "1;35", "t": "32", "b": "35", "f": "33", "m": "2", "d": "36", "s": "34", "c": "2;3", "a": "33", "l": "1;35",
@@ -115,8 +117,8 @@ def _note_lines(note: NoteView) -> Iterator[str]:
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of text, columns lined up; numbers at the right."""
-    cells = [[str(v) for v in row] for row in rows]
+    """A table of text, columns lined up; numbers at the right; long texts on several lines."""
+    cells = [part for row in rows for part in _cell_lines([str(v) for v in row])]
     widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
     right = [all(isinstance(row[i], (int, float)) for row in rows) and bool(rows) for i in range(len(columns))]
 
@@ -124,6 +126,13 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right)).rstrip()
 
     return "\n".join([line(list(columns)), "  ".join("-" * w for w in widths), *(line(row) for row in cells)])
+
+
+def _cell_lines(row: Sequence[str]) -> Iterator[list[str]]:
+    """The lines of one row of a table, each of one text for each column."""
+    parts = [wrap(v, _CELL, break_long_words=False, break_on_hyphens=False) or [""] for v in row]
+    for number in range(max((len(p) for p in parts), default=0)):
+        yield [p[number] if number < len(p) else "" for p in parts]
 
 
 def paint_lines(lines: Sequence[str], language: str, colour: bool) -> Iterator[str]:

@@ -22,12 +22,12 @@ from tvmagic.script.cinn_parser import from_cinn, is_cinn_text
 __all__ = ["operator", "operator_from_cell", "run_statement"]
 
 
-def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None) -> Operator:
+def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None, dtype: str = "float32") -> Operator:
     """The operator that `text` describes, in any of the forms of a `%%tensor` cell.
 
-    `namespace` gives names defined outside, such as numbers for sizes.
+    `namespace` gives names defined outside, such as numbers for sizes; `dtype` is that of declarations without one.
     """
-    return operator_from_cell(Source(f"tensor {name}", f"%%tensor {name}\n{text}"), name, namespace or {})
+    return operator_from_cell(Source(f"tensor {name}", f"%%tensor {name}\n{text}"), name, namespace or {}, dtype)
 
 
 def cell_names(tree: ast.AST) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def cell_names(tree: ast.AST) -> dict[str, Any]:
     return names
 
 
-def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any]) -> Operator:
-    """Run the cell and make the operator of what it defines.
+def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], dtype: str = "float32") -> Operator:
+    """Run the cell and make the operator of what it defines; `dtype` is that of declarations such as `X: [8, 8]`.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any]) 
         return Operator.from_prim_func(name, from_cinn(source.python, name=name, source=source.name), source)
     tree = parse(source)
     scope = _Scope(namespace, cell_names(tree))
-    notation = Notation(source, scope.tensors, scope)
+    notation = Notation(source, scope.tensors, scope, dtype)
     known = {**scope}
     notation.prepare([s for s in tree.body if is_notation(s, known)])
     for statement in tree.body:

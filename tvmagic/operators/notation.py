@@ -1,6 +1,7 @@
 """The index notation of `%%tensor`: statements such as `Y[i, j] += X[i, k] * W[j, k]`.
 
     X: float32[128, 256]               an input, its dtype and its shape
+    X: [128, 256]                      an input of the default dtype (`%config TensorMagics.dtype`)
     n: range(30)                       the range of an index that cannot be inferred
     Y[i, j] += X[i, k] * W[j, k]       a sum over the names on the right only
     Y[i] *= X[i, k]                    a product over them
@@ -47,11 +48,14 @@ class Notation:
     """Reads the statements of one cell in order and builds their tensors.
 
     `tensors` are the tensors by name, which Python statements of the same cell share; `inputs`
-    the placeholders in order; `values` gives numbers by name.
+    the placeholders in order; `values` gives numbers by name; `dtype` is that of declarations
+    without one.
     """
 
-    def __init__(self, source: Source, tensors: dict[str, Any], values: Mapping[str, Any]) -> None:
-        self.source, self.tensors, self.values = source, tensors, values
+    def __init__(
+        self, source: Source, tensors: dict[str, Any], values: Mapping[str, Any], dtype: str = "float32"
+    ) -> None:
+        self.source, self.tensors, self.values, self.dtype = source, tensors, values, dtype
         self.numbers: dict[str, int] = {}
         self.sizes: dict[str, Any] = {}
         self.ranges: dict[str, tuple[Any, Any]] = {}
@@ -89,12 +93,15 @@ class Notation:
         if isinstance(annotation, ast.Call):
             self.ranges[name] = self._range(annotation)
             return
-        dtype_node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-        dtype = ast.unparse(dtype_node)
-        if dtype not in DTYPES:
-            close = te_close(dtype)
-            fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", close)
-        items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
+        if isinstance(annotation, ast.List):
+            dtype, items = self.dtype, annotation.elts
+        else:
+            dtype_node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+            dtype = ast.unparse(dtype_node)
+            if dtype not in DTYPES:
+                close = te_close(dtype)
+                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", close)
+            items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
         shape = [self._size(item) for item in items]
         if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
             earlier = self.tensors[name].op.span

@@ -217,7 +217,7 @@ class Operator:
         if missing or len(arrays) > len(names):
             count = len(arrays) + len(named)
             raise TVMagicError(
-                f"`{self.name}` takes {len(names)} arrays, {count} were given",
+                f"`{self.name}` takes {_arrays(len(names))}, {count} {'was' if count == 1 else 'were'} given",
                 hint=f"call it as `{self.call_text}`",
             )
         return [as_array(values[n], n) for n in names]
@@ -289,12 +289,16 @@ class Version:
         else:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(outputs) != len(op.outputs):
-                raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, {len(outputs)} arrays were given")
+                raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
         self.build()(*values, *outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def __repr__(self) -> str:
         return f"<Version {self.name} of {self.operator.signature}>"
+
+
+def _arrays(count: int) -> str:
+    return f"{count} array" if count == 1 else f"{count} arrays"
 
 
 def tensor_type(tensor: Any) -> str:

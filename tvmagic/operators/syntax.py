@@ -34,7 +34,7 @@ def _is_tensor_name(name: str, namespace: Mapping[str, Any]) -> bool:
 def declaration(annotation: ast.expr) -> str | None:
     """`tensor`, `range` or None: what an annotation declares."""
     match annotation:
-        case ast.Subscript(value=ast.Name()) | ast.Name(id="float"):
+        case ast.Subscript(value=ast.Name()) | ast.Name(id="float") | ast.List():
             return "tensor"
         case ast.Name(id=name):
             return "tensor" if name in DTYPES else None

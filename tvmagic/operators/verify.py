@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,10 @@ from tvmagic.operators.measure import compare
 from tvmagic.operators.operator import Operator
 from tvmagic.passes import Record
 
-__all__ = ["EQUAL", "Verdict", "verify"]
+__all__ = ["EQUAL", "NOT_RUN", "Verdict", "verify"]
 
 EQUAL = "equal to NumPy"
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Verdict:
 def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds: float = 20.0) -> list[Verdict]:
     """A verdict for each step of a record, in order.
 
-    The program after each step is interpreted on random inputs (symbolic sizes are `sizes`), for
-    at most `seconds`. The first step whose result differs from NumPy's is told apart from later ones.
+    The program after each step is interpreted on random inputs (symbolic sizes are `sizes`); all
+    together take about `seconds`, and what does not come to its end is not judged. The first step whose result differs from NumPy's is told apart from later ones.
     """
     inputs = op.random_inputs(seed, sizes)
     expected = op.reference(*inputs)
@@ -41,12 +43,14 @@ def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds:
     known: dict[int, tuple[Any, Verdict]] = {}
     verdicts: list[Verdict] = []
     failed = False
+    end = time.perf_counter() + seconds
     for step in record:
         if step.after is None or step.kind == "codegen":
             verdicts.append(Verdict(None, ""))
             continue
         if id(step.after) not in known:
-            known[id(step.after)] = (step.after, _verdict(step.after, op, inputs, wanted, seconds))
+            left = max(end - time.perf_counter(), 0.0)
+            known[id(step.after)] = (step.after, _verdict(step.after, op, inputs, wanted, left))
         verdict = known[id(step.after)][1]
         if verdict.ok is False and not failed:
             failed = True
@@ -66,7 +70,7 @@ def _verdict(
     try:
         _run(program, op, [*inputs, *outputs], seconds)
     except (Unsupported, TooLong) as error:
-        return Verdict(None, f"not run: {error.message}")
+        return Verdict(None, f"{NOT_RUN}: {error.message}")
     except TVMagicError as error:
         return Verdict(False, error.message)
     result = compare(outputs, wanted, [t.name for t in op.outputs])

@@ -126,10 +126,9 @@ def block_tree(func: PrimFunc, dependencies: Any = None, title: str = "Blocks") 
             walk(chain[-1].body, key)
         elif isinstance(node, BlockRealize):
             block = node.block
-            reads, writes = (
-                ", ".join(r.buffer.name for r in regions) or "-" for regions in (block.reads, block.writes)
-            )
-            key = add([block.name_hint or "block", f"{reads} to {writes}"], parent, "output", "round")
+            reads, writes = (", ".join(r.buffer.name for r in regions) for regions in (block.reads, block.writes))
+            does = [f"{words} {names}" for words, names in (("reads", reads), ("writes", writes)) if names]
+            key = add([block.name_hint or "block", *([", ".join(does)] if does else [])], parent, "output", "round")
             found.append((key, block))
             for part in (block.init, block.body):
                 walk(part, key)

@@ -124,11 +124,12 @@ class Graph:
         return [Vertex(f"{edge.start}>{edge.end}@{n}", [""], "bend", layer=n) for n in between]
 
     def words(self) -> str:
-        """The graph in words: each arrow as `A to B`."""
-        names = {v.key: " ".join(v.lines) for v in self.vertices}
-        arrows = [f"{names[e.start]} to {names[e.end]}" + (f" ({e.label})" if e.label else "") for e in self.edges]
-        alone = [names[v.key] for v in self.vertices if all(v.key not in (e.start, e.end) for e in self.edges)]
-        return "; ".join([*arrows, *alone])
+        """The graph in words: each arrow as a line `A to B`; of the dashed ones those that have a label."""
+        names = {v.key: v.lines[0] + (f" ({', '.join(v.lines[1:])})" if v.lines[1:] else "") for v in self.vertices}
+        told = [e for e in self.edges if e.label or not e.dashed]
+        arrows = [f"{names[e.start]} to {names[e.end]}" + (f": {e.label}" if e.label else "") for e in told]
+        alone = [names[v.key] for v in self.vertices if all(v.key not in (e.start, e.end) for e in told)]
+        return "\n".join([*arrows, *alone])
 
     def _place(self, bends: list[Vertex], paths: dict[int, list[Vertex]], shown: list[Edge]) -> tuple[float, float]:
         """Give every box and bend its place; returns the size of the drawing."""

@@ -31,6 +31,9 @@ function unpack(step) {
   return rows;
 }
 
+/** The class of what was found of a step by comparing it with NumPy; empty where nothing was. */
+const verdict = ({ mark }) => (!mark ? "" : mark === "equal to NumPy" ? "tm-ok" : mark.startsWith("not run") ? "tm-meta" : "tm-error");
+
 const isChange = (row) => row.kind === "~" || row.kind === "-" || row.kind === "+";
 
 /** HTML of a line: Pygments' classes, changed words in `tag`, found text in <mark>. */

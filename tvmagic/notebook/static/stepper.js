@@ -124,7 +124,7 @@ class Stepper {
       const chosen = i === this.state.step;
       const classes = [s.changed || s.error ? "" : "tm-noop", s.error ? "tm-failed" : "", s.kind === "schedule" ? "tm-schedule" : "", this.touched.has(i) ? "tm-has" : ""];
       const change = s.error ? "failed" : s.changed ? `+${s.added} \u2212${s.removed}` : "no change";
-      const sign = s.mark && s.mark !== "equal to NumPy" ? "\u2717" : s.error ? "\u2717" : s.mark ? "\u2713" : s.changed ? "\u25cf" : "\u25cb";
+      const sign = s.error || verdict(s) === "tm-error" ? "\u2717" : verdict(s) === "tm-ok" ? "\u2713" : s.changed ? "\u25cf" : "\u25cb";
       const has = this.touched.has(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
       const item = element("li", { role: "option", id: `${this.id}-o${i}`, "data-step": i, "aria-selected": String(chosen), class: classes.join(" "), title: `${i + 1}. ${s.name}: ${s.time}, ${change}${s.mark ? ", " + s.mark : ""}` },
         element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.name, has), element("span", { class: "tm-where" }, `${s.time} ${change}`));
@@ -180,7 +180,7 @@ class Stepper {
     this.head.replaceChildren(
       element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
       element("span", { class: "tm-meta" }, [step.time, step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
-    if (step.mark) this.head.append(element("span", { class: step.mark === "equal to NumPy" ? "tm-ok" : "tm-error" }, step.mark));
+    if (step.mark) this.head.append(element("span", { class: verdict(step) }, step.mark));
     if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, step.error));
     this.renderProgram(step);
     this.renderNotes(step);
