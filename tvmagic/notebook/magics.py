@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import keyword
+import re
 from typing import Any
 
 import numpy as np
@@ -154,7 +156,9 @@ class TensorMagics(Magics):
     show_unchanged = traitlets.Bool(True, help="Show passes that changed nothing (dimmed).").tag(config=True)
     show_graph = traitlets.Bool(True, help="Show the graph of stages after %%tensor.").tag(config=True)
     show_code = traitlets.Bool(True, help="End a timeline with LLVM IR and assembly.").tag(config=True)
-    bench_seconds = traitlets.Float(0.2, help="How long %bench and --time measure each, in seconds.").tag(config=True)
+    bench_seconds = traitlets.Float(0.2, min=1e-3, help="How long %bench and --time measure each, in seconds.").tag(
+        config=True
+    )
     theme = traitlets.Enum(
         ["auto", "light", "dark"], "auto", help="Colours: those of the page (auto), light or dark."
     ).tag(config=True)
@@ -172,7 +176,7 @@ class TensorMagics(Magics):
     def tensor(self, line: str, cell: str) -> None:
         arguments = PARSERS["tensor"].read(line)
         name = arguments.name
-        if not name.isidentifier():
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"%%tensor: `{name}` is not a name that Python can use (see %%tensor?)")
         source = Source(f"tensor {name}", f"%%tensor {line}\n{cell}")
         op = operator_from_cell(source, name, self.namespace, self.dtype)
@@ -190,6 +194,8 @@ class TensorMagics(Magics):
     def schedule(self, line: str, cell: str) -> None:
         arguments = PARSERS["schedule"].read(line)
         op = self._operator(arguments.name, "%%schedule")
+        if not re.fullmatch(r"[\w.-]+", arguments.version) or arguments.version == "plain":
+            raise UsageError(f"%%schedule: `{arguments.version}` cannot be the name of a schedule (see %%schedule?)")
         source = Source(f"schedule {op.name}", f"%%schedule {line}\n{cell}")
         if arguments.play:
             from tvmagic.notebook.playing import playground

@@ -31,7 +31,12 @@ def graph(value: Operator | Version, kind: str | None = None, stage: str | None 
     version = value.current if isinstance(value, Operator) else value
     te_schedule = te_schedule_of(version)
     if kind is None:
-        kind = "blocks" if te_schedule is None else "stages" if stage is None else "iters"
+        whole, part = ("blocks", "access") if te_schedule is None else ("stages", "iters")
+        kind = whole if stage is None else part
+    elif stage is not None and kind in ("stages", "blocks"):
+        raise TVMagicError(
+            f"a picture of all {kind} shows no single stage", hint="`iters`, `regions` and `access` show one"
+        )
     makers = {"stages": _stages, "iters": _iterations, "blocks": _blocks, "regions": _regions, "access": _access}
     if te_schedule is None and kind in ("stages", "iters", "regions"):
         raise TVMagicError(
