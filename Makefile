@@ -46,7 +46,7 @@ bench: $(STAMP)  ## what is measured
 docs: $(STAMP)  ## every notebook as a page, and the API reference in build/site
 	$(BIN)/python notebooks/run.py notebooks/*.ipynb
 	$(BIN)/python docs/reference.py build/reference
-	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/mkdocs build --strict  # with --quiet it would not see its warnings
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

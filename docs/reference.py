@@ -46,50 +46,80 @@ def public_names(module: Any) -> list[str]:
 
 
 def signature(value: Any) -> str:
-    """The arguments of a callable, without the addresses of default objects."""
+    """The arguments of a callable, without the addresses of default objects and the quotes of postponed annotations."""
     try:
-        return re.sub(
-            r"<([\w.]+) object at 0x\w+>|<function ([\w.]+) at 0x\w+>", r"\1\2", str(inspect.signature(value))
-        )
+        text = str(inspect.signature(value))
     except (TypeError, ValueError):
         return ""
+    text = re.sub(r"<([\w.]+) object at 0x\w+>|<function ([\w.]+) at 0x\w+>", r"\1\2", text)
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
 
 
-def described(name: str, value: Any, level: int = 2) -> list[str]:
-    """The heading, the signature and the docstring of one name; of a class also of its public methods."""
+def docstring(value: Any) -> str:
+    """What a person wrote about `value`; the text that Python makes for a dataclass or a tuple does not count."""
+    if not inspect.isclass(value):
+        return inspect.getdoc(value) or ""
+    text = inspect.cleandoc(value.__dict__.get("__doc__") or "")
+    return "" if text.startswith(f"{value.__name__}(") or text == "An enumeration." else text
+
+
+def members(cls: type) -> list[tuple[str, Any]]:
+    """The public methods and properties that a class itself has; what a functor does at a kind of node is no call of users."""
+    found: list[tuple[str, Any]] = []
+    for name, member in sorted(vars(cls).items()):
+        function = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+        if not name.startswith("_") and inspect.isfunction(function) and not hasattr(function, "_handles"):
+            found.append((name, member if isinstance(member, property) else getattr(cls, name)))
+    return found
+
+
+def described(name: str, value: Any, missing: list[str], level: int = 2) -> list[str]:
+    """The heading, the signature and the docstring of one name; of a class also of its public methods and properties.
+
+    What has no docstring is added to `missing`.
+    """
     shown = signature(value) if callable(value) else ""
     lines = [f"{'#' * level} `{name}`", ""]
     if shown:
         lines += ["```python", f"{name}{shown}", "```", ""]
-    text = inspect.getdoc(value) if callable(value) else None
-    if text:
+    if callable(value) or isinstance(value, property):
+        text = docstring(value)
+        if not text:
+            missing.append(name)
         lines += ["```text", text.replace("```", "'''"), "```", ""]
     if inspect.isclass(value):
-        for member, function in sorted(vars(value).items()):
-            if not member.startswith("_") and inspect.isfunction(function) and inspect.getdoc(function):
-                lines += described(f"{name}.{member}", function, level + 1)
+        for member, function in members(value):
+            lines += described(f"{name}.{member}", function, missing, level + 1)
     return lines
 
 
-def page(package: str, title: str) -> str:
-    """The page of one package as Markdown."""
+def page(package: str, title: str, missing: list[str]) -> str:
+    """The page of one package as Markdown; names without a docstring are added to `missing`."""
     module = importlib.import_module(package)
-    lines = [f"# {package}: {title}", "", "```text", inspect.getdoc(module) or "", "```", ""]
+    lines = [f"# {package}: {title}", "", "```text", docstring(module), "```", ""]
+    without: list[str] = [] if docstring(module) else ["its module"]
     for name in public_names(module):
-        lines += described(name, getattr(module, name))
+        lines += described(name, getattr(module, name), without)
+    missing += [f"{package}: {name}" for name in without]
     return "\n".join(lines)
 
 
 def write(folder: Path) -> list[Path]:
-    """The pages, below `folder`, with the index; what was there before is replaced."""
+    """The pages, below `folder`, with the index; what was there before is replaced.
+
+    Raises SystemExit, with the names, where a public name has no docstring.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "api").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "index.md", folder / "index.md")
-    written = []
+    written: list[Path] = []
+    missing: list[str] = []
     for package, title in PACKAGES.items():
         path = folder / "api" / f"{package.removeprefix('tvmagic.').replace('.', '_')}.md"
-        path.write_text(page(package, title), encoding="utf-8")
+        path.write_text(page(package, title, missing), encoding="utf-8")
         written.append(path)
+    if missing:
+        raise SystemExit("these public names have no docstring:\n  " + "\n  ".join(missing))
     return written
 
 

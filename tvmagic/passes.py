@@ -346,6 +346,7 @@ class Pass:
 
     @property
     def name(self) -> str:
+        """Its name."""
         return self.info.name
 
     def __call__(self, mod: IRModule | PrimFunc) -> IRModule:

@@ -179,6 +179,7 @@ class IntSet:
     is_empty = is_nothing
 
     def is_everything(self) -> bool:
+        """Whether the set is known to hold every integer."""
         return self._interval.min_value is NEG_INF and self._interval.max_value is POS_INF
 
     def is_single_point(self) -> bool:
@@ -198,24 +199,30 @@ class IntSet:
         return self._interval.min_value
 
     def has_upper_bound(self) -> bool:
+        """Whether no element is larger than some known bound."""
         return self._interval.max_value is not POS_INF and not self.is_nothing()
 
     def has_lower_bound(self) -> bool:
+        """Whether no element is smaller than some known bound."""
         return self._interval.min_value is not NEG_INF and not self.is_nothing()
 
     def can_prove_positive(self) -> bool:
+        """Whether every element is known to be above 0."""
         low = self._simplified_end(self.min())
         return low is not None and low > 0
 
     def can_prove_negative(self) -> bool:
+        """Whether every element is known to be below 0."""
         high = self._simplified_end(self.max())
         return high is not None and high < 0
 
     def can_prove_non_positive(self) -> bool:
+        """Whether every element is known to be 0 or below."""
         high = self._simplified_end(self.max())
         return high is not None and high <= 0
 
     def can_prove_non_negative(self) -> bool:
+        """Whether every element is known to be 0 or above."""
         low = self._simplified_end(self.min())
         return low is not None and low >= 0
 

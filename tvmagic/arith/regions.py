@@ -149,10 +149,12 @@ class StrideSet(IntSet):
 
     @property
     def stride(self) -> int:
+        """The distance of one element to the next."""
         return self.steps.stride
 
     @property
     def count(self) -> int:
+        """How many elements there are."""
         return self.steps.count
 
     def __contains__(self, value: object) -> bool:

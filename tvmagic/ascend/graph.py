@@ -119,6 +119,7 @@ class AscNode:
 
     @property
     def op(self) -> OpType:
+        """What is known of the node's type of operation."""
         return OP_TYPES[self.type]
 
     def array_axes(self) -> list[Axis | None]:

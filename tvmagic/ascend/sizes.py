@@ -70,6 +70,7 @@ class Size:
 
     @property
     def is_one(self) -> bool:
+        """Whether the size is known to be 1."""
         return self.constant == 1
 
     def __eq__(self, other: object) -> bool:

@@ -34,6 +34,7 @@ class Verdict:
 
     @property
     def can_inline(self) -> bool:
+        """Whether no condition holds the block back."""
         return self.condition is None
 
     def __str__(self) -> str:

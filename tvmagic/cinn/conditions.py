@@ -41,6 +41,7 @@ class Candidate:
 
     @property
     def tensor(self) -> Buffer:
+        """The tensor that the block stores."""
         return self.store.buffer
 
     @cached_property

@@ -58,22 +58,27 @@ class Target:
 
     @property
     def keys(self) -> list[str]:
+        """What kinds of target it is, by TVM's names (`cpu`)."""
         return list(self.attrs.get("keys") or self.kind.default_keys)
 
     @property
     def mcpu(self) -> str:
+        """The processor by LLVM's name; empty for the kind's own."""
         return str(self.attrs.get("mcpu", ""))
 
     @property
     def mattr(self) -> list[str]:
+        """The processor's features that are switched on (`+avx2`) or off (`-avx512f`)."""
         return list(self.attrs.get("mattr", []))
 
     @property
     def mtriple(self) -> str:
+        """LLVM's target triple; empty for the kind's own."""
         return str(self.attrs.get("mtriple", ""))
 
     @property
     def is_nvptx(self) -> bool:
+        """Whether code for NVIDIA's GPUs is meant."""
         return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
 
     @property
@@ -85,6 +90,7 @@ class Target:
         return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The option `name`, or `default` where it is not set."""
         return self.attrs.get(name, default)
 
     def export(self) -> dict[str, Any]:
@@ -106,6 +112,7 @@ class Target:
         return result
 
     def with_host(self, host: Any) -> Target:
+        """The same target with `host` as the one on which it is called."""
         return Target(self, host)
 
     @staticmethod

@@ -109,6 +109,7 @@ class Buffer(Node):
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> BufferLoad:

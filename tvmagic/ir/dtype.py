@@ -58,10 +58,12 @@ class DataType(str):
 
     @property
     def is_scalar(self) -> bool:
+        """Whether there is one lane."""
         return self.lanes == 1
 
     @property
     def type_code(self) -> str:
+        """The kind of number without its width: `int`, `uint`, `float`, `bfloat`, ..."""
         return self.code
 
     def __reduce__(self) -> tuple[type[DataType], tuple[str]]:

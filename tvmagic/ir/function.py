@@ -107,6 +107,7 @@ class IRModule(Node):
         return IRModule({str(name): func})
 
     def get_global_var(self, name: str) -> GlobalVar:
+        """The variable of the function called `name`; raises TVMagicError where there is none."""
         for var in self.functions:
             if var.name_hint == name:
                 return var
@@ -114,6 +115,7 @@ class IRModule(Node):
         raise TVMagicError(f"the module has no function `{name}`", hint=f"its functions are {known}")
 
     def get_global_vars(self) -> list[GlobalVar]:
+        """The variables of all functions."""
         return list(self.functions)
 
     def __getitem__(self, name: Any) -> PrimFunc:
@@ -132,6 +134,7 @@ class IRModule(Node):
 
     @property
     def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
+        """The functions with their variables, by name."""
         return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
 
     def with_functions(self, functions: Mapping[GlobalVar, PrimFunc]) -> IRModule:

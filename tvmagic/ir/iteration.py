@@ -107,6 +107,7 @@ class IterVar(StandsFor):
 
     @property
     def dtype(self) -> DataType:
+        """The type of its variable."""
         return self.var.dtype
 
     def asobject(self) -> Var:

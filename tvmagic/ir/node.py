@@ -41,6 +41,8 @@ class Kind(enum.Enum):
 
 
 class Field(NamedTuple):
+    """One declared field of a class of nodes: its name, and what it holds."""
+
     name: str
     kind: Kind
 
@@ -94,6 +96,7 @@ class Node:
         return new
 
     def same_as(self, other: object) -> bool:
+        """Whether `other` is this very object."""
         return self is other
 
     def __str__(self) -> str:

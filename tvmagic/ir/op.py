@@ -81,12 +81,14 @@ class Op:
         return list(Op.registry)
 
     def astext(self) -> str:
+        """Its name."""
         return self.name
 
     def __repr__(self) -> str:
         return f"Op({self.name})"
 
     def same_as(self, other: object) -> bool:
+        """Whether `other` is this very object."""
         return self is other
 
     def __reduce__(self) -> tuple[object, tuple[str]]:

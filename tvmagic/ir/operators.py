@@ -49,6 +49,7 @@ class BinaryOp(PrimExpr):
 
     @staticmethod
     def result_dtype(operand: DataType) -> DataType:
+        """The type of the result for operands of type `operand`."""
         return operand
 
 
@@ -113,6 +114,7 @@ class CmpOp(BinaryOp):
 
     @staticmethod
     def result_dtype(operand: DataType) -> DataType:
+        """The type of the result for operands of type `operand`: bool, in as many lanes."""
         return BOOL if operand.lanes == 1 else BOOL.with_lanes(operand.lanes)
 
 

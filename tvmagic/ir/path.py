@@ -29,22 +29,28 @@ class ObjectPath:
         return ObjectPath((*self.steps, (kind, key)))
 
     def attr(self, attr_key: str) -> ObjectPath:
+        """On to the field `attr_key`."""
         return self._then("attr", attr_key)
 
     def array_index(self, index: int) -> ObjectPath:
+        """On to element `index` of a list."""
         return self._then("index", int(index))
 
     def missing_array_element(self, index: int) -> ObjectPath:
+        """On to where a list would have element `index`."""
         return self._then("missing index", int(index))
 
     def map_value(self, key: Any) -> ObjectPath:
+        """On to the value of `key` in a mapping."""
         return self._then("key", key)
 
     def missing_map_entry(self) -> ObjectPath:
+        """On to where a mapping would have an entry."""
         return self._then("missing key", None)
 
     @property
     def parent(self) -> ObjectPath | None:
+        """The path without its last step; None at the root."""
         return ObjectPath(self.steps[:-1]) if self.steps else None
 
     def __len__(self) -> int:
@@ -55,6 +61,7 @@ class ObjectPath:
         return ObjectPath(self.steps[: length - 1])
 
     def is_prefix_of(self, other: ObjectPath) -> bool:
+        """Whether `other` begins with this path."""
         return other.steps[: len(self.steps)] == self.steps
 
     def __eq__(self, other: object) -> bool:

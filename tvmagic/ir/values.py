@@ -158,6 +158,7 @@ class EqualOp(_Comparison):
         return self.a is self.b
 
     def asobject(self) -> PrimExpr:
+        """The comparison as an expression."""
         return ops.equal(self.a, self.b, self.span)
 
 
@@ -170,6 +171,7 @@ class NotEqualOp(_Comparison):
         return self.a is not self.b
 
     def asobject(self) -> PrimExpr:
+        """The comparison as an expression."""
         return ops.not_equal(self.a, self.b, self.span)
 
 
@@ -263,15 +265,19 @@ class Var(PrimExpr):
 
     @property
     def name_hint(self) -> str:
+        """Its name, which is only for reading: variables of one name are still different."""
         return self.name
 
     def copy_with_suffix(self, suffix: str) -> Var:
+        """A new variable of the same type, its name with `suffix` behind."""
         return type(self)(self.name + suffix, self.type_annotation, self.span)
 
     def copy_with_name(self, name: str) -> Var:
+        """A new variable of the same type called `name`."""
         return type(self)(name, self.type_annotation, self.span)
 
     def copy_with_dtype(self, dtype: Any) -> Var:
+        """A new variable of the same name and of type `dtype`."""
         return type(self)(self.name, dtype, self.span)
 
 

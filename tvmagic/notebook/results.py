@@ -76,9 +76,11 @@ class Passes(Shown):
         return self._stepper
 
     def html(self, styled: bool = True) -> str:
+        """The timeline as HTML that needs no kernel; without the style sheet unless `styled`."""
         return view_html(self.view, self.show_unchanged)
 
     def text(self, colour: bool | None = None) -> str:
+        """The timeline as text; coloured where the terminal can show it, unless told."""
         return view_text(self.view, colour, self.show_unchanged)
 
     def search(self, text: str) -> list[str]:

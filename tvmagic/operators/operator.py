@@ -239,6 +239,7 @@ class Operator:
 
     @property
     def call_text(self) -> str:
+        """How it is called: `dense(X, W, b)`."""
         return f"{self.name}({', '.join(t.name for t in self.inputs)})"
 
     def __repr__(self) -> str:

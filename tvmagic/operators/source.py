@@ -39,6 +39,7 @@ class Source:
 
     @property
     def lines(self) -> list[str]:
+        """The lines of the text."""
         return self.text.splitlines()
 
     def span(self, node: ast.AST) -> Span:

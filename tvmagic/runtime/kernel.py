@@ -156,6 +156,7 @@ class Kernel:
         raise _error_of(self.module.sites[site_number - 1], values)
 
     def time_evaluator(self, *args: Any, **options: Any) -> Any:
+        """What measures calls of the kernel; see `runtime.time_evaluator`."""
         from tvmagic.runtime.timing import time_evaluator
 
         return time_evaluator(self, *args, **options)

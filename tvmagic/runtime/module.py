@@ -65,6 +65,7 @@ class Module:
     __getitem__ = get_function
 
     def __contains__(self, name: object) -> bool:
+        """Whether there is a function called `name`."""
         return name in self.functions
 
     implements_function = __contains__
@@ -97,10 +98,12 @@ class Module:
 
     @property
     def type_key(self) -> str:
+        """What kind of module it is."""
         return "llvm"
 
     @property
     def imported_modules(self) -> list[Any]:
+        """Modules that belong to it: none, all functions are in one."""
         return []
 
     def save(self, file_name: Any, fmt: str = "") -> None:

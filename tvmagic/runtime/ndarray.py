@@ -47,22 +47,27 @@ class NDArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents of the dimensions."""
         return self._array.shape
 
     @property
     def dtype(self) -> str:
+        """The type of the elements by name."""
         return str(self._array.dtype)
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return self._array.ndim
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return self._array.size
 
     @property
     def device(self) -> Device:
+        """Where it is: on the CPU."""
         return cpu()
 
     def numpy(self) -> np.ndarray:

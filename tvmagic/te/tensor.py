@@ -66,6 +66,7 @@ class TensorSlice(ExprOp):
 
     @property
     def dtype(self) -> DataType:
+        """The type of an element."""
         return self.tensor.dtype
 
     __hash__ = ExprOp.__hash__
@@ -180,6 +181,7 @@ class Operation:
 
     @property
     def num_outputs(self) -> int:
+        """How many tensors it computes."""
         return len(self._outputs)
 
     def output(self, index: int) -> Tensor:
@@ -188,6 +190,7 @@ class Operation:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors that it computes."""
         return self._outputs
 
     @property
@@ -207,6 +210,7 @@ class Operation:
 
     @property
     def reduce_axis(self) -> tuple[IterVar, ...]:
+        """The variables that it reduces over: none, unless it is a reduction."""
         return ()
 
     def root_iter_vars(self) -> tuple[IterVar, ...]:
@@ -218,6 +222,7 @@ class Operation:
         return self
 
     def same_as(self, other: object) -> bool:
+        """Whether `other` is this very object."""
         return self is other
 
     def __repr__(self) -> str:

@@ -78,9 +78,11 @@ class IterVarRelation:
     kind = "relation"
 
     def parents(self) -> tuple[IterVar, ...]:
+        """The variables that it takes apart or joins."""
         raise NotImplementedError
 
     def children(self) -> tuple[IterVar, ...]:
+        """The variables that come of them."""
         raise NotImplementedError
 
     def domain_down(self, context: DownContext) -> None:

@@ -81,6 +81,7 @@ class IterVarAttr:
         self.pragma_values: list[Any] = []
 
     def copy(self) -> IterVarAttr:
+        """The same attributes, to be changed on their own."""
         new = IterVarAttr()
         for name in self.__slots__:
             value = getattr(self, name)

@@ -37,10 +37,12 @@ class StmtSRef:
 
     @property
     def is_block(self) -> bool:
+        """Whether it stands for a block."""
         return isinstance(self.stmt, Block)
 
     @property
     def is_loop(self) -> bool:
+        """Whether it stands for a loop."""
         return isinstance(self.stmt, For)
 
     @property

@@ -47,6 +47,7 @@ class Trace:
         return inst
 
     def copy(self) -> Trace:
+        """The same calls and decisions, to go on from."""
         new = Trace(self.insts)
         new.decisions = dict(self.decisions)
         return new
