@@ -124,7 +124,11 @@ def grid_svg(computed: np.ndarray, used: np.ndarray, origin: Any, title: str, wo
     cell = max(4.0, min(22.0, _SIDE / max(shown_r, shown_c)))
     left, top = 44.0, 26.0
     parts = [_PATTERN, text(left, 16, f"columns {origin[1]} to {origin[1] + columns - 1}")]
-    parts.append(text(2, top + 12, f"{origin[0]}") + text(2, top + max(12, shown_r * cell), f"{origin[0] + rows - 1}"))
+    first, last, height = origin[0], origin[0] + rows - 1, shown_r * cell
+    if height < 24:  # no room for two lines
+        parts.append(text(2, top + height / 2 + 4, f"{first}" if rows == 1 else f"{first}-{last}"))
+    else:
+        parts.append(text(2, top + 12, f"{first}") + text(2, top + height, f"{last}"))
     for r in range(shown_r):
         for c in range(shown_c):
             block = np.s_[r * step_r : (r + 1) * step_r, c * step_c : (c + 1) * step_c]
