@@ -4,6 +4,9 @@ Nothing here prints, proves or compiles; the packages above do. `str(node)` reac
 through `hooks`.
 """
 
+# pyright: reportUnusedImport=false
+# What is imported here is what the package offers.
+
 import importlib
 from typing import Any
 
@@ -126,4 +129,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module `tvmagic.ir` has no name `{name}`")
 
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+__all__ = [name for name in dir() if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -22,7 +22,8 @@ from tvmagic.ir.expr import (
     ops,
 )
 from tvmagic.ir.hooks import provided
-from tvmagic.ir.node import Field, Kind, Node, Span, field
+from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.values import SEQUENCES, SLICES
 
 __all__ = ["Buffer", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
 
@@ -61,7 +62,7 @@ class Buffer(Node):
     offset_factor: int
     buffer_type: str
     axis_separators: tuple[IntImm, ...]
-    FIELDS: tuple[Field, ...] = (
+    FIELDS = (
         field("dtype", Kind.VALUE),
         field("data", Kind.VAR_DEF),
         field("shape", Kind.EXPRS),
@@ -134,19 +135,19 @@ class Buffer(Node):
 
     def __getitem__(self, indices: Any) -> Any:
         """A load, or a `BufferRegion` where an index is a slice without a step."""
-        if not isinstance(indices, (tuple, list)):
+        if not isinstance(indices, SEQUENCES):
             indices = (indices,)
-        if not any(isinstance(i, slice) for i in indices):
+        if not any(isinstance(i, SLICES) for i in indices):
             return BufferLoad(self, [i.var if isinstance(i, IterVar) else i for i in indices])
         return self._slice(indices)
 
     def _slice(self, indices: Sequence[Any]) -> Any:
         from tvmagic.ir.expr import Ramp
 
-        region = any(isinstance(i, slice) and i.step is None for i in indices)
+        region = any(isinstance(i, SLICES) and i.step is None for i in indices)
         result: list[Any] = []
         for axis, index in enumerate(indices):
-            if not isinstance(index, slice):
+            if not isinstance(index, SLICES):
                 result.append(Range.from_min_extent(index, IntImm(expr(index).dtype, 1)) if region else index)
                 continue
             start = expr(0 if index.start is None else index.start)
@@ -163,8 +164,8 @@ class Buffer(Node):
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
         """The flat index of the element at `indices`, one for each group of axes."""
-        groups, start = [], 0
-        positions = exprs(indices)
+        groups: list[PrimExpr] = []
+        start, positions = 0, exprs(indices)
         for end in [*(int(s) for s in self.axis_separators), len(self.shape)]:
             groups.append(self._flat_index(positions, start, end))
             start = end

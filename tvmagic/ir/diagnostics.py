@@ -36,7 +36,7 @@ class Diagnostic:
 class DiagnosticContext:
     """The findings about one text, in the order in which they were made."""
 
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
 
 class DiagnosticRenderer:

@@ -57,7 +57,7 @@ class Comparison:
         self.buffers: set[tuple[int, int]] = set()
         self.where: list[tuple[str, Any, Any]] = []
 
-    def equal(self, a: Any, b: Any) -> bool:
+    def equal(self, a: object, b: object) -> bool:
         cls = type(a)
         return cls is type(b) and COMPARE[cls](self, a, b)
 
@@ -242,7 +242,7 @@ def _same_value(state: Comparison, a: Any, b: Any) -> bool:
 class _Compares(dict[type, Compare]):
     """What compares two nodes of a class; generated when a class is first met."""
 
-    def __missing__(self, cls: type) -> Compare:
+    def __missing__(self, cls: type[Any]) -> Compare:
         if issubclass(cls, Var):
             found: Compare = _same_var
         elif issubclass(cls, Node):

@@ -9,8 +9,9 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
 from tvmagic.ir.hooks import provided
-from tvmagic.ir.node import Field, Kind, Node, Span, field
+from tvmagic.ir.node import Kind, Node, Span, field
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
+from tvmagic.ir.values import MAPPINGS
 
 __all__ = ["IRModule", "PrimFunc", "TensorIntrin", "pointer_var"]
 
@@ -28,7 +29,7 @@ class PrimFunc(Node):
     ret_type: Type
     attrs: dict[str, Any]
     body: Stmt
-    FIELDS: tuple[Field, ...] = (
+    FIELDS = (
         field("params", Kind.VAR_DEFS),
         field("buffer_map", Kind.VALUE),
         field("ret_type", Kind.TYPE),
@@ -60,7 +61,7 @@ class PrimFunc(Node):
 
     def with_attr(self, key: Any, value: Any = None) -> PrimFunc:
         """The function with one attribute set, or several given as a mapping."""
-        changes = key if isinstance(key, Mapping) else {key: value}
+        changes = key if isinstance(key, MAPPINGS) else {key: value}
         return self.replace(attrs={**self.attrs, **{k: attr_value(v) for k, v in changes.items()}})
 
     def without_attr(self, key: str) -> PrimFunc:
@@ -92,7 +93,7 @@ class IRModule(Node):
     __slots__ = ("functions", "attrs")
     functions: dict[GlobalVar, PrimFunc]
     attrs: dict[str, Any]
-    FIELDS: tuple[Field, ...] = (field("functions", Kind.VALUE), field("attrs", Kind.ATTRS))
+    FIELDS = (field("functions", Kind.VALUE), field("attrs", Kind.ATTRS))
 
     def __init__(self, functions: Mapping[Any, PrimFunc] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
         self.functions = {}
@@ -171,7 +172,7 @@ class TensorIntrin(Node):
     __slots__ = ("desc", "impl")
     desc: PrimFunc
     impl: PrimFunc
-    FIELDS: tuple[Field, ...] = (field("desc", Kind.NODE), field("impl", Kind.NODE))
+    FIELDS = (field("desc", Kind.NODE), field("impl", Kind.NODE))
     _registry: dict[str, TensorIntrin] = {}
 
     def __init__(self, desc: PrimFunc, impl: PrimFunc) -> None:

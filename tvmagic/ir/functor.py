@@ -50,11 +50,7 @@ class _Table(dict[type, Handler]):
         self.owner = owner
 
     def __missing__(self, node_class: type) -> Handler:
-        declared = self.owner._declared
-        handler = next((declared[c] for c in node_class.__mro__ if c in declared), None)
-        if handler is None:
-            handler = self.owner.walker(node_class)
-        self[node_class] = handler
+        handler = self[node_class] = self.owner.handler_of(node_class)
         return handler
 
 
@@ -82,6 +78,12 @@ class _Functor:
         cls._walkers = {}
 
     @classmethod
+    def handler_of(cls, node_class: type) -> Handler:
+        """What the functor declares for a class of nodes or the nearest of its bases; else its walker."""
+        found = next((cls._declared[c] for c in node_class.__mro__ if c in cls._declared), None)
+        return cls.walker(node_class) if found is None else found
+
+    @classmethod
     def walker(cls, node_class: type) -> Handler:
         """The generated function that walks the declared fields of a class of nodes."""
         found = cls._walkers.get(node_class)
@@ -97,7 +99,7 @@ class _Functor:
         """Do at `node` what the functor declares for its class."""
         return self._table[type(node)](self, node)
 
-    def visit_children(self, node: Any) -> Any:
+    def visit_children(self, node: object) -> Any:
         """Walk the fields of `node`, as if the functor declared nothing for its class."""
         return self.walker(type(node))(self, node)
 
@@ -170,7 +172,7 @@ def _generate_mutator(node_class: type, hooks: frozenset[str]) -> Handler:
     if issubclass(node_class, PrimExpr):
         lines.append("copy.retype()")
     lines.append("return copy")
-    names = {"cls": node_class, "new": node_class.__new__, "mutate_all": mutate_all}
+    names: dict[str, Any] = {"cls": node_class, "new": node_class.__new__, "mutate_all": mutate_all}
     return _compile(f"mutate_{node_class.__name__}", lines, names)
 
 
@@ -211,7 +213,6 @@ class Mutator(Visitor):
 
 
 Visitor.BASE = Visitor
-Visitor._table, Visitor._walkers = _Table(Visitor), {}
 
 
 class _PostOrder(Visitor):

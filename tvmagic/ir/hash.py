@@ -125,7 +125,7 @@ class _Hashers(dict[type, Hasher]):
         return found
 
     @staticmethod
-    def find(kind: type) -> Hasher:
+    def find(kind: type[Any]) -> Hasher:
         if issubclass(kind, Var):
             return _hash_var
         if issubclass(kind, Node):

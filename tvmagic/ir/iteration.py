@@ -8,7 +8,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.node import Field, Kind, Node, Span, field
 from tvmagic.ir.operators import Call
-from tvmagic.ir.values import ExprOp, IntImm, PrimExpr, StandsFor, Var, expr, exprs
+from tvmagic.ir.values import SEQUENCES, ExprOp, IntImm, PrimExpr, StandsFor, Var, expr, exprs
 
 if TYPE_CHECKING:
     from tvmagic.ir import ops
@@ -96,7 +96,7 @@ class IterVar(StandsFor):
         span: Span | None = None,
     ) -> None:
         if dom is not None and not isinstance(dom, Range):
-            if not isinstance(dom, (list, tuple)) or len(dom) != 2:
+            if not isinstance(dom, SEQUENCES) or len(dom) != 2:
                 raise TVMagicError("the domain of an iteration variable is a Range or a pair of ends")
             dom = Range(dom[0], dom[1])
         if not isinstance(var, Var):
@@ -175,7 +175,7 @@ class Reduce(PrimExpr):
     ) -> None:
         self.combiner = combiner
         self.source = exprs(source)
-        self.axis = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+        self.axis = tuple(axis) if isinstance(axis, SEQUENCES) else (axis,)
         self.condition = expr(condition)
         self.value_index = int(value_index)
         self.init = exprs(init) if init else ()

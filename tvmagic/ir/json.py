@@ -21,6 +21,7 @@ from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Ty
 from tvmagic.ir.node import NODE_CLASSES, Kind, Node, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
+from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES
 
 __all__ = ["load_json", "make_node", "register_json", "save_json"]
 
@@ -49,7 +50,7 @@ class _Writer:
         self.open: set[int] = set()
 
     def encode(self, value: Any) -> Any:
-        encoder = _ENCODERS.get(type(value))
+        encoder = _ENCODERS.get(type(value))  # pyright: ignore[reportUnknownArgumentType]  # any type
         if encoder is not None:
             return encoder(self, value)
         if isinstance(value, Node):
@@ -94,9 +95,9 @@ def _nodes_in(value: Any) -> list[Node]:
     """The nodes that a field holds."""
     if isinstance(value, Node):
         return [value]
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, SEQUENCES):
         return [node for item in value for node in _nodes_in(item)]
-    if isinstance(value, Mapping):
+    if isinstance(value, MAPPINGS):
         return [node for pair in value.items() for node in _nodes_in(pair)]
     return []
 
@@ -199,9 +200,9 @@ class _Reader:
             self.built.append(self.build(i, entry))
 
     def decode(self, value: Any) -> Any:
-        if isinstance(value, list):
+        if isinstance(value, SEQUENCES):
             return tuple([self.decode(v) for v in value])
-        if not isinstance(value, dict):
+        if not isinstance(value, MAPPINGS):
             return value
         if len(value) != 1:
             raise TVMagicError("the JSON text holds an object that is no node")
@@ -212,7 +213,7 @@ class _Reader:
         return decoder(self, content)
 
     def build(self, number: int, entry: Any) -> Node:
-        if not isinstance(entry, list) or not entry or not isinstance(entry[0], str):
+        if not isinstance(entry, SEQUENCES) or not entry or not isinstance(entry[0], str):
             raise TVMagicError(f"node {number} of the JSON text is not a list that begins with a class")
         cls = NODE_CLASSES.get(entry[0])
         if cls is None:
@@ -254,7 +255,7 @@ def _node_at(reader: _Reader, number: Any) -> Node:
 
 def _mapping(reader: _Reader, items: Any) -> dict[Any, Any]:
     pairs = reader.decode(items)
-    if not isinstance(pairs, tuple) or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+    if not isinstance(pairs, TUPLES) or not all(isinstance(p, TUPLES) and len(p) == 2 for p in pairs):
         raise TVMagicError("a mapping in the JSON text is not a list of pairs")
     for key, _ in pairs:
         if not isinstance(key, (str, Node)):
@@ -309,7 +310,7 @@ def _check(cls: type[Node], name: str, kind: Kind, value: Any) -> None:
     if expected is None:
         return
     if kind in _MANY:
-        right = isinstance(value, tuple) and all(isinstance(v, expected) for v in value)
+        right = isinstance(value, TUPLES) and all(isinstance(v, expected) for v in value)
     elif value is None:
         right = kind in _OPTIONAL and (cls.__name__, name) in _OPTIONAL_FIELDS
     else:
@@ -359,7 +360,7 @@ def load_json(json_str: str) -> Any:
         data = json.loads(json_str)
     except (ValueError, RecursionError) as error:
         raise TVMagicError("the text is not JSON") from error
-    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list) or "root" not in data:
+    if not isinstance(data, MAPPINGS) or not isinstance(data.get("nodes"), list) or "root" not in data:
         raise TVMagicError("the JSON text does not hold a program", hint="it is written by save_json")
     try:
         return _Reader(data["nodes"]).decode(data["root"])

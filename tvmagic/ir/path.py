@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["ObjectPath", "follow"]
@@ -76,7 +76,7 @@ class ObjectPath:
     __repr__ = __str__
 
 
-_TEXT: Mapping[str, Any] = {
+_TEXT: Mapping[str, Callable[[Any], str]] = {
     "root": lambda key: f"<{key}>",
     "attr": lambda key: f".{key}",
     "index": lambda key: f"[{key}]",

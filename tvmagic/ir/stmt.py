@@ -23,6 +23,7 @@ from tvmagic.ir.expr import (
     exprs,
 )
 from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.values import SEQUENCES
 
 
 class Stmt(Node):
@@ -283,7 +284,7 @@ class SeqStmt(Stmt):
             part = stack.pop()
             if part is None:
                 continue
-            if isinstance(part, (list, tuple)):
+            if isinstance(part, SEQUENCES):
                 stack.extend(reversed(part))
             elif isinstance(part, SeqStmt):
                 stack.extend(reversed(part.seq))

@@ -24,6 +24,12 @@ INT32 = DataType("int32")
 INT64 = DataType("int64")
 FLOAT32 = DataType("float32")
 HANDLE = DataType("handle")
+# What `isinstance` asks of a value of any type. By these names the value keeps its type for the type
+# checker; the classes themselves would make it a list, say, of what is not known.
+SEQUENCES: tuple[type, ...] = (list, tuple)
+TUPLES: tuple[type, ...] = (tuple,)
+MAPPINGS: tuple[type, ...] = (Mapping,)
+SLICES: tuple[type, ...] = (slice,)
 
 
 class ExprOp:
@@ -210,7 +216,7 @@ def convert(value: Any) -> Any:
     """
     if isinstance(value, Node):
         return value.asobject() if isinstance(value, StandsFor) else value
-    converter = _CONVERTERS.get(type(value))
+    converter = _CONVERTERS.get(type(value))  # pyright: ignore[reportUnknownArgumentType]  # any type
     if converter is not None:
         return converter(value)
     if hasattr(value, "asobject"):
@@ -236,7 +242,7 @@ def expr(value: Any) -> PrimExpr:
 
 def exprs(values: Any) -> tuple[PrimExpr, ...]:
     """A sequence (or one value) as a tuple of expressions."""
-    if isinstance(values, (list, tuple)):
+    if isinstance(values, SEQUENCES):
         return tuple([v if isinstance(v, PrimExpr) else expr(v) for v in values])
     return (expr(values),)
 
@@ -436,9 +442,9 @@ def attr_value(value: Any) -> Any:
     """
     if isinstance(value, (str, Node)) or value is None:
         return value
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, SEQUENCES):
         return tuple([attr_value(v) for v in value])
-    if isinstance(value, Mapping):
+    if isinstance(value, MAPPINGS):
         return {str(k): attr_value(v) for k, v in value.items()}
     if isinstance(value, (bool, int, float)):
         return convert(value)

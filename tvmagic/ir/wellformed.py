@@ -47,6 +47,7 @@ from tvmagic.ir.stmt import (
     LetStmt,
     Stmt,
 )
+from tvmagic.ir.values import MAPPINGS, TUPLES
 
 __all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_formed"]
 
@@ -80,9 +81,9 @@ def _steps_to(part: Any, target: Any) -> tuple[tuple[str, Any], ...] | None:
     while stack:
         node, steps = stack.pop()
         inner: list[tuple[Any, tuple[str, Any]]] = []
-        if isinstance(node, tuple):
+        if isinstance(node, TUPLES):
             inner = [(item, ("index", i)) for i, item in enumerate(node)]
-        elif isinstance(node, dict):
+        elif isinstance(node, MAPPINGS):
             inner = [(item, ("key", key)) for key, item in node.items()]
         elif isinstance(node, Node):
             inner = [(getattr(node, f.name), ("attr", f.name)) for f in type(node).FIELDS]
@@ -235,8 +236,7 @@ class _Checker(Visitor):
             self.visit(part)
 
     def open_attribute(self, node: AttrStmt) -> None:
-        if isinstance(node.value, Node):
-            self.visit(node.value)
+        self.visit(node.value)
         if isinstance(node.node, IterVar):
             self.thread(node.node)
 
