@@ -100,7 +100,10 @@ class Kernel:
         arrays = [a._array if type(a) is NDArray else a for a in args] if wrapped else list(args)
         if not missing:
             return arrays, []
-        made = [aligned_empty(p.static, p.dtype) for p in self.checker.params[-missing:]]
+        left_out = self.checker.params[-missing:]
+        made = [
+            aligned_empty(p.static, p.dtype) for p in left_out if isinstance(p, ArrayParam) and p.static is not None
+        ]
         return arrays + made, made
 
     def _prepare_fast(self) -> None:
