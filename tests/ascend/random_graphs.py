@@ -68,6 +68,8 @@ class Maker:
 
     def full(self):
         rng = self.rng
+        if rng.random() < 0.2:
+            return ops.broadcast_to(ops.Scalar(self.graph, rng.choice([0.5, -1.25, 3.0])), self.axes)
         return self.load([rng.random() < 0.7 for _ in self.axes])
 
     def build(self) -> AscGraph:
@@ -115,8 +117,9 @@ def implementations(graph: AscGraph, rng: random.Random):
                 {n: rng.choice([1, 2, 3, 4, 8, 17, 64]) for n in (*i.tiles, *([i.block] if i.block else []))}
                 for i in chosen
             ]
-            label = f"{result.name} {[i.case for i in chosen]} {sizes}"
-            yield label, lower_graphs(graph, [i.graph for i in chosen], sizes)
+            in_place = rng.random() < 0.5
+            label = f"{result.name} {[i.case for i in chosen]} {sizes} in_place={in_place}"
+            yield label, lower_graphs(graph, [i.graph for i in chosen], sizes, in_place=in_place)
 
 
 def check(seed: int, limit: int = 10**9) -> int:
@@ -162,7 +165,7 @@ def _mutations(graph: AscGraph, rng: random.Random):
     yield {"output-from-store"}, lambda: setattr(graph.of_type("Output")[0], "inputs", [store.inputs[0]])
     yield {"store-from-local", "edge-axis", "edge-repeats"}, lambda: setattr(store, "inputs", [load.inputs[0]])
     if compute is not None:
-        data = load.inputs[0]
+        data = graph.of_type("Data")[0].y  # stands before all others
         yield {"compute-on-local"}, lambda: setattr(compute, "inputs", [data] * len(compute.inputs))
     if len(graph.axes) > 1:
         yield {"same-sched-axis"}, lambda: load.sched.axis.reverse()

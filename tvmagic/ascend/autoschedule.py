@@ -1,6 +1,6 @@
 """Auto Schedule: from a HintGraph to the ImplGraphs among which tiling chooses.
 
-Axes merge; each template cuts the graph into groups; the axes of a group fall into tiling groups;
+Axes merge; broadcasts sink below elementwise calls; each template cuts the graph into groups; the axes of a group fall into tiling groups;
 each choice of axes to tile gives an ImplGraph: tiles split off, loops outside merged and split over
 the cores, the rest vectorized, local buffers shared. Each step is kept in the record.
 """
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tvmagic.ascend.graph import AscGraph, AscNode, Axis
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.lower import vectorized_strides
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
 from tvmagic.ascend.rules import check_hint, check_impl, concat_axis
+from tvmagic.ascend.sink import sink_broadcasts
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.transforms import (
     apply_sched_merge,
@@ -95,13 +96,14 @@ def merge_axes(graph: AscGraph) -> AscGraph:
     runs: list[list[Axis]] = []
     for axis in graph.sched_axes:
         joins = bool(runs) and not any(c is axis for _, c in concats)
-        if joins and all(mergeable(y, [*runs[-1], axis]) for y in graph.tensors()):
+        if joins and _merge(graph, [*runs[-1], axis]):
             runs[-1].append(axis)
         else:
             runs.append([axis])
     for run in runs:
         if len(run) < 2:
             continue
+        _pass_over(graph, run)
         merged = merge_axis(graph, run)
         apply_sched_merge(list(graph.nodes), merged)
         apply_tensor_merge(list(graph.nodes), merged)
@@ -112,6 +114,42 @@ def merge_axes(graph: AscGraph) -> AscGraph:
                 node.attrs["axis"] = merged.name
         note("ascend.merge", f"`{merged.name}` is {', '.join(f'`{a.name}`' for a in run)}", size=str(merged.size))
     return graph
+
+
+def _between(graph: AscGraph, run: list[Axis]) -> list[AscNode]:
+    """Broadcasts along a part of `run` that only other broadcasts read; along the merged axis one does for all."""
+    broadcasts = [n for n in graph.of_type("Broadcast") if not mergeable(n.y, run)]
+    return [n for n in broadcasts if all(r.type == "Broadcast" for r in graph.consumers(n.y))]
+
+
+def _source(tensor: AscTensor, between: list[AscNode]) -> AscTensor:
+    while any(tensor.node is n for n in between):
+        tensor = tensor.node.inputs[0]
+    return tensor
+
+
+def _merge(graph: AscGraph, run: list[Axis]) -> bool:
+    """Whether every tensor holds the axes of `run` contiguously or not at all."""
+    between = _between(graph, run)
+    for node in graph.nodes:
+        if any(node is n for n in between):
+            continue
+        if not mergeable(node.y, run):
+            return False
+        for x in node.inputs:
+            source = _source(x, between)
+            others = [a for a in graph.sched_axes if not any(a is r for r in run)]
+            if source is not x and any(source.repeat(a) != x.repeat(a) for a in others):
+                return False
+    return True
+
+
+def _pass_over(graph: AscGraph, run: list[Axis]) -> None:
+    """Leave out the broadcasts between others that the merged axis has no place for."""
+    between = _between(graph, run)
+    for node in graph.nodes:
+        node.inputs = [_source(x, between) for x in node.inputs]
+    graph.nodes = [n for n in graph.nodes if not any(n is b for b in between)]
 
 
 # ---------------------------------------------------------------------------- tiling groups
@@ -282,6 +320,7 @@ def auto_schedule(hint: AscGraph) -> list[ScheduleResult]:
         return merged
 
     merged = run_step("ascend.MergeAxes", merge, before=str(hint), after=str)
+    merged = run_step("ascend.SinkBroadcasts", lambda m=merged: sink_broadcasts(m), before=str(merged), after=str)
     results = []
     for template in templates_of(merged):
         steps = run_step(

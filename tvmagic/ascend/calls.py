@@ -190,9 +190,11 @@ def reduce_call(
             return vectors(lambda lane: combine(partial[lane], x.load([*outer, first + lane], to_expr)))
 
         place = y.at([*outer, IntImm(last.extent.dtype, 0)], to_expr)
-        total = BufferLoad(result, [place])
-        for lane in range(lanes):
-            total = combine(total, BufferLoad(partial, [IntImm(last.extent.dtype, lane)]))
+        parts: list[PrimExpr] = [BufferLoad(partial, [IntImm(last.extent.dtype, lane)]) for lane in range(lanes)]
+        while len(parts) > 1:  # by halves, so that few results wait for another
+            half = len(parts) // 2
+            parts = [combine(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        total = combine(BufferLoad(result, [place]), parts[0])
         strips = _strips(last, lanes, vector, lambda index: element([*outer, index]))
         return SeqStmt.flatten(vectors(lambda lane: identity), strips, BufferStore(result, total, [place]))
 

@@ -2,7 +2,7 @@
 
 Each API call has a cost for its rows, its full vectors and its tails; calls of the vector unit and
 moves between global and local memory are two pipes, of which the slower decides, as most of the
-other hides behind it.
+other hides behind it. Copies that the lowering leaves out cost no call, only the way of the data.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from tvmagic.ascend.autoschedule import ImplGraph
 from tvmagic.ascend.graph import AscNode, AscTensor, Axis, AxisType
+from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
+from tvmagic.ascend.lower import buffer_length
 from tvmagic.ascend.machine import Machine
 from tvmagic.ascend.memory import local_buffers
 from tvmagic.ascend.places import by_axis, coefficient
@@ -23,9 +25,13 @@ from tvmagic.ir import dtype_of
 __all__ = ["Cost", "CostModel"]
 
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
-_NEAR = 2  # steps in global memory up to so many lengths of what is moved count as going on
-_REGISTER_BYTES = 1024
-_PLAIN = ("load", "store", "elewise", "broadcast")
+_NEAR = 1.25  # steps in global memory up to so many lengths of what is moved count as going on
+_JUMP_NEARBY = 1 / 16  # the part of a jump that is left in the last cache
+_WRITTEN = 2  # a written line is read first
+_REGISTER_BYTES = 2048
+_UNROLLED_WORK = 300  # additions (and two for operands) of a call's vectors up to which its loop becomes straight code
+_SPILLED = 2  # how many doublings behind the first cache's size it is of no more use
+_UNROLLED = 0.1  # the part of a row's start that is left where its loop is unrolled
 _INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 Number = Callable[[Mapping[str, int]], float]
 
@@ -58,6 +64,7 @@ class _Call:
     bytes: int
     unit: bool
     along: bool
+    left_out: bool
     array: Number | None
     steps: tuple[Number | None, Number | None] = (None, None)  # of the next row and the next call in global memory
 
@@ -68,19 +75,27 @@ class CostModel:
     def __init__(self, impl: ImplGraph, values: Mapping[str, int], machine: Machine) -> None:
         self.impl, self.machine, self.values = impl, machine, dict(values)
         graph = impl.graph
+        stores = stores_in_place(graph)
+        self.left_out = {*loads_in_place(graph), *broadcasts_in_place(graph), *(id(n) for n in stores.values())}
         self.buffers = [(_number(n), dtype_of(t).bytes) for n, t in local_buffers(graph)]
+        results = {id(n) for n in graph.nodes if n.op.compute_type == "reduce"}
+        no_buffer = {*self.left_out, *stores}
+        kept, passing = local_buffers(graph, no_buffer), local_buffers(graph, no_buffer | results)
+        loads = [n for n in graph.of_type("Load") if id(n) in self.left_out]
+        again = [n for n in loads if len(graph.consumers(n.y)) > 1]
+        read, reread = ([(buffer_length(n.y), n.y.dtype) for n in nodes] for nodes in (loads, again))
+        self.touched = [(_number(n), dtype_of(t).bytes) for n, t in (*kept, *read)]
+        self.passing = [(_number(n), dtype_of(t).bytes) for n, t in (*passing, *reread)]
         self.calls = [self._call(n) for n in graph.nodes if not n.op.is_buffer and n.type != "Scalar"]
         inner = {f"{a.name}_size": a.from_[0].size for a in graph.axes if a.split_pair is not None}
         self.tiled = [(name, _number(inner[name])) for name in impl.tiles]
-        self.plain = all(c.node.op.compute_type in _PLAIN for c in self.calls)
         blocks = [a for a in graph.axes if a.type is AxisType.BLOCK_OUT]
         self.block = _number(blocks[0].size) if blocks else None
         self.blocked = _number(blocks[0].from_[0].size) if blocks else None
 
     def local_bytes(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all local buffers."""
-        values = {**self.values, **sizes}
-        return int(sum(count(values) * width for count, width in self.buffers))
+        return int(_bytes(self.buffers, {**self.values, **sizes}))
 
     def loop_count(self, sizes: Mapping[str, int]) -> int:
         """How many iterations the loop has that is split over the cores."""
@@ -109,15 +124,14 @@ class CostModel:
         along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
         rows, row = ([self._length(a, domain) for a in axes] for axes in (outer, run))
         return _Call(
-            node, [_number(a.size) for a in loops], rows, row, dtype_of(domain.dtype).bytes, unit, along, array, steps
-        )
+            node, [_number(a.size) for a in loops], rows, row, dtype_of(domain.dtype).bytes, unit, along,
+            id(node) in self.left_out, array, steps,
+        )  # fmt: skip
 
     def _global_side(self, node: AscNode) -> AscTensor | None:
         if node.op.compute_type == "load":
             return node.inputs[0]
-        if node.op.compute_type == "store":
-            return next(n for n in self.impl.graph.consumers(node.y) if n.op.is_buffer).y
-        return None
+        return stored_in(self.impl.graph, node) if node.op.compute_type == "store" else None
 
     def _run(self, held: list[Axis], local: list[AscTensor], node: AscNode) -> list[Axis]:
         """The innermost axes that are one loop."""
@@ -144,9 +158,7 @@ class CostModel:
         """The cost for the sizes that tiling chooses."""
         values, machine = {**self.values, **sizes}, self.machine
         local = self.local_bytes(sizes)
-        place = 1.0 if local <= machine.l1 // 2 else machine.farther if local <= machine.local_memory else 6.0
-        if local <= _REGISTER_BYTES and self._in_registers(values):
-            place = 0.0
+        place = self._place(values)
         vector = moves = 0.0
         for call in self.calls:
             busy = self._time(call, values, place)
@@ -162,38 +174,69 @@ class CostModel:
             total = total * min(1.0, share) + (machine.fork if cores > 1 else 0)
         return Cost(total, vector, moves, local, cores)
 
-    def _in_registers(self, values: Mapping[str, int]) -> bool:
-        """Whether the calls of a tile are short enough for the compiler to keep all of it in registers.
+    def _place(self, values: Mapping[str, int]) -> float:
+        """How far away the local buffers are: 0 in registers, 1 in the first cache."""
+        machine = self.machine
+        if _bytes(self.passing, values) <= _REGISTER_BYTES and self._unrolled(values):
+            return 0.0
+        touched = _bytes(self.touched, values)  # also what is read in place goes through the first cache
+        if touched > machine.local_memory:
+            return machine.farthest
+        spilled = min(1.0, max(0.0, math.log2(max(touched, 1.0) / machine.l1) / _SPILLED))
+        return 1.0 + (machine.farther - 1.0) * spilled
 
-        The tiles have no tails then, and nothing is reduced.
-        """
-        return self.plain and all(
-            whole(values) % values[name] == 0 and values[name] % 16 == 0 for name, whole in self.tiled
-        )
+    def _unrolled(self, values: Mapping[str, int]) -> bool:
+        """Whether the calls of a tile become straight code: none is long, no tile is shorter."""
+        if any(whole(values) % values[name] for name, whole in self.tiled):
+            return False
+        for call in self.calls:
+            vectors = math.prod(n(values) for n in (*call.outer, *call.run)) * call.bytes / 64
+            if id(call.node) not in self.left_out and vectors * (call.node.op.cost + 2) > _UNROLLED_WORK:
+                return False
+        return True
 
     def _time(self, call: _Call, values: Mapping[str, int], place: float) -> float:
-        machine, node = self.machine, call.node
         times = math.prod(math.ceil(n(values)) for n in call.loops)
         rows = math.prod(n(values) for n in call.outer)
         run = math.prod(n(values) for n in call.run)
-        lanes = 64 // call.bytes
-        weight = node.op.cost
-        operands = place * (1 + 0.5 * max(0, len(node.inputs) - 1)) + (weight - 1)
+        time = 0.0 if call.left_out else times * rows * self._row(call, run, place)
+        return time if call.array is None else time + self._way(call, values, times, rows, run)
+
+    def _row(self, call: _Call, run: float, place: float) -> float:
+        """The time of one row of a call that is `run` elements long."""
+        machine, node = self.machine, call.node
+        weight, lanes = node.op.cost, 64 // call.bytes
         if not call.unit:
-            row = run * (machine.scalar * weight + 2)
-        else:
-            full = run // lanes
-            row = full * machine.vector * operands + (run - full * lanes) * machine.scalar * weight
+            return machine.row + run * (machine.scalar * weight + 2)
+        full = run // lanes
+        if node.op.compute_type == "reduce":
+            place = max(place, 1.0)  # the result is in memory
+        operands = place * (2 + 0.5 * max(0, len(node.inputs) - 1)) + weight - 1
+        row = full * machine.vector * max(operands, 0.5) + (run - full * lanes) * machine.scalar * weight
         if call.along:
             row += machine.horizontal
-        time = times * rows * (row + (machine.row if place else 0))
-        if call.array is not None:
-            size = call.array(values) * call.bytes
-            source = 0.0 if size <= machine.l2 // 4 else machine.nearby if size <= machine.l3 // 2 else machine.memory
-            time += times * rows * run * call.bytes / 64 * source
-            if size > machine.l2 and not _follows(call, values, rows, run):
-                time += times * rows * machine.jump
-        return time
+        return row + machine.row * (1 if place else _UNROLLED)
+
+    def _way(self, call: _Call, values: Mapping[str, int], times: float, rows: float, run: float) -> float:
+        """The time of the data's way between global memory and the core."""
+        machine = self.machine
+        assert call.array is not None
+        size = call.array(values) * call.bytes
+        if size <= machine.l2 // 4:
+            return 0.0
+        far = size > machine.l3 // 2
+        source = machine.memory if far else machine.nearby
+        if call.node.op.compute_type == "store":
+            source *= _WRITTEN
+        jump = 0.0
+        if size > machine.l2 and not _follows(call, values, rows, run):
+            jump = machine.jump if far else machine.jump * _JUMP_NEARBY
+            source *= machine.scattered if far else 1.0
+        return times * rows * (run * call.bytes / 64 * source + jump)
+
+
+def _bytes(buffers: list[tuple[Number, int]], values: Mapping[str, int]) -> float:
+    return sum(count(values) * width for count, width in buffers)
 
 
 def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tvmagic.ascend.calls import Dim, Operand, map_call, reduce_call
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.places import Places, by_axis, coefficient
 from tvmagic.ascend.rules import calls_axes, check_impl, concat_axis
@@ -112,16 +113,20 @@ def _ancestors(axis: Axis) -> list[Axis]:
 class _GraphLowering:
     """Lowers one ImplGraph to a statement."""
 
-    def __init__(self, graph: AscGraph, memory: _Memory) -> None:
+    def __init__(self, graph: AscGraph, memory: _Memory, in_place: bool) -> None:
         self.graph, self.memory = graph, memory
         self.zero = IntImm(memory.dtype, 0)
         self.places = Places(graph, memory.expr, self.zero)
         self.local: dict[int, Buffer] = {}
         self.shared: dict[tuple[int, str], Buffer] = {}
         self.allocated: list[Buffer] = []
+        self.loaded = loads_in_place(graph) if in_place else {}
+        self.stored = stores_in_place(graph) if in_place else {}
+        self.repeated = broadcasts_in_place(graph) if in_place else {}
 
     def run(self) -> Stmt:
-        nodes = [n for n in self.graph.nodes if not n.op.is_buffer and n.type != "Scalar"]
+        left_out = {*self.loaded, *self.repeated, *(id(n) for n in self.stored.values())}
+        nodes = [n for n in self.graph.nodes if not n.op.is_buffer and n.type != "Scalar" and id(n) not in left_out]
         loops = {id(n): n.sched.axis[: len(n.sched.axis) - len(calls_axes(n))] for n in nodes}
         self._place_buffers(nodes)
         outermost = [loops[id(n)][:1] for n in nodes]
@@ -134,16 +139,13 @@ class _GraphLowering:
 
     def _place_buffers(self, nodes: Sequence[AscNode]) -> None:
         sizes: dict[int, Size] = {}
+        nodes = [n for n in nodes if n.type != "Store" and id(n) not in self.stored]
         for node in nodes:
-            if node.type == "Store":
-                continue
             size, key = buffer_length(node.y), node.y.mem.reuse_id
             if key >= 0:
                 sizes[key] = _larger(sizes.get(key, size), size)
         for node in nodes:
             y = node.y
-            if node.type == "Store":
-                continue
             key = (y.mem.reuse_id, y.dtype)
             if y.mem.reuse_id >= 0 and key in self.shared:
                 self.local[id(y)] = self.shared[key]
@@ -220,8 +222,11 @@ class _GraphLowering:
         return dims, axes
 
     def _operand(self, y: AscTensor, axes: list[Axis]) -> Operand:
+        y = self.repeated.get(id(y.node), y)
         if y.node.type == "Scalar":
             return Operand(None, None, [Size.of(0) for _ in axes], ops.const(y.node.attrs["value"], y.dtype))
+        if id(y.node) in self.loaded:
+            return self._global(self.loaded[id(y.node)], axes)
         start = self.places.offset(y.vectorized_axis, y.vectorized_strides)
         strides = {id(a): s for a, s in zip(y.vectorized_axis, y.vectorized_strides, strict=True)}
         return Operand(self.local[id(y)], start, [strides.get(id(a), Size.of(0)) for a in axes])
@@ -243,9 +248,9 @@ class _GraphLowering:
             x = [self._global(node.inputs[0], axes)]
         else:
             x = [self._operand(t, axes) for t in node.inputs]
-        if kind == "store":
-            target = next(n for n in self.graph.consumers(y) if n.op.is_buffer)
-            result = self._global(target.y, axes, node.attrs.get("offset", 0))
+        store = node if kind == "store" else self.stored.get(id(node))
+        if store is not None:
+            result = self._global(stored_in(self.graph, store), axes, store.attrs.get("offset", 0))
         else:
             result = self._operand(y, axes)
         return map_call(dims, result, x, element_function(node), self.memory.expr)
@@ -337,7 +342,12 @@ def _index_type(graph: AscGraph) -> str:
 
 
 def lower_graphs(
-    hint: AscGraph, graphs: Sequence[AscGraph], sizes: Sequence[Mapping[str, int]] = (), name: str | None = None
+    hint: AscGraph,
+    graphs: Sequence[AscGraph],
+    sizes: Sequence[Mapping[str, int]] = (),
+    name: str | None = None,
+    *,
+    in_place: bool = True,
 ) -> PrimFunc:
     """The function of several ImplGraphs that run one after the other.
 
@@ -348,6 +358,8 @@ def lower_graphs(
         node tells the array's own axes.
     sizes: numbers for the size variables of the splits, for each graph.
     name: the function's name; that of the HintGraph unless told.
+    in_place: leave out copies between global and local memory that a cache makes by itself
+        (`tvmagic.ascend.inplace`).
     """
     hint = _substituted(hint, {})
     memory = _Memory(_index_type(hint))
@@ -359,7 +371,7 @@ def lower_graphs(
         concrete = _substituted(graph, chosen)
         for node in concrete.of_type("Workspace"):
             memory.workspace(node)
-        bodies.append(_GraphLowering(concrete, memory).run())
+        bodies.append(_GraphLowering(concrete, memory, in_place).run())
     body = SeqStmt.flatten(*bodies)
     for buffer in reversed(memory.workspaces):
         body = allocate(buffer, body)
@@ -378,7 +390,7 @@ def _check_variables(memory: _Memory) -> None:
 
 
 def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: str | None = None) -> PrimFunc:
-    """The function of one graph: loops, calls and local buffers as the graph says.
+    """The function of one graph: loops, calls and local buffers as the graph says, every copy among them.
 
     A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the
     sizes of the graph's Data and Output nodes.
@@ -388,7 +400,7 @@ def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: s
         if not node.y.vectorized_axis and not node.op.is_buffer:
             node.y.vectorized_axis = calls_axes(node)
             node.y.vectorized_strides = vectorized_strides(node.y)
-    return lower_graphs(graph, [graph], [sizes or {}], name)
+    return lower_graphs(graph, [graph], [sizes or {}], name, in_place=False)
 
 
 def vectorized_strides(y: AscTensor) -> list[Size]:

@@ -17,25 +17,29 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 class Machine:
     """Sizes in bytes, times in nanoseconds of one core.
 
-    `vector`: one API call's work on 64 bytes in the first cache. `farther`: how many times longer
-    it takes in the second cache. `scalar`: the same work on one element alone. `row`: the start of an
-    innermost loop. `horizontal`: what a reduction along the innermost axis costs a row. `nearby`,
-    `memory`: moving 64 bytes from the last cache and from main memory. `jump`: moving on at
-    another place there. `fork`: starting the threads.
+    `vector`: one addition of 64 bytes in registers; each operand in the first cache costs about as
+    much again. `farther`, `farthest`: how many times longer the way to the second and the last
+    cache is than to the first. `scalar`: one addition of a single element. `row`: the start of an
+    innermost loop. `horizontal`: what a reduction along the innermost axis costs a row.
+    `nearby`, `memory`: reading 64 bytes from the last cache and from main memory. `scattered`: how
+    many times longer that takes in pieces that do not follow each other, `jump` what each piece
+    costs besides. `fork`: starting the threads.
     """
 
     threads: int = 1
     l1: int = 32 << 10
     l2: int = 1 << 20
     l3: int = 32 << 20
-    vector: float = 1.0
-    farther: float = 1.7
-    scalar: float = 0.6
-    row: float = 3.0
-    horizontal: float = 25.0
-    nearby: float = 3.0
-    memory: float = 6.5
-    jump: float = 250.0
+    vector: float = 0.27
+    farther: float = 3.0
+    farthest: float = 6.0
+    scalar: float = 0.4
+    row: float = 2.0
+    horizontal: float = 12.0
+    nearby: float = 1.0
+    memory: float = 2.4
+    scattered: float = 2.2
+    jump: float = 40.0
     fork: float = 5_000.0
 
     @property

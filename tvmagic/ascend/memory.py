@@ -7,7 +7,10 @@ of known sizes close to each other.
 
 from __future__ import annotations
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor
+from collections.abc import Collection
+
+from tvmagic.ascend.graph import AscGraph, AscTensor
+from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.ascend.lower import buffer_length
 from tvmagic.ascend.sizes import Size
 from tvmagic.passes import note
@@ -15,37 +18,6 @@ from tvmagic.passes import note
 __all__ = ["assign_memory", "local_buffers"]
 
 _CLOSE = 2  # known sizes within this factor share
-
-
-def _is_local(node: AscNode) -> bool:
-    return not node.op.is_buffer and node.type not in ("Store", "Scalar")
-
-
-def _lifetimes(graph: AscGraph) -> dict[int, tuple[int, int]]:
-    """First and last place in the order of the nodes at which a tensor's buffer is needed.
-
-    What crosses the border of a loop is needed in all of its iterations.
-    """
-    places = {id(n): i for i, n in enumerate(graph.nodes)}
-    depths = {i: _depth(n) for i, n in enumerate(graph.nodes) if not n.op.is_buffer and n.type != "Scalar"}
-    deepest = [i for i, d in depths.items() if d == max(depths.values())]
-    nested = len(set(depths.values())) > 1
-    begin, end = (deepest[0], deepest[-1]) if nested else (-1, -1)
-    result: dict[int, tuple[int, int]] = {}
-    for node in filter(_is_local, graph.nodes):
-        first = places[id(node)]
-        last = max([places[id(c)] for c in graph.consumers(node.y)], default=first)
-        if node.op.compute_type == "reduce" and begin <= first <= end:
-            first = begin
-        if first < begin <= last:
-            last = max(last, end)
-        result[id(node)] = first, last
-    return result
-
-
-def _depth(node: AscNode) -> int:
-    loop = node.sched.loop_axis
-    return next((i + 1 for i, a in enumerate(node.sched.axis) if a is loop), 0)
 
 
 def _fits(a: Size, b: Size) -> bool:
@@ -57,15 +29,15 @@ def _fits(a: Size, b: Size) -> bool:
 
 def assign_memory(graph: AscGraph) -> int:
     """Give each tensor its memory attributes; returns how many local buffers there are."""
-    lifetimes = _lifetimes(graph)
+    needed = lifetimes(graph)
     ends: list[int] = []  # of each buffer, the last use of the tensor in it
     owners: list[AscTensor] = []
     for number, node in enumerate(graph.nodes):
         y = node.y
         y.mem.tensor_id = number
-        if not _is_local(node):
+        if not is_local(node):
             continue
-        first, last = lifetimes[id(node)]
+        first, last = needed[id(node)]
         in_place = {id(x) for x in node.inputs} if node.op.compute_type == "elewise" else set()
         chosen = -1
         for buffer, owner in enumerate(owners):
@@ -90,10 +62,12 @@ def assign_memory(graph: AscGraph) -> int:
     return len(owners)
 
 
-def local_buffers(graph: AscGraph) -> list[tuple[Size, str]]:
-    """The length and type of each local buffer; of tensors that share one, of the first."""
+def local_buffers(graph: AscGraph, left_out: Collection[int] = ()) -> list[tuple[Size, str]]:
+    """The length and type of each local buffer, those of nodes by `id` left out; of tensors that share one, of the first."""
     found: dict[int, tuple[Size, str]] = {}
-    for node in filter(_is_local, graph.nodes):
+    for node in filter(is_local, graph.nodes):
+        if id(node) in left_out:
+            continue
         y = node.y
         old = found.get(y.mem.reuse_id)
         length = buffer_length(y)
