@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from random_graphs import check, check_mutations
+from random_graphs import check, check_mutations, run_apart
 
 import tvmagic
 from tvmagic import ascend
@@ -159,3 +159,9 @@ def test_random_graphs_equal_numpy(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_broken_random_graphs_are_refused(seed: int) -> None:
     assert check_mutations(seed) >= 9
+
+
+@pytest.mark.soak
+def test_many_random_graphs() -> None:
+    failures = [text for first in range(0, 500, 25) for text in run_apart(first, 25)[2]]
+    assert not failures, "\n".join(failures)

@@ -1,5 +1,7 @@
 """HintGraphs of tensor expressions and of cells: compiled and evaluated, equal to NumPy; what cannot be expressed."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,57 @@ def run_both(op: Operator, threads: int = 2) -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_cells_equal_their_reference(name: str) -> None:
     run_both(operator(name, CELLS[name]))
+
+
+EXTENTS = {"a": 3, "b": 4, "c": 17, "d": 2}
+
+
+def random_cell(seed: int) -> str:
+    """Statements over axes a, b, c, d in any order: broadcasts, transposes, reductions, elementwise functions."""
+    rng = random.Random(seed)
+
+    def some(least: int) -> list[str]:
+        return rng.sample(list(EXTENTS), rng.randint(least, 4))
+
+    known = {f"X{n}": some(1) for n in range(3)}
+    lines = [f"{n}: float32[{', '.join(str(EXTENTS[d]) for d in dims)}]" for n, dims in known.items()]
+    for number in range(rng.randint(1, 4)):
+        reads = rng.sample(list(known), min(len(known), rng.randint(1, 3)))
+        used = sorted({d for n in reads for d in known[n]})
+        terms = [f"{n}[{', '.join(known[n])}]" for n in reads]
+        value = " + ".join(rng.choice(["{}", "abs({})", "max({}, 0.25)", "({} * 0.5)"]).format(t) for t in terms)
+        kept = rng.sample(used, rng.randint(1, len(used)))
+        name = f"Y{number}"
+        if len(kept) < len(used):
+            over = [d for d in used if d not in kept]
+            call = f"{rng.choice(['max', 'min'])}({value}, over=[{', '.join(over)}])"
+            lines.append(f"{name}[{', '.join(kept)}] " + (f"= {call}" if rng.random() < 0.5 else f"+= {value}"))
+        else:
+            lines.append(f"{name}[{', '.join(kept)}] = {value}")
+        known[name] = kept
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_cells_equal_their_reference(first: int) -> None:
+    for seed in range(first, first + 20):
+        op = operator("random", random_cell(seed))
+        arrays = op.random_inputs(seed)
+        wanted = op.reference(*arrays)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for want, got in zip(wanted, ascend.evaluate(ascend.hint_graph(op), arrays), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=random_cell(seed))
+
+
+@pytest.mark.parametrize("seed", range(100, 102))
+def test_random_cells_compiled(seed: int) -> None:
+    run_both(operator("random", random_cell(seed)), threads=1)
+
+
+@pytest.mark.soak
+def test_many_random_cells_compiled() -> None:
+    for seed in range(200, 500):
+        run_both(operator("random", random_cell(seed)), threads=1)
 
 
 def test_graph_of_softmax() -> None:
