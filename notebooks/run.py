@@ -35,6 +35,7 @@ def execute(path: Path, timeout: int = 600) -> Any:
         timeout=timeout,
         kernel_name="python3",
         store_widget_state=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()
