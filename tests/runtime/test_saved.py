@@ -72,6 +72,27 @@ def test_a_c_program_links_the_object(tmp_path):
     assert (tmp_path / "scale.so").exists()
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_names_that_c_does_not_take_are_changed_in_the_header(tmp_path):
+    """`main` is a program's own, `float` a word of the language, and two buffers may have one name."""
+    x, y, z = (decl_buffer((4,), "float32", name) for name in ("float", "in.0", "in.0"))
+    i = tir.Var("i", "int32")
+    store = tir.BufferStore(z, x[i] + y[i], [i])
+    attrs = {"global_symbol": "main", "tir.noalias": True}
+    mod = IRModule({"main": PrimFunc([x, y, z], tir.For(i, 0, 4, ForKind.SERIAL, store), attrs=attrs)})
+    codegen.compile_module(mod).save(tmp_path / "sum.o")
+    assert "int32_t main_(const float* float_, const float* in_0, float* in_0_);" in (tmp_path / "sum.h").read_text()
+    (tmp_path / "program.c").write_text(
+        '#include <stdio.h>\n#include "sum.h"\nint main(void) { float x[4] = {1, 2, 3, 4}, y[4] = {1}, z[4];\n'
+        'int status = main_(x, y, z); printf("%d %g %g", status, z[0], z[3]); return 0; }\n'
+    )
+    subprocess.run(["cc", "program.c", "sum.o", "-o", "program"], cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 2 4"
+    built = runtime.load_module(tmp_path / "sum.o")
+    assert (built["main"](np.ones(4, "float32"), np.ones(4, "float32")) == 2).all()
+
+
 def test_an_equal_module_is_compiled_once():
     cache.clear_cache()
     first = codegen.compile_module(program())

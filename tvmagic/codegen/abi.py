@@ -66,12 +66,12 @@ def abi_of(name: str, func: PrimFunc) -> ABI:
     )
 
 
-# What compiled code calls in the C library, by itself or where LLVM turns a loop into a call.
+# What compiled code calls in the C library, by itself or where LLVM turns a loop into a call; and a program's `main`.
 _C_FUNCTIONS = frozenset(
     [*LIBRARY, *[f"{name}f" for name in LIBRARY]]
     + "sqrt floor ceil trunc fabs round rint nearbyint copysign fma fmod fmin fmax sincos".split()
     + "sqrtf floorf ceilf truncf fabsf roundf rintf nearbyintf copysignf fmaf fmodf fminf fmaxf sincosf".split()
-    + "memcpy memmove memset memcmp bcmp malloc calloc realloc free aligned_alloc abort".split()
+    + "memcpy memmove memset memcmp bcmp malloc calloc realloc free aligned_alloc abort main".split()
 )
 
 
