@@ -5,7 +5,7 @@ What TVM's script completion and its schedule primitives call the access regions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,7 +62,7 @@ def block_access_regions(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> 
     finder = _Finder(block, buffer_var_map)
     finder.visit(block)
     writes = finder.writes.collect()
-    written = {id(region.buffer) for region in writes} if block.init is not None else set()
+    written: set[int] = {id(region.buffer) for region in writes} if block.init is not None else set()
     reads = tuple([region for region in finder.reads.collect() if id(region.buffer) not in written])
     return reads, writes, finder.opaque.collect()
 
@@ -105,9 +105,10 @@ class _Accesses:
             known[1][:] = [union([old, new]) for old, new in zip(known[1], sets)]
 
     def collect(self) -> Regions:
-        analyzer, result = Analyzer(), []
+        analyzer = Analyzer()
+        result: list[BufferRegion] = []
         for buffer, sets in self.sets.values():
-            ranges = []
+            ranges: list[Range] = []
             for found, size in zip(sets, buffer.shape):
                 if found.can_prove_single_point(analyzer):
                     low = found.min()
@@ -218,7 +219,7 @@ class _Finder(Visitor):
             self.visit(other)
 
     @contextmanager
-    def _where(self, condition: PrimExpr, holds: bool) -> Iterator[None]:
+    def _where(self, condition: PrimExpr, holds: bool) -> Generator[None]:
         before = self.domains
         self.domains = {**before, **condition_bounds(condition, before, holds)}
         yield

@@ -42,7 +42,7 @@ def remainder(e: PrimExpr, divisor: int, mode: int) -> PrimExpr:
 class Split(NamedTuple):
     """`((index % upper) // lower) * scale`; `upper` is a multiple of `lower` or `UNBOUNDED`."""
 
-    index: PrimExpr
+    index: PrimExpr  # pyright: ignore[reportIncompatibleMethodOverride]  # in place of the tuple's own `index`
     lower: int = 1
     upper: int = UNBOUNDED
     scale: int = 1

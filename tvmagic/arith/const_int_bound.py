@@ -212,7 +212,7 @@ class ConstIntBoundAnalyzer:
 
     def enter_constraint(self, condition: PrimExpr) -> Callable[[], None] | None:
         """Let `condition` hold until the returned function is called."""
-        found = []
+        found: list[tuple[PrimExpr, Bound]] = []
         for part in extract_constraints(condition):
             detected = comparison_with_constant(part)
             if detected is not None and not isinstance(detected[0], IntImm):

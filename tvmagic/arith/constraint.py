@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.ir import (
@@ -49,7 +50,7 @@ def normalize_boolean(e: PrimExpr) -> PrimExpr:
     return opposite(a) if opposite is not None else e
 
 
-_OPPOSITE = {
+_OPPOSITE: dict[type, Callable[[Any], PrimExpr]] = {
     LT: lambda c: LE(c.b, c.a),
     LE: lambda c: LT(c.b, c.a),
     GT: lambda c: LE(c.a, c.b),

@@ -362,8 +362,8 @@ def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:
         compute = getattr(np, _NUMPY_NAMES[type(index)])
         return compute(_evaluate(index.a, places), _evaluate(index.b, places))
     if isinstance(index, Select):
-        parts = (index.condition, index.true_value, index.false_value)
-        return np.where(*[_evaluate(part, places) for part in parts])
+        parts = [_evaluate(part, places) for part in (index.condition, index.true_value, index.false_value)]
+        return np.where(*parts)  # pyright: ignore[reportUnknownVariableType]  # of parts of any type
     raise TVMagicError(f"`{index}` cannot be computed to move the elements of an array", node=index)
 
 

@@ -10,6 +10,7 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IterVar, PrimExpr, Range, Var, expr, exprs, ops, substitute
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.values import SEQUENCES
 
 __all__ = ["IntConstraints", "IntConstraintsTransform", "IntGroupBounds", "as_conditions"]
 
@@ -101,12 +102,12 @@ class IntConstraints:
 
     __slots__ = ("ranges", "relations", "variables")
 
-    def __init__(self, variables: Any, ranges: Any, relations: Any) -> None:
+    def __init__(self, variables: Any, ranges: Mapping[Any, Range] | None, relations: Any) -> None:
         self.variables: tuple[Var, ...] = tuple(
             [v.var if isinstance(v, IterVar) else v for v in variables] if variables else ()
         )
         self.ranges: dict[Var, Range] = {(v.var if isinstance(v, IterVar) else v): r for v, r in (ranges or {}).items()}
-        self.relations = exprs(list(relations) if isinstance(relations, (list, tuple)) else [relations])
+        self.relations = exprs(list(relations) if isinstance(relations, SEQUENCES) else [relations])
         for var in self.variables:
             if not (var.dtype.is_int or var.dtype.is_uint):
                 raise TVMagicError(f"the variable `{var.name}` of a system of integers has the type `{var.dtype}`")

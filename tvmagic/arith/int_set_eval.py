@@ -6,7 +6,7 @@ nothing useful can be said of an expression its set is everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.int_set import (
@@ -317,7 +317,7 @@ class IntervalSetEvaluator(Visitor):
         return IntervalSet(node, node) if is_vscale else IntSet.everything()
 
 
-def uses_var(node: Any, variables: Any) -> bool:
+def uses_var(node: Any, variables: Container[Any] | Callable[[Var], bool]) -> bool:
     """Whether `node` reads one of `variables` (a container, or a test of a variable)."""
     test = variables if callable(variables) else variables.__contains__
     found = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.arith.int_set import max_of, min_of, negate, new_analyzer
@@ -28,6 +28,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.values import SEQUENCES
 
 __all__ = ["detect_clip_bound", "detect_linear_equation"]
 
@@ -98,7 +99,7 @@ def linear_parts(value: PrimExpr, variable: Var) -> tuple[PrimExpr, PrimExpr] | 
 
 
 def _variables(variables: Any) -> list[Var]:
-    items = variables if isinstance(variables, (list, tuple)) else [variables]
+    items = variables if isinstance(variables, SEQUENCES) else [variables]
     return [v.var if isinstance(v, IterVar) else v for v in items]
 
 
@@ -125,7 +126,7 @@ def detect_linear_equation(value: Any, variables: Sequence[Any]) -> list[PrimExp
 
 # ---------------------------------------------------------------------------- clip bounds
 
-_NOT_NEGATIVE = {
+_NOT_NEGATIVE: dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
     LT: lambda a, b: b - a - make_const(a.dtype, 1),
     LE: lambda a, b: b - a,
     GT: lambda a, b: a - b - make_const(a.dtype, 1),

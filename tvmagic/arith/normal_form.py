@@ -108,7 +108,7 @@ class _AndOfOrs:
 
     def drop_constants(self) -> None:
         """Leave out true disjunctions and false terms."""
-        chunks = []
+        chunks: list[list[int]] = []
         for chunk in self.chunks:
             if self.TRUE in chunk:
                 continue

@@ -17,7 +17,7 @@ _comparers: dict[type, _Compare] = {}
 _BY_VALUE = (Kind.VALUE, Kind.NAME, Kind.OBJECT)
 
 
-def deep_equal(a: Any, b: Any) -> bool:
+def deep_equal(a: object, b: object) -> bool:
     """Whether two expressions are the same tree over the same variables."""
     if a is b:
         return True

@@ -24,7 +24,7 @@ class Steps(NamedTuple):
     """The integers `first, first + stride, ...`, `count` of them; `count` and `stride` are positive."""
 
     first: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]  # in place of the tuple's own `count`
     stride: int = 1
 
     @property

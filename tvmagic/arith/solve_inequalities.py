@@ -185,7 +185,8 @@ def _is_equation(group: IntGroupBounds) -> bool:
 
 def _to_ranges(system: IntConstraints) -> IntConstraints:
     bounds, others = _solve(system)
-    known, result = dict(system.ranges), {}
+    known = dict(system.ranges)
+    result: dict[Var, Range] = {}
     # the last variable has bounds without the others
     for var in reversed(system.variables):
         analyzer = new_analyzer()

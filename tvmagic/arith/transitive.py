@@ -37,7 +37,7 @@ class CompareResult(enum.IntEnum):
 
 
 _REVERSED = (INCONSISTENT, EQ, GT, GE, LT, LE, NE, UNKNOWN)
-_OF_CLASS = {ir.EQ: EQ, ir.NE: NE, ir.LT: LT, ir.LE: LE, ir.GT: GT, ir.GE: GE}
+_OF_CLASS: dict[type, int] = {ir.EQ: EQ, ir.NE: NE, ir.LT: LT, ir.LE: LE, ir.GT: GT, ir.GE: GE}
 
 
 class Known(NamedTuple):

@@ -21,7 +21,7 @@ from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Ty
 from tvmagic.ir.node import NODE_CLASSES, Kind, Node, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
-from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES
+from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES, class_of
 
 __all__ = ["load_json", "make_node", "register_json", "save_json"]
 
@@ -50,7 +50,7 @@ class _Writer:
         self.open: set[int] = set()
 
     def encode(self, value: Any) -> Any:
-        encoder = _ENCODERS.get(type(value))  # pyright: ignore[reportUnknownArgumentType]  # any type
+        encoder = _ENCODERS.get(class_of(value))
         if encoder is not None:
             return encoder(self, value)
         if isinstance(value, Node):

@@ -30,6 +30,7 @@ SEQUENCES: tuple[type, ...] = (list, tuple)
 TUPLES: tuple[type, ...] = (tuple,)
 MAPPINGS: tuple[type, ...] = (Mapping,)
 SLICES: tuple[type, ...] = (slice,)
+class_of: Callable[[Any], type[Any]] = type  # likewise
 
 
 class ExprOp:
@@ -216,7 +217,7 @@ def convert(value: Any) -> Any:
     """
     if isinstance(value, Node):
         return value.asobject() if isinstance(value, StandsFor) else value
-    converter = _CONVERTERS.get(type(value))  # pyright: ignore[reportUnknownArgumentType]  # any type
+    converter = _CONVERTERS.get(class_of(value))
     if converter is not None:
         return converter(value)
     if hasattr(value, "asobject"):

@@ -25,6 +25,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import ExprOp
 from tvmagic.ir.node import field
+from tvmagic.ir.values import TUPLES, class_of
 
 __all__ = [
     "IterMapExpr",
@@ -135,7 +136,7 @@ class IterMapLevel(enum.IntEnum):
     NoCheck = 3
 
     @staticmethod
-    def from_str(name: str) -> IterMapLevel:
+    def from_str(name: object) -> IterMapLevel:
         """The level named `bijective`, `surjective` or `nocheck`, in any case."""
         levels = {level.name.lower(): level for level in IterMapLevel}
         if not isinstance(name, str) or name.lower() not in levels:
@@ -234,12 +235,12 @@ def structure_key(node: Any) -> Any:
 
     It holds identities of variables, so it is of use only as long as they live.
     """
-    kind = type(node)
+    kind = class_of(node)
     if kind is IntImm or kind is FloatImm or kind is StringImm:
         return (kind, node.dtype, node.value)
     if isinstance(node, (Var, Buffer)):
         return id(node)
-    if isinstance(node, tuple):
+    if isinstance(node, TUPLES):
         return tuple(map(structure_key, node))
     if not isinstance(node, Node) or isinstance(node, Type):
         return node if isinstance(node, (str, int, float)) else id(node)

@@ -77,15 +77,6 @@ _OPERATORS: dict[type, type] = {
     ast.Gt: GT,
     ast.GtE: GE,
 }
-_FUNCTIONS: dict[str, type] = {
-    "min": Min,
-    "max": Max,
-    "truncdiv": Div,
-    "truncmod": Mod,
-    "ramp": Ramp,
-    "broadcast": Broadcast,
-    "select": Select,
-}
 
 
 class _One:
@@ -104,7 +95,19 @@ class _Differ:
     """`differ(c1, c2)`: whether two constants differ."""
 
 
-_FUNCTIONS |= {"one": _One, "zero": _Zero, "same": _Same, "differ": _Differ}
+_FUNCTIONS: dict[str, type] = {
+    "min": Min,
+    "max": Max,
+    "truncdiv": Div,
+    "truncmod": Mod,
+    "ramp": Ramp,
+    "broadcast": Broadcast,
+    "select": Select,
+    "one": _One,
+    "zero": _Zero,
+    "same": _Same,
+    "differ": _Differ,
+}
 _FIELDS: dict[type, tuple[str, ...]] = {
     Ramp: ("base", "stride", "lanes"),
     Broadcast: ("value", "lanes"),
@@ -125,11 +128,20 @@ def _builder(cls: type[Any]) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
     return build
 
 
-BUILDERS: dict[type, Callable[..., PrimExpr]] = {cls: _builder(cls) for cls in FOLDERS}
-BUILDERS |= {Ramp: Ramp, Broadcast: Broadcast, Select: Select, Not: Not}
-BUILDERS |= {_One: lambda x: make_const(x.dtype, 1), _Zero: lambda x: make_const(x.dtype, 0)}
-BUILDERS |= {_Same: lambda a, b: IntImm(BOOL, a.value == b.value)}
-BUILDERS |= {_Differ: lambda a, b: IntImm(BOOL, a.value != b.value)}
+_CONSTANTS: dict[type, Callable[[PrimExpr], PrimExpr]] = {
+    _One: lambda x: make_const(x.dtype, 1),
+    _Zero: lambda x: make_const(x.dtype, 0),
+}
+_COMPARISONS: dict[type, Callable[[IntImm, IntImm], PrimExpr]] = {
+    _Same: lambda a, b: IntImm(BOOL, a.value == b.value),
+    _Differ: lambda a, b: IntImm(BOOL, a.value != b.value),
+}
+BUILDERS: dict[type, Callable[..., PrimExpr]] = {
+    **{cls: _builder(cls) for cls in FOLDERS},
+    **{cls: cls for cls in (Ramp, Broadcast, Select, Not)},
+    **_CONSTANTS,
+    **_COMPARISONS,
+}
 
 
 def integer_constant(dtype: DataType, value: int) -> PrimExpr:
@@ -156,9 +168,9 @@ _SCOPE: dict[str, Any] = {
     "IntImm": IntImm,
     "FloatImm": FloatImm,
     "make_const": make_const,
+    **{cls.__name__: cls for cls in BUILDERS},
+    **{f"build_{cls.__name__}": build for cls, build in BUILDERS.items()},
 }
-_SCOPE |= {cls.__name__: cls for cls in BUILDERS}
-_SCOPE |= {f"build_{cls.__name__}": build for cls, build in BUILDERS.items()}
 
 # questions to the analyzer in conditions; the first argument is an expression, others are ints
 CONDITIONS: dict[str, str] = {
@@ -262,7 +274,7 @@ class _Generator:
         """Test the parts of the expression at `place`."""
         assert shape.cls is not None
         fields = _FIELDS.get(shape.cls, ("a", "b"))
-        places = []
+        places: list[tuple[_Shape, str]] = []
         for part, name in zip(shape.parts, fields):
             place_of_part = f"{place}.{name}"
             if part.name != "lanes":
@@ -336,13 +348,13 @@ class _Generator:
         generator = self
 
         class Replace(ast.NodeTransformer):
-            def visit_Call(self, call: ast.Call) -> ast.expr:
-                name = call.func.id if isinstance(call.func, ast.Name) else ""
+            def visit_Call(self, node: ast.Call) -> ast.expr:
+                name = node.func.id if isinstance(node.func, ast.Name) else ""
                 if name not in CONDITIONS:
-                    self.generic_visit(call)
-                    return call
-                first = generator.build(shape_of(call.args[0]), "e.a.dtype")
-                others = [ast.unparse(a) for a in call.args[1:]]
+                    self.generic_visit(node)
+                    return node
+                first = generator.build(shape_of(node.args[0]), "e.a.dtype")
+                others = [ast.unparse(a) for a in node.args[1:]]
                 key = f"question_{len(asked)}"
                 asked[key] = CONDITIONS[name].format(first, *others)
                 return ast.Name(key)

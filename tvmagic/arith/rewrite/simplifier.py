@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
@@ -34,6 +34,7 @@ from tvmagic.ir import (
     Call,
     CallEffect,
     Cast,
+    CmpOp,
     Div,
     FloatImm,
     FloorDiv,
@@ -87,7 +88,7 @@ _observers: list[Observer] = []
 
 
 @contextlib.contextmanager
-def observe_rules(observer: Observer) -> Iterator[None]:
+def observe_rules(observer: Observer) -> Generator[None]:
     """Call `observer(rule, before, after)` for every rule that fires inside the `with`.
 
     Rules that fire while something is proved, to no visible end, are left out.
@@ -117,7 +118,7 @@ class RewriteSimplifier(Mutator):
         self.literals: list[tuple[PrimExpr, bool]] = []
         self.extensions = 0  # the value of an `Extension`
         self.depth = 0
-        self.cut = 0  # how often depth or budget stopped it
+        self.cut: int = 0  # how often depth or budget stopped it
         self.in_boolean = False
         self.memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}
 
@@ -307,7 +308,7 @@ class RewriteSimplifier(Mutator):
             folded = self.literal(e)
         return e, folded
 
-    def apply_cmp(self, e: Any) -> PrimExpr:
+    def apply_cmp(self, e: CmpOp) -> PrimExpr:
         """The rules for a comparison."""
         return self.apply(e, (e.a.dtype, type(e.a), type(e.b)))
 
@@ -363,7 +364,7 @@ class RewriteSimplifier(Mutator):
 
     @handles(Not)
     def negation(self, e: Not) -> PrimExpr:
-        a = self.visit(e.a)
+        a: PrimExpr = self.visit(e.a)
         e = e if a is e.a else Not(a, e.span)
         if isinstance(a, IntImm):
             return IntImm(BOOL, not a.value)
@@ -372,7 +373,7 @@ class RewriteSimplifier(Mutator):
         return self.apply(e, (a.dtype, type(a)))
 
     @handles(And, Or)
-    def logical(self, e: Any) -> PrimExpr:
+    def logical(self, e: And | Or) -> PrimExpr:
         extensions = self.extensions
         outermost, self.in_boolean = not self.in_boolean, True
         if extensions & _AND_OF_ORS:
