@@ -1,5 +1,8 @@
 """TensorIR: the nodes and operators under TVM's names, schedules, passes and analyses."""
 
+# pyright: reportUnusedImport=false
+# What is imported here is what the package offers.
+
 from __future__ import annotations
 
 import importlib
@@ -192,4 +195,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module `tvmagic.tir` has no name `{name}`")
 
 
-__all__ = [name for name in dir() if not name.startswith("_")] + list(_LAZY) + ["schedule", "transform", "analysis"]
+__all__ = [name for name in dir() if not name.startswith("_")] + list(_LAZY) + ["schedule", "transform", "analysis"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -10,8 +10,8 @@ stmt = ib.get()
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Generator
+from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -39,6 +39,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
+from tvmagic.ir.values import SEQUENCES
 
 __all__ = ["BufferVar", "IRBuilder", "create"]
 
@@ -72,12 +73,13 @@ class BufferVar:
         return self._content_type
 
     def _indices(self, index: Any) -> list[Any]:
-        indices = list(index) if isinstance(index, (tuple, list)) else [index]
+        indices = list(index) if isinstance(index, SEQUENCES) else [index]
         indices = [i.var if isinstance(i, IterVar) else i for i in indices]
         shape = self._buffer.shape
         if len(indices) != 1 or len(shape) == 1:
             return indices
-        rest, parts = indices[0], []
+        rest = indices[0]
+        parts: list[PrimExpr] = []
         for size in reversed(shape):
             parts.append(ops.indexmod(rest, size))
             rest = ops.indexdiv(rest, size)
@@ -118,18 +120,18 @@ class IRBuilder:
         return _sequence(following)
 
     @contextlib.contextmanager
-    def _scope(self, value: Any, finish: Callable[[Stmt], Stmt]) -> Iterator[Any]:
+    def _scope(self, value: Any, finish: Callable[[Stmt], Stmt]) -> Generator[Any]:
         self._levels.append([])
         yield value
         self.emit(finish(self._pop()))
 
-    def emit(self, stmt: Any) -> None:
+    def emit(self, stmt: _Part | PrimExpr) -> None:
         """Add a statement, a call, or a function from what follows to the statement around it."""
         if isinstance(stmt, Call):
             stmt = Evaluate(stmt)
         if not isinstance(stmt, Stmt) and not callable(stmt):
             raise TVMagicError(f"a `{type(stmt).__name__}` is not a statement")
-        self._levels[-1].append(cast(_Part, stmt))
+        self._levels[-1].append(stmt)
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """The fact `attr_key` of `node`, for all that follows in this scope."""
@@ -191,7 +193,7 @@ class IRBuilder:
         self, dtype: Any, shape: Any, name: str = "buf", axis_separators: Any = None, scope: str = ""
     ) -> BufferVar:
         """Memory for `shape` elements of `dtype`, for all that follows."""
-        shape = list(shape) if isinstance(shape, (list, tuple)) else [shape]
+        shape = list(shape) if isinstance(shape, SEQUENCES) else [shape]
         buffer = decl_buffer(shape, dtype, name, scope=scope, axis_separators=axis_separators)
         self.emit(lambda body: Allocate(buffer.data, dtype, shape, IntImm("bool", 1), body))
         return BufferVar(self, buffer, dtype)

@@ -5,4 +5,4 @@ from tvmagic.ir.ops import *  # noqa: F403
 from tvmagic.ir.ops import maximum as max
 from tvmagic.ir.ops import minimum as min
 
-__all__ = ["Op", "max", "min", *(name for name in dir() if not name.startswith("_"))]
+__all__ = ["Op", "max", "min", *(name for name in dir() if not name.startswith("_"))]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmagic.ir import Buffer, Node, PrimExpr, Var
 from tvmagic.ir.node import Kind
+from tvmagic.ir.values import TUPLES
 
 
 def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
@@ -17,7 +18,7 @@ def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
             continue
         if type(a) is not type(b):
             return False
-        if isinstance(a, tuple):
+        if isinstance(a, TUPLES):
             if len(a) != len(b):
                 return False
             stack.extend(zip(a, b))

@@ -89,6 +89,5 @@ def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     Of two branches the longer one counts. The extents of loops must be constant.
     """
     if isinstance(stmt_or_mod, IRModule):
-        functions = [f for f in stmt_or_mod.functions.values() if isinstance(f, PrimFunc)]
-        return sum([_Counter().of(f.body) for f in functions], 0.0)
+        return sum([_Counter().of(f.body) for f in stmt_or_mod.functions.values()], 0.0)
     return _Counter().of(stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod)
