@@ -7,10 +7,10 @@ import pytest
 from pass_checks import check, module, script
 
 import tvmagic
-from tvmagic import te, tir
+from tvmagic import codegen, te, tir
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.passes import recording
-from tvmagic.tir.transform import ConvertThreadLoopsToSerial, LiftThreadBinding, UnifyThreadBinding
+from tvmagic.tir.transform import ConvertThreadLoopsToSerial, LiftThreadBinding, ThreadSync, UnifyThreadBinding
 
 TWO_STAGES = """
 def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
@@ -144,3 +144,90 @@ def test_a_reduction_over_threads() -> None:
     sch.bind(sch.split(columns, [None, 16])[1], "threadIdx.x")
     values = np.random.default_rng(0).random((8, 64), dtype="float32")
     np.testing.assert_allclose(tvmagic.build(sch.mod)(values), values.sum(axis=1), rtol=1e-5)
+
+
+KERNEL = """
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    S = T.allocate([64], "float32", "{scope}")
+    U = T.allocate([64], "float32", "{scope}")
+    threadIdx_x = T.launch_thread("threadIdx.x", 16)
+    s = T.Buffer((64,), data=S, scope="{scope}")
+    u = T.Buffer((64,), data=U, scope="{scope}")
+{body}
+"""
+
+
+def synchronized(body: str, scope: str = "shared") -> list[str]:
+    """The statements after ThreadSync, a barrier as `sync`."""
+    lines = [f"    {line}" for line in body.strip().splitlines()]
+    text = script(ThreadSync(scope)(module(KERNEL.format(scope=scope, body="\n".join(lines)))))
+    barrier = f'T.tvm_storage_sync("{scope}")'
+    found = [line.strip().replace(barrier, "sync") for line in text.splitlines()]
+    return [re.sub(r"\b([su])_1\b", r"\1", line) for line in found if not re.match(r"@|def|\w+ = T\.", line)]
+
+
+WRITE_OWN, READ_NEXT = "s[threadIdx_x] = A[threadIdx_x]", "B[threadIdx_x] = s[(threadIdx_x + 1) % 16]"
+
+
+OWN_ROWS = ["    B[threadIdx_x] = s[k * 16 + threadIdx_x]", "    s[k * 16 + threadIdx_x] = A[k]"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ([WRITE_OWN, READ_NEXT], [WRITE_OWN, "sync", READ_NEXT]),
+        # what a thread wrote itself
+        ([WRITE_OWN, "B[threadIdx_x] = s[threadIdx_x]"], [WRITE_OWN, "B[threadIdx_x] = s[threadIdx_x]"]),
+        (["for k in range(4):", *OWN_ROWS], ["for k in range(4):", *[line.strip() for line in OWN_ROWS]]),
+        # another thread's place of an iteration before, which TVM does not see
+        (
+            ["for k in range(4):", *[line.replace("k * 16 + threadIdx_x", "(k + threadIdx_x) % 16") for line in OWN_ROWS]],
+            [
+                "for k in range(4):",
+                "sync",
+                "B[threadIdx_x] = s[(k + threadIdx_x) % 16]",
+                "s[(k + threadIdx_x) % 16] = A[k]",
+            ],
+        ),
+        # one barrier is enough for two reads; a read before a write needs one too
+        ([WRITE_OWN, READ_NEXT, READ_NEXT], [WRITE_OWN, "sync", READ_NEXT, READ_NEXT]),
+        ([READ_NEXT, WRITE_OWN], [READ_NEXT, "sync", WRITE_OWN]),
+        # the next iteration writes what this one reads
+        (
+            ["for k in range(4):", "    " + WRITE_OWN, "    " + READ_NEXT],
+            ["for k in range(4):", "sync", WRITE_OWN, "sync", READ_NEXT],
+        ),
+        # a place for all, written by one
+        (
+            ["if threadIdx_x < 1:", "    s[0] = A[0]", "B[threadIdx_x] = s[0]", "if threadIdx_x < 1:", "    s[0] = A[1]"],
+            ["if threadIdx_x < 1:", "s[0] = A[0]", "sync", "B[threadIdx_x] = s[0]", "sync", "if threadIdx_x < 1:", "s[0] = A[1]"],
+        ),
+        # a loop is one statement for what follows it
+        (
+            ["for k in range(4):", "    s[k * 16 + threadIdx_x] = A[k]", READ_NEXT],
+            ["for k in range(4):", "s[k * 16 + threadIdx_x] = A[k]", "sync", READ_NEXT],
+        ),
+        ([WRITE_OWN, 'T.tvm_storage_sync("shared")', READ_NEXT], [WRITE_OWN, "sync", READ_NEXT]),
+        (
+            [WRITE_OWN, "with T.LetStmt(s[15 - threadIdx_x]) as x:", "    B[threadIdx_x] = x"],
+            [WRITE_OWN, "sync", "x: T.float32 = s[15 - threadIdx_x]", "B[threadIdx_x] = x"],
+        ),
+    ],
+)  # fmt: skip
+def test_barriers(body: list[str], expected: list[str]) -> None:
+    assert synchronized("\n".join(body)) == expected
+
+
+def test_dynamic_shared_buffers_are_one_allocation() -> None:
+    body = "B[threadIdx_x] = s[threadIdx_x]\nu[threadIdx_x] = A[threadIdx_x]"
+    assert "sync" not in synchronized(body)
+    assert synchronized(body, "shared.dyn") == ["B[threadIdx_x] = s[threadIdx_x]", "sync", "u[threadIdx_x] = A[threadIdx_x]"]  # fmt: skip
+
+
+def test_a_barrier_in_a_branch_is_refused() -> None:
+    with pytest.raises(TVMagicError, match="a barrier inside a branch"):
+        synchronized(f"if threadIdx_x < 4:\n    {WRITE_OWN}\n    {READ_NEXT}")
+
+
+def test_code_for_a_gpu_has_the_barriers() -> None:
+    assert "bar.sync" in codegen.assembly(tvmagic.lower(shared_copy(AXES).mod), "nvptx")

@@ -24,6 +24,15 @@ def _target_of(target: Any) -> Target:
     return target if isinstance(target, Target) else Target(target)
 
 
+def _synchronized(mod: IRModule, target: Target) -> IRModule:
+    """`mod` with barriers where the threads of a GPU share memory."""
+    if not target.is_nvptx:
+        return mod
+    from tvmagic.tir.transform import ThreadSync
+
+    return ThreadSync("shared")(mod)
+
+
 def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False) -> str:
     """LLVM IR of the lowered module or function `mod` for any target that LLVM here knows.
 
@@ -33,7 +42,7 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
     from tvmagic.codegen.optimize import optimized
 
     target = _target_of(target)
-    text = emit_module(_module_of(mod), target, check_bounds).text.text()
+    text = emit_module(_synchronized(_module_of(mod), target), target, check_bounds).text.text()
     return str(optimized(text, target)) if optimize else text
 
 
@@ -43,7 +52,7 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = _target_of(target)
-    text = emit_module(_module_of(mod), target, check_bounds).text.text()
+    text = emit_module(_synchronized(_module_of(mod), target), target, check_bounds).text.text()
     return assembly_of(optimized(text, target), target)
 
 
@@ -54,7 +63,8 @@ def assembly_lines(mod: Any, target: Any = None) -> Any:
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import assembly_of, optimized
 
-    mod, target = _module_of(mod), _target_of(target)
+    target = _target_of(target)
+    mod = _synchronized(_module_of(mod), target)
     lines = Lines(mod)
     text = emit_module(mod, target, lines=lines, debug=True).text.text()
     return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))

@@ -56,6 +56,7 @@ _PASSES = {
     "StorageFlatten": "storage_flatten",
     "StorageRewrite": "storage_rewrite",
     "TextureFlatten": "inject_prefetch",
+    "ThreadSync": "thread_sync",
     "UnifyThreadBinding": "unify_thread_binding",
     "UnrollLoop": "unroll_loop",
     "VectorizeLoop": "vectorize_loop",
