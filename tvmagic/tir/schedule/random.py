@@ -72,12 +72,13 @@ class LinearCongruentialEngine:
         cumulative[-1] = 1.0
         return min(bisect.bisect_left(cumulative, self.real()), len(weights) - 1)
 
-    def shuffle_unique(self, count: int, n: int) -> list[int]:
-        """`n` different integers below `count`, in random order."""
-        pool = list(range(count))
-        chosen = []
-        for i in range(n):
-            j = self.integer(i, count)
+    def distinct(self, size: int, count: int) -> list[int]:
+        """`count` different integers below `size`, in the order in which they were drawn."""
+        if count == 2:  # the second is drawn from the others by their order
+            first, second = self.integer(0, size), self.integer(0, size - 1)
+            return [first, second + (second >= first)]
+        pool = list(range(size))
+        for i in range(count):
+            j = self.integer(i, size)
             pool[i], pool[j] = pool[j], pool[i]
-            chosen.append(pool[i])
-        return chosen
+        return pool[:count]

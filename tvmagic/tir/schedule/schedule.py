@@ -70,10 +70,6 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class _TriedOut(Exception):
-    """Ends the trial of a call, which is then taken back."""
-
-
 class Schedule:
     """A program, and the calls that transform it step by step.
 
@@ -218,14 +214,7 @@ class Schedule:
             block = self._run(InstructionKind.get("GetBlock"), {"name": block, "func_name": None})
         given = {"block": block, "loop": loop}
         values = {p.name: self._value(p, self._argument(kind, p, given[p.name])) for p in kind.parameters}
-        try:
-            with self.state.transaction():
-                kind.function(self.state, **values)
-                raise _TriedOut
-        except _TriedOut:
-            return True
-        except ScheduleError:
-            return False
+        return self.state.accepts(lambda: kind.function(self.state, **values))
 
     # ------------------------------------------------------------------ running
 
@@ -275,8 +264,7 @@ class Schedule:
         def run() -> Any:
             with self.state.transaction():
                 result = kind.function(self.state, *positional, **keywords)
-                if self.state.debug_mask:
-                    self.state.debug_verify()
+                self.state.verify()
                 return result
 
         if kind.is_pure or not passes.is_watched():

@@ -9,7 +9,7 @@ it is never out of date.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tvmagic.errors import InternalError, TVMagicError
@@ -34,6 +34,10 @@ from tvmagic.tir.schedule.scope import BlockScope
 from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = ["ScheduleDebugMask", "ScheduleState"]
+
+
+class _TriedOut(Exception):
+    """Ends the trial of a change, which is then taken back."""
 
 
 class ScheduleDebugMask:
@@ -248,6 +252,17 @@ class ScheduleState:
                 sref.stmt, sref.parent, sref.seq_index = stmt, parent, seq_index
             raise
 
+    def accepts(self, change: Callable[[], Any]) -> bool:
+        """Whether a change would be accepted. It is tried and taken back."""
+        try:
+            with self.transaction():
+                change()
+                raise _TriedOut
+        except _TriedOut:
+            return True
+        except ScheduleError:
+            return False
+
     def replace(
         self, src_sref: StmtSRef, tgt_stmt: Stmt, block_sref_reuse: Mapping[Block, Block] | None = None
     ) -> None:
@@ -372,6 +387,30 @@ class ScheduleState:
         self.mod = self.mod.with_functions({var: function})
 
     # ------------------------------------------------------------------ verifying
+
+    def verify(self) -> None:
+        """Verify what `debug_mask` asks for; raise where it does not fit the program."""
+        if self.debug_mask & ScheduleDebugMask.VERIFY_SREF_TREE:
+            self.debug_verify()
+        if self.debug_mask & ScheduleDebugMask.VERIFY_CACHED_FLAGS:
+            self.verify_cached_flags()
+
+    def verify_cached_flags(self) -> None:
+        """Raise where what is kept of a block (its flags, its dependences) is not what the program says."""
+        blocks = [sref for sref in self.srefs.values() if sref.is_block]
+        kept = self._all_flags(blocks)
+        known = self.flags, self.scopes
+        self.flags, self.scopes = FlagCache(), {}
+        try:
+            fresh = self._all_flags(blocks)
+        finally:
+            self.flags, self.scopes = known
+        for sref, one, other in zip(blocks, kept, fresh):
+            if one != other:
+                raise InternalError(f"the flags of {sref.label} are out of date")
+
+    def _all_flags(self, blocks: list[StmtSRef]) -> list[tuple[Any, ...]]:
+        return [(self.get_cached_flags(sref), self.get_block_scope(sref).src2deps) for sref in blocks]
 
     def debug_verify(self) -> None:
         """Raise where the tree of references does not fit the program."""

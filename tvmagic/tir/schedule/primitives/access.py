@@ -21,7 +21,7 @@ def _side(buf_type: str) -> str:
     return buf_type + "s"
 
 
-@primitive("EnterPostproc", pure=True)
+@primitive("EnterPostproc")
 def enter_postproc(state: ScheduleState) -> None:
     """Mark that what follows is postprocessing, which a trace can leave out."""
 

@@ -6,37 +6,70 @@ numbers, and gives both the result and the decision, which the trace keeps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.ir import IntImm
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.ir import IntImm, IterVar
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, Size, Sizes, primitive
+from tvmagic.tir.schedule.primitives.compute_at import compute_at
+from tvmagic.tir.schedule.primitives.inline import compute_inline
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
-from tvmagic.tir.schedule.requirements import is_output, scope_root
+from tvmagic.tir.schedule.requirements import scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
-from tvmagic.tir.schedule.state import ScheduleState, children_of
+from tvmagic.tir.schedule.state import ScheduleState
+
+_LARGE_PRIME = 65536  # primes from here on count as one indivisible factor
+_TRIES = 10_000
 
 
-def prime_factors(number: int) -> list[int]:
-    """The prime factors of a positive number, each as often as it divides it, in order."""
-    factors: list[int] = []
-    divisor = 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            factors.append(divisor)
-            number //= divisor
-        divisor += 1
+def prime_powers(number: int) -> list[tuple[int, int]]:
+    """The primes that divide a positive number, in order, each with its power."""
+    found: list[tuple[int, int]] = []
+    prime = 2
+    while prime * prime <= number and prime < _LARGE_PRIME:
+        power = 0
+        while number % prime == 0:
+            number //= prime
+            power += 1
+        if power:
+            found.append((prime, power))
+        prime += 1
     if number > 1:
-        factors.append(number)
-    return factors
+        found.append((number, 1))
+    return found
+
+
+def _shared_power(random: LinearCongruentialEngine, power: int, parts: int) -> list[int]:
+    """`parts` numbers from 0 on that sum to `power`, each such list as likely as the others.
+
+    The places of `parts - 1` bars between `power` stars, in a row, say how the stars are shared out.
+    """
+    places = power + parts - 1
+    bars = [*sorted(random.distinct(places, parts - 1)), places]
+    return [bar - before - 1 for before, bar in zip([-1, *bars], bars)]
 
 
 def sample_tile(random: LinearCongruentialEngine, extent: int, parts: int) -> list[int]:
-    """`parts` factors of `extent`: each prime factor goes to a part drawn at random."""
+    """`parts` factors of `extent`; the power of each of its primes is shared out evenly at random.
+
+    The numbers are drawn as TVM draws them, so that a seed gives the same tile.
+    """
     tile = [1] * parts
-    for prime in prime_factors(extent):
-        tile[random.integer(0, parts)] *= prime
+    if parts == 1:
+        return [extent]
+    for prime, power in prime_powers(extent):
+        if parts == 2 and prime < _LARGE_PRIME:
+            first = random.integer(0, power + 1)
+            shares = [first, power - first]
+        elif power == 1:
+            at = random.integer(0, parts)
+            shares = [int(i == at) for i in range(parts)]
+        else:
+            shares = _shared_power(random, power, parts)
+        tile = [factor * prime**share for factor, share in zip(tile, shares)]
     return tile
 
 
@@ -63,11 +96,11 @@ def _constant_extent(loop: StmtSRef) -> int | None:
 
 
 def _adjusted(decision: Sequence[Any], extent: int) -> list[int]:
-    """A decision made for another extent: inner factors stay while they divide it."""
+    """A decision made for another extent: inner factors stay while they divide it, the next takes what is left."""
     tile: list[int] = []
     left = extent
     for factor in reversed([int(f) for f in decision[1:]]):
-        factor = factor if factor > 0 and left % factor == 0 else 1
+        factor = factor if factor > 0 and left % factor == 0 else left
         tile.append(factor)
         left //= factor
     return [left, *reversed(tile)]
@@ -88,6 +121,10 @@ def sample_perfect_tile(
     """
     if n <= 0:
         raise ScheduleError(f"a tile has one factor or more, not {n}", loop)
+    if max_innermost_factor == 0 or max_innermost_factor < -1:
+        raise ScheduleError(
+            f"the innermost factor is at most a positive number or -1, not {max_innermost_factor}", loop
+        )
     extent = _constant_extent(loop)
     if extent is None:
         return [1] * n, [1] * n
@@ -120,18 +157,40 @@ def sample_partitioned_tile(
     extent = _constant_extent(loop)
     if extent is None:
         return [1] * n, [1] * n
-    if not 0 <= partition_pos <= n:
-        raise ScheduleError(f"the partition position lies in [0, {n}], not {partition_pos}", loop)
-    if decision is not None:
+    if not 0 <= partition_pos < n:
+        raise ScheduleError(f"the partition position lies in [0, {n}), not {partition_pos}", loop)
+    if innerpart_factor <= 0:
+        raise ScheduleError(f"the factor of the inner part is positive, not {innerpart_factor}", loop)
+    if extent % innerpart_factor:
+        tile = [extent, *[1] * (n - 1)]
+    elif decision is None:
+        tile = _partitioned_tile(random, extent, n, partition_pos, innerpart_factor)
+    elif len(decision) != n:
+        raise ScheduleError(f"the decision has {len(decision)} factors, not {n}", loop)
+    elif math.prod(int(f) for f in decision[partition_pos:]) % innerpart_factor:
+        tile = _trivial_partition(extent, n, partition_pos, innerpart_factor)
+    else:
         tile = _adjusted(decision, extent)
-        return tile, tile
-    if extent % innerpart_factor or partition_pos in (0, n):
-        tile = [extent, *[1] * (n - 1)] if extent % innerpart_factor else sample_tile(random, extent, n)
-        return tile, tile
-    outer = sample_tile(random, extent // innerpart_factor, partition_pos + 1)
-    inner = sample_tile(random, outer.pop() * innerpart_factor, n - partition_pos)
-    tile = [*outer, *inner]
     return tile, tile
+
+
+def _trivial_partition(extent: int, n: int, partition_pos: int, innerpart_factor: int) -> list[int]:
+    """The factor itself at the partition, and what is left first."""
+    tile = [1] * n
+    tile[partition_pos] = innerpart_factor
+    tile[0] *= extent // innerpart_factor
+    return tile
+
+
+def _partitioned_tile(
+    random: LinearCongruentialEngine, extent: int, n: int, partition_pos: int, innerpart_factor: int
+) -> list[int]:
+    """The first tile drawn whose inner part is a multiple of the factor; the trivial one where that is too rare."""
+    for _ in range(_TRIES):
+        tile = sample_tile(random, extent, n)
+        if math.prod(tile[partition_pos:]) % innerpart_factor == 0:
+            return tile
+    return _trivial_partition(extent, n, partition_pos, innerpart_factor)
 
 
 @primitive("SampleComputeLocation", pure=True)
@@ -140,27 +199,50 @@ def sample_compute_location(
 ) -> tuple[Loop, Any]:
     """A loop under which a block could be computed, or a mark: inline it, or leave it where it is.
 
-    The decision is -2 for inlining, -1 for leaving it, else the place of the loop.
+    The decision is -2 for inlining, -1 for leaving it, else the place of the loop among those round its first
+    consumer; one that is not possible here gives way to the next possible one before it. Loops of one iteration
+    and trailing loops that reduce are left out.
     """
-    root = scope_root(state, block)
-    places = _compute_places(state, block, root)
+    places = _compute_places(state, block, scope_root(state, block))
     if decision is None:
-        decision = random.integer(-2, len(places))
-    if decision == -2:
-        return StmtSRef.inline_mark(), -2
-    if not 0 <= decision < len(places):
-        return StmtSRef.root_mark(), -1
-    return places[decision], decision
+        chosen = [*places][random.integer(0, len(places))]
+    else:
+        chosen = max([place for place in places if place <= decision], default=-1)
+    return places[chosen], chosen
 
 
-def _compute_places(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> list[StmtSRef]:
-    """The loops that hold all consumers of a block, outermost first."""
+def _iter_type(state: ScheduleState, loop: StmtSRef) -> int:
+    """What a loop counts in the blocks below: data parallel variables alone, reduced ones alone, or other."""
+    found: set[int] = set()
+    for block in state.child_blocks(loop):
+        for var, value in zip(block.block.iter_vars, state.realize_of(block).iter_values):
+            if uses_var(value, {loop.loop.loop_var}):
+                found.add(var.iter_type)
+    if len(found) > 1:
+        return IterVar.Opaque
+    return found.pop() if found else IterVar.DataPar
+
+
+def _compute_places(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> dict[int, StmtSRef]:
+    """Where a block could be computed, by the number that stands for it in decisions, in order."""
+    places: dict[int, StmtSRef] = {}
+    if state.accepts(lambda: compute_inline(state, block)):
+        places[-2] = StmtSRef.inline_mark()
+    places[-1] = StmtSRef.root_mark()
     consumers = state.get_block_scope(root).consumers(block)
-    if not consumers or is_output(state, block, root):
-        return []
-    shared = state.loops_of(consumers[0])
+    shared = state.loops_of(consumers[0]) if consumers else []
     for other in consumers[1:]:
         around = set(state.loops_of(other))
         shared = [loop for loop in shared if loop in around]
-    own = set(state.loops_of(block))
-    return [loop for loop in shared if loop not in own and children_of(loop.loop)]
+    types = [_iter_type(state, loop) for loop in shared]
+    last_parallel = max([i for i, kind in enumerate(types) if kind == IterVar.DataPar], default=-1)
+    mixed = False
+    for i, (loop, kind) in enumerate(zip(shared, types)):
+        if _constant_extent(loop) == 1:
+            continue
+        if mixed if kind == IterVar.DataPar else i > last_parallel:
+            break
+        mixed = mixed or kind != IterVar.DataPar
+        if state.accepts(lambda at=loop: compute_at(state, block, at, preserve_unit_loops=True)):
+            places[i] = loop
+    return places
