@@ -1,4 +1,4 @@
-"""Random functions made of tensor expressions, and random calls of primitives on them."""
+"""Random calls of primitives on random functions, and whether the results stay."""
 
 from __future__ import annotations
 
@@ -7,70 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from schedule_functions import random_function
 
 import tvmagic
-from tvmagic import te, tir
 from tvmagic.ir import PrimFunc
 from tvmagic.tir import Schedule
 
 
-def _sizes(rng: random.Random) -> tuple[int, int, int]:
-    return rng.choice((4, 6, 7, 8, 12)), rng.choice((4, 5, 8, 16)), rng.choice((3, 4, 8, 10))
-
-
-def _elementwise(rng: random.Random) -> list[Any]:
-    n, m, _ = _sizes(rng)
-    a = te.placeholder((n, m), name="A")
-    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="B")
-    c = te.compute((n, m), lambda i, j: b[i, j] + 1.0, name="C")
-    d = te.compute((n, m), lambda i, j: c[i, j] * b[i, j], name="D")
-    return [a, d]
-
-
-def _matmul(rng: random.Random) -> list[Any]:
-    n, m, k = _sizes(rng)
-    a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
-    r = te.reduce_axis((0, k), name="k")
-    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
-    d = te.compute((n, m), lambda i, j: c[i, j] + 1.0, name="D")
-    return [a, b, d]
-
-
-def _convolution(rng: random.Random) -> list[Any]:
-    n, m, _ = _sizes(rng)
-    a, w = te.placeholder((n, m), name="A"), te.placeholder((3,), name="W")
-    p = te.compute(
-        (n, m + 2),
-        lambda i, j: tir.if_then_else(tir.all(j >= 1, j < m + 1), a[i, j - 1], 0.0),
-        name="P",
-    )
-    r = te.reduce_axis((0, 3), name="r")
-    c = te.compute((n, m), lambda i, j: te.sum(p[i, j + r] * w[r], axis=r), name="C")
-    return [a, w, c]
-
-
-def _softmax(rng: random.Random) -> list[Any]:
-    n, m, _ = _sizes(rng)
-    a = te.placeholder((n, m), name="A")
-    k, r = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="r")
-    b = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="B")
-    c = te.compute((n, m), lambda i, j: a[i, j] - b[i], name="C")
-    d = te.compute((n,), lambda i: te.sum(c[i, r], axis=r), name="D")
-    e = te.compute((n, m), lambda i, j: c[i, j] + d[i], name="E")
-    return [a, e]
-
-
-def _layout(rng: random.Random) -> list[Any]:
-    n, m, _ = _sizes(rng)
-    a = te.placeholder((n, m), name="A")
-    b = te.compute((m, n), lambda i, j: a[j, i] + 1.0, name="B")
-    c = te.compute((m * n,), lambda i: b[i // n, i % n] * 2.0, name="C")
-    r = te.reduce_axis((0, m * n), name="r")
-    d = te.compute((1,), lambda i: te.sum(c[r], axis=r), name="D")
-    return [a, d]
-
-
-_FUNCTIONS = (_elementwise, _matmul, _convolution, _softmax, _layout)
+class NothingToChoose(Exception):
+    """There is no loop, or no region, that a call could be made with."""
 
 
 class Calls:
@@ -89,8 +34,15 @@ class Calls:
     def block(self) -> Any:
         return self.rng.choice(self.blocks())
 
+    def loops(self) -> list[Any]:
+        """The loops of some block; one at least."""
+        loops = self.sch.get_loops(self.block())
+        if not loops:
+            raise NothingToChoose
+        return loops
+
     def loop(self) -> Any:
-        return self.rng.choice(self.sch.get_loops(self.block()))
+        return self.rng.choice(self.loops())
 
     def step(self) -> None:
         """One call; a refusal must be a `TVMagicError` and leave the program as it was."""
@@ -98,7 +50,7 @@ class Calls:
         mod = self.sch.mod
         try:
             _CALLS[name](self)
-        except IndexError:  # no loops to choose from
+        except NothingToChoose:
             return
         except tvmagic.TVMagicError as error:
             assert type(error).__name__ != "InternalError", f"{name}: {error}"
@@ -114,13 +66,13 @@ def _split(c: Calls) -> None:
 
 
 def _neighbours(c: Calls) -> list[Any]:
-    loops = c.sch.get_loops(c.block())
-    start = c.rng.randrange(len(loops)) if loops else 0
+    loops = c.loops()
+    start = c.rng.randrange(len(loops))
     return loops[start : start + c.rng.choice((2, 2, 3))]
 
 
 def _reorder(c: Calls) -> None:
-    loops = c.sch.get_loops(c.block())
+    loops = c.loops()
     c.rng.shuffle(loops)
     c.sch.reorder(*loops[: c.rng.choice((2, 3, 4))])
 
@@ -137,7 +89,7 @@ def _inner_layout(c: Calls) -> None:
     places = [(s, i) for s in ("read", "write") for i, r in enumerate(getattr(c.sch.get(block), s + "s"))
               if r.buffer.name in allocated]  # fmt: skip
     if not places:
-        return
+        raise NothingToChoose
     side, index = c.rng.choice(places)
     ndim = len(getattr(c.sch.get(block), side + "s")[index].buffer.shape)
     maps: dict[int, list[Callable[..., Any]]] = {
@@ -146,6 +98,17 @@ def _inner_layout(c: Calls) -> None:
     }
     pad = c.rng.choice((None, 0.0, 3.0))
     c.sch.transform_layout(block, (side, index), c.rng.choice(maps.get(ndim, [lambda *i: list(i)])), pad_value=pad)
+
+
+def _ordered_copy(c: Calls, method: str) -> None:
+    block = c.block()
+    maps: dict[int, list[Callable[..., Any]]] = {
+        1: [lambda i: [i], lambda i: [i // 2, i % 2], lambda i: [i // 2]],
+        2: [lambda i, j: [j, i], lambda i, j: [i], lambda i, j: [i + j], lambda i, j: [i // 2, j, i % 2]],
+        3: [lambda i, j, k: [i, j], lambda i, j, k: [k, j], lambda i, j, k: [k, i], lambda i, j, k: [i, j + k]],
+    }
+    chosen = c.rng.choice(maps.get(len(c.sch.get(block).iter_vars), [lambda *i: list(i)]))
+    getattr(c.sch, method)(block, c.rng.choice((0, 0, 1)), "global", chosen)
 
 
 def _block_layout(c: Calls) -> None:
@@ -165,16 +128,21 @@ _CALLS: dict[str, Callable[[Calls], Any]] = {
     "reorder": _reorder,
     "reorder again": _reorder,
     "parallel": lambda c: c.sch.parallel(c.loop()),
-    "vectorize": lambda c: c.sch.vectorize(c.sch.get_loops(c.block())[-1]),
+    "vectorize": lambda c: c.sch.vectorize(c.loops()[-1]),
     "unroll": lambda c: c.sch.unroll(c.loop()),
     "add_unit_loop": lambda c: c.sch.add_unit_loop(c.block()),
     "cache_read": lambda c: _tensor(c, "cache_read"),
     "cache_write": lambda c: _tensor(c, "cache_write"),
     "reindex": lambda c: c.sch.reindex(c.block(), (c.rng.choice(("read", "write")), 0)),
+    "reindex_cache_read": lambda c: _ordered_copy(c, "reindex_cache_read"),
+    "reindex_cache_write": lambda c: _ordered_copy(c, "reindex_cache_write"),
+    "cache_read of one": lambda c: c.sch.cache_read(c.block(), 0, "global", [c.block()]),
+    "bind": lambda c: c.sch.bind(c.loop(), c.rng.choice(("threadIdx.x", "blockIdx.x"))),
     "read_at": lambda c: c.sch.read_at(c.loop(), c.block(), 0, "global"),
     "write_at": lambda c: c.sch.write_at(c.loop(), c.block(), 0, "global"),
     "compute_at": lambda c: c.sch.compute_at(c.block(), c.loop(), c.rng.random() < 0.5),
     "reverse_compute_at": lambda c: c.sch.reverse_compute_at(c.block(), c.loop(), c.rng.random() < 0.5),
+    "compute_at a place": lambda c: c.sch.compute_at(c.block(), c.loop(), index=c.rng.choice((-2, -1, 0, 1))),
     "compute_inline": lambda c: c.sch.compute_inline(c.block()),
     "reverse_compute_inline": lambda c: c.sch.reverse_compute_inline(c.block()),
     "decompose_reduction": lambda c: c.sch.decompose_reduction(c.block(), c.loop()),
@@ -203,7 +171,7 @@ _SEVERAL = {"sample_perfect_tile", "sample_compute_location"}
 def random_schedule(seed: int) -> tuple[PrimFunc, Calls]:
     """A function and a schedule of it with random calls."""
     rng = random.Random(seed)
-    before = te.create_prim_func(rng.choice(_FUNCTIONS)(rng))
+    before = random_function(rng)
     calls = Calls(Schedule(before, seed=seed + 1, debug_mask="all" if seed % 4 == 0 else "none"), rng)
     for _ in range(rng.choice((6, 10, 16))):
         calls.step()
@@ -219,11 +187,11 @@ def check(seed: int) -> int:
     rng = np.random.default_rng(seed)
     shapes = [[int(s) for s in before.buffer_map[p].shape] for p in before.params]
     given = [rng.integers(-4, 5, shape).astype("float32") for shape in shapes]
+    given[-1][...] = -77.0
     expected = [a.copy() for a in given]
     tvmagic.build(before)(*expected)
     for check_bounds in (True, False):
         got = [a.copy() for a in given]
-        got[-1][...] = -77.0
         tvmagic.build(calls.sch.mod["main"], check_bounds=check_bounds)(*got)
         for want, have in zip(expected, got):
             np.testing.assert_allclose(have, want, 1e-4, 1e-4, err_msg=f"seed {seed}: {calls.accepted}")

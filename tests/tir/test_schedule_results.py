@@ -289,3 +289,101 @@ def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
 """
     sch = schedule(text)
     refused(sch, "not through a binding", lambda: sch.compute_at(sch.get_block("B"), loops(sch, "C")[0]))
+
+
+OVERWRITTEN = """
+def f(A: T.Buffer((9,), "float32"), D: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] + T.float32(1)
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            A[vi + 1] = T.Cast("float32", vi)
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = B[vi] - T.float32(1)
+"""
+
+
+def test_a_block_is_not_inlined_past_one_that_overwrites_what_it_reads() -> None:
+    sch = schedule(OVERWRITTEN)
+    refused(sch, "overwrites what", lambda: sch.compute_inline(sch.get_block("B")))
+    sch = schedule(CHAIN)
+    sch.compute_inline(sch.get_block("B"))
+    check_result(CHAIN, sch)
+
+
+def test_a_writer_does_not_enter_the_loop_in_which_others_still_read() -> None:
+    text = OVERWRITTEN.replace('T.Cast("float32", vi)', "B[vi] * T.float32(2)")
+    sch = schedule(text)
+    refused(sch, "overwrites what", lambda: sch.reverse_compute_at(sch.get_block("A"), loops(sch, "B")[0]))
+
+
+@pytest.mark.parametrize("method", ["reindex_cache_read", "reindex_cache_write"])
+def test_elements_do_not_meet_in_a_copy(method: str) -> None:
+    sch = schedule(CHAIN)
+    call = getattr(sch, method)
+    refused(sch, "same for", lambda: call(sch.get_block("C"), 0, "global", lambda i, j: (i + j,)))
+    refused(sch, "same for", lambda: call(sch.get_block("C"), 0, "global", lambda i, j: (i, j // 2)))
+    call(sch.get_block("C"), 0, "global", lambda i, j: (j // 2, i, j % 2))
+    check_result(CHAIN, sch)
+
+
+def test_a_copy_may_be_ordered_by_an_index_that_is_a_sum() -> None:
+    text = """
+def f(A: T.Buffer((4, 10), "float32"), C: T.Buffer((4, 8), "float32")):
+    for i, j, k in T.grid(4, 8, 3):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vj + vk]
+"""
+    sch = schedule(text)
+    sch.reindex_cache_read(sch.get_block("C"), 0, "global", lambda i, j, k: (j + k, i))
+    check_result(text, sch)
+
+
+PARTLY_WRITTEN = """
+def f(A: T.Buffer((8,), "float32"), D: T.Buffer((16,), "float32"), E: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi * 2] = A[vi] + T.float32(1)
+    for i in range(8):
+        with T.block("E"):
+            vi = T.axis.spatial(8, i)
+            if vi < 5:
+                E[vi] = A[vi] * T.float32(2)
+"""
+
+
+@pytest.mark.parametrize("name", ["D", "E"])
+def test_what_a_block_leaves_out_is_not_copied_back(name: str) -> None:
+    sch = schedule(PARTLY_WRITTEN)
+    block = sch.get_block(name)
+    refused(sch, "writes all", lambda: sch.cache_write(block, 0, "global"))
+    refused(sch, "writes all", lambda: sch.reindex(block, ("write", 0)))
+    refused(sch, "writes all", lambda: sch.reindex_cache_write(block, 0, "global", lambda i: (i,)))
+    refused(sch, "writes all", lambda: sch.write_at(sch.get_loops(block)[0], block, 0, "global"))
+
+
+def test_outputs_written_in_tiles_with_a_tail_may_be_copied_back() -> None:
+    sch = schedule(MATMUL)
+    i, j = loops(sch, "D")
+    j0, _ = sch.split(j, [None, 4])
+    sch.reorder(j0, i)
+    sch.cache_write(sch.get_block("D"), 0, "global")
+    check_result(MATMUL, sch)
+
+
+def test_readers_that_are_named_must_read_the_buffer() -> None:
+    sch = schedule(CHAIN)
+    refused(sch, "does not read", lambda: sch.cache_read(sch.get_block("C"), 0, "global", [sch.get_block("B")]))
+    refused(sch, "does not read", lambda: sch.cache_read(sch.get_block("B"), 0, "global", [sch.get_block("D")]))
+    sch.cache_read(sch.get_block("C"), 0, "global", [sch.get_block("D")])
+    check_result(CHAIN, sch)

@@ -1,7 +1,7 @@
-"""Copies kept inside their buffers.
+"""Copies kept to what a block really touches.
 
 A block may touch less than it declares: a condition in it can guard an access that would lie outside the
-buffer. A copy of what it declares has no such condition.
+buffer, and a store may leave elements out. A copy of what it declares has no such condition.
 """
 
 from __future__ import annotations
@@ -9,12 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith import Analyzer
-from tvmagic.ir import Buffer, BufferRegion, IntImm, PrimExpr, Range
-from tvmagic.ir.ops import maximum, minimum
+from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
+from tvmagic.ir import (
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    For,
+    IfThenElse,
+    IntImm,
+    PrimExpr,
+    Range,
+    Var,
+    Visitor,
+    While,
+    handles,
+    substitute,
+)
+from tvmagic.ir.ops import logical_and, maximum, minimum
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["analyzer_at", "check_inside", "clipped"]
+__all__ = ["analyzer_at", "check_inside", "check_writes_all", "clipped"]
 
 
 def analyzer_at(sref: StmtSRef) -> Analyzer:
@@ -57,3 +75,68 @@ def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -
                 block,
                 hint="inline the block, or take the part with the condition away by decompose_padding first",
             )
+
+
+class _Stores(Visitor):
+    """Whether some store fills a box of a buffer, without a gap and whatever the data is."""
+
+    def __init__(self, buffer: Buffer, domains: dict[Var, Range]) -> None:
+        self.buffer, self.domains = buffer, domains
+        self.values: dict[Var, PrimExpr] = {}
+        self.predicate: PrimExpr = IntImm("bool", 1)
+        self.fills = False
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> None:
+        outer = self.predicate
+        self.predicate = logical_and(outer, substitute(node.predicate, self.values))
+        values = [substitute(value, self.values) for value in node.iter_values]
+        self.values.update({v.var: value for v, value in zip(node.block.iter_vars, values)})
+        self.visit(node.block.body)
+        self.predicate = outer
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        low, extent = substitute(node.min, self.values), substitute(node.extent, self.values)
+        self.domains[node.loop_var] = Range.from_min_extent(low, extent)
+        self.visit(node.body)
+        del self.domains[node.loop_var]
+
+    @handles(IfThenElse, While)
+    def conditional(self, node: IfThenElse | While) -> None:
+        pass
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        if node.buffer is self.buffer and not self.fills:
+            indices = [substitute(index, self.values) for index in node.indices]
+            found = detect_iter_map(indices, self.domains, self.predicate).indices
+            self.fills = len(found) == len(indices) and all(_without_gap(total) for total in found)
+
+
+def _without_gap(total: IterSumExpr) -> bool:
+    return not total.args or any(isinstance(a.scale, IntImm) and a.scale.value == 1 for a in total.args)
+
+
+def check_writes_all(
+    state: ScheduleState, block: StmtSRef, buffer: Buffer, scope: StmtSRef, place: StmtSRef | None = None
+) -> None:
+    """Below `place` the block must write each element of the box that would be copied back.
+
+    What it left out would be overwritten with nothing; that harms where others wrote it before.
+    """
+    own = any(b is buffer for b in scope.block.alloc_buffers)
+    if own and state.get_block_scope(scope).buffer_writers.get(buffer) == [block]:
+        return
+    loops = state.loops_of(block)
+    if place in loops:
+        loops = loops[loops.index(place) + 1 :]
+    stores = _Stores(buffer, loop_domains(loops))
+    stores.visit(state.realize_of(block))
+    if not stores.fills:
+        raise ScheduleError(
+            f"it is not known that {block.label} writes all of the region of buffer `{buffer.name}` that would be copied "
+            "back; the copy would overwrite what was there",
+            block,
+            hint="take a block that stores without a condition and without gaps",
+        )

@@ -22,7 +22,7 @@ from tvmagic.ir import (
 )
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_domains
-from tvmagic.tir.schedule.scope import BlockScope
+from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -272,6 +272,9 @@ class DependenceGuard:
         self.pairs = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
         self.covered = {b for b in scope.children if state.flags.region_cover(state, root, b)}
         self.partial = set(_reads_of_partial_results(state, scope))
+        self.shared = {
+            (src, dst): _shared_loops(state, src, dst) for src, dst, kind in self.pairs if kind in _OVERWRITES
+        }
 
     def check(self) -> None:
         """Raise where a block would run before one it depends on, or read what is not (wholly) written yet."""
@@ -280,12 +283,27 @@ class DependenceGuard:
         for src, dst, kind in self.pairs - now:
             if src.stmt is not None and dst.stmt is not None:
                 raise ScheduleError(f"{dst.label} would run before {src.label}, on which it depends", dst, src)
+        for (src, dst), loops in self.shared.items():
+            added = _shared_loops(self.state, src, dst) - loops if src.stmt is not None and dst.stmt is not None else ()
+            if added:
+                raise ScheduleError(
+                    f"{dst.label} overwrites what {src.label} uses, which other iterations of a loop round both may need",
+                    dst,
+                    src,
+                )
         for block in self.covered:
             if block.stmt is not None and not self.state.flags.region_cover(self.state, self.root, block):
                 raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
         for src, dst in _reads_of_partial_results(self.state, scope):
             if (src, dst) not in self.partial:
                 raise ScheduleError(f"{dst.label} would read what {src.label} has only reduced in part", dst, src)
+
+
+_OVERWRITES = (DepKind.WAR, DepKind.WAW)
+
+
+def _shared_loops(state: ScheduleState, first: StmtSRef, second: StmtSRef) -> set[StmtSRef]:
+    return set(state.loops_of(first)) & set(state.loops_of(second))
 
 
 def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[tuple[StmtSRef, StmtSRef]]:

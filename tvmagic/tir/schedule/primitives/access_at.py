@@ -32,6 +32,7 @@ from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, pr
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.limits import check_writes_all
 from tvmagic.tir.schedule.primitives.cache import with_scope
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.relax import relax_region
@@ -242,6 +243,7 @@ def write_at(
             )
     region = _joined(state, loop, buffer, writers, 1)
     _check_writes_all(state, block, loop, region)
+    check_writes_all(state, block, buffer, state.scope_of(block), loop)
     copy = with_scope(buffer, storage_scope)
     new, realize = _copy_block(region, copy, buffer, copy.name, [*state.loops_of(loop), loop])
     replacer = BufferReplacer({buffer: copy})

@@ -26,12 +26,13 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    structural_equal,
     substitute,
 )
 from tvmagic.tir.schedule.buffers import check_storage_scope, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
-from tvmagic.tir.schedule.limits import clipped
+from tvmagic.tir.schedule.limits import check_writes_all, clipped
 from tvmagic.tir.schedule.regions import (
     effective_regions,
     replace_buffer_in_matches,
@@ -41,7 +42,6 @@ from tvmagic.tir.schedule.regions import (
 from tvmagic.tir.schedule.relax import relax_region
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
-from tvmagic.tir.schedule.scope import DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -150,8 +150,11 @@ def find_place(
     state: ScheduleState, writer: StmtSRef, scope: StmtSRef, consumers: Sequence[StmtSRef]
 ) -> tuple[StmtSRef, int]:
     """The loop or block, and the position in it, for a copy of what `writer` writes."""
-    deps = state.get_block_scope(scope).get_deps_by_src(writer)
-    related = list(consumers) or [d.dst for d in deps if d.kind is DepKind.RAW]
+    known = state.get_block_scope(scope).consumers(writer)
+    for consumer in consumers:
+        if consumer not in known:
+            raise ScheduleError(f"{consumer.label} does not read what {writer.label} writes", consumer, writer)
+    related = list(consumers) or known
     if not related:
         body = scope.block.body
         return scope, len(body.seq) if isinstance(body, SeqStmt) else 1
@@ -308,6 +311,9 @@ def cache_read(
     check_storage_scope(storage_scope)
     buffer = region_at(block, read_buffer_index, "reads").buffer
     scope = scope_root(state, block)
+    for reader in consumer_blocks:
+        if not any(r.buffer is buffer for r in effective_regions(reader.block)[0]):
+            raise ScheduleError(f"{reader.label} does not read buffer `{buffer.name}`", reader)
     place, index, region = read_place(state, scope, buffer, consumer_blocks)
     copy = with_scope(buffer, storage_scope)
     cache = CacheStage(buffer, copy, copy, place, index, consumers={sref.block for sref in consumer_blocks})
@@ -328,7 +334,8 @@ def cache_write(
     `write_buffer_index` counts the block's write regions; `consumer_blocks` are readers that shall read
     the new buffer. The result is the block that copies.
 
-    Requires: the block is the only writer of the buffer in its scope, and does not update it in place.
+    Requires: the block is the only writer of the buffer in its scope, does not update it in place, and writes all
+    of the region that is copied where the scope does not allocate the buffer.
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
@@ -337,6 +344,7 @@ def cache_write(
     scope = scope_root(state, block)
     only_writer(state, scope, buffer)
     place, index = find_place(state, block, scope, ())
+    check_writes_all(state, block, buffer, scope, place)
     relaxed = clipped(relax_region(state, region, block, block.parent, place), place)
     copy = with_scope(buffer, storage_scope)
     cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
@@ -358,6 +366,8 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     if not written:
         raise ScheduleError(f"{block.label} does not both read and write buffer `{read.buffer.name}`", block)
     scope = scope_root(state, block)
+    if not all(structural_equal(a, b) for a, b in zip(read.region, written[0].region)):
+        check_writes_all(state, block, read.buffer, scope, block.parent)
     realize = state.realize_of(block)
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     copy = with_scope(read.buffer, storage_scope)

@@ -135,6 +135,18 @@ class _ComputeInliner(_Inliner):
         return substitute(self.value, dict(zip(self.variables, new.indices)))
 
 
+def _check_sources_stay(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+    """What the block reads must still be there where its consumers will read it."""
+    scope = state.get_block_scope(root)
+    places = {child: i for i, child in enumerate(scope.children)}
+    last = max([places[consumer] for consumer in scope.consumers(block)], default=-1)
+    for dep in scope.get_deps_by_src(block):
+        if dep.kind is DepKind.WAR and places[dep.dst] <= last:
+            raise ScheduleError(
+                f"{dep.dst.label} overwrites what {block.label} reads before the last consumer has it", dep.dst, block
+            )
+
+
 def _without(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> Stmt:
     body = remove_child(root.block.body, block.block)
     if body is None:
@@ -148,12 +160,13 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
 
     Requires: the block is complete, writes one buffer that its scope allocates, stores it by one
     statement at indices that are a bijection of its variables, is not the only leaf of its scope, and
-    its scope is a stage pipeline.
+    its scope is a stage pipeline; no block overwrites what it reads before its consumers ran.
     """
     root = scope_root(state, block, stage_pipeline=True)
     buffer = _single_write(block)
     check_complete(state, block, root)
     check_not_output(state, block, root)
+    _check_sources_stay(state, block, root)
     inliner = _ComputeInliner(root.block, buffer, block)
     new = inliner.rewrite_scope(_without(state, root, block))
     state.replace(root, new, inliner.reuse)

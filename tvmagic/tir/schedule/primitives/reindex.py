@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.arith import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -33,7 +34,7 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
-from tvmagic.tir.schedule.limits import check_inside
+from tvmagic.tir.schedule.limits import check_inside, check_writes_all
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
@@ -213,6 +214,8 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
         assert var.dom is not None
         analyzer.bind(var.var, var.dom)
     check_inside(block, old, indices)
+    if not read:
+        check_writes_all(state, block, old, scope)
     indices = tuple([_simplified(i, analyzer) for i in indices])
     used: set[Var] = set()
     for index in indices:
@@ -289,7 +292,30 @@ def _mapped_buffer(
             raise ScheduleError(
                 f"{what}: the variable `{var.name}` of {block.label} is in {where}, but not in {other} ones", block
             )
+    _check_one_to_one(block, region, indices)
     return reordered_buffer(region.buffer, storage_scope, shape, storage_scope), indices
+
+
+def _check_one_to_one(block: StmtSRef, region: BufferRegion, indices: Sequence[PrimExpr]) -> None:
+    """No two elements of the old buffer may meet at one place of the new one.
+
+    An old index that is a new index too is known from it; the other new indices must tell the variables of the
+    other old indices.
+    """
+    old = [r.min for r in region.region]
+    rest = [i for i in old if not any(structural_equal(i, n) for n in indices)]
+    domains = {
+        v.var: v.dom for v in block.block.iter_vars if v.dom is not None and any(uses_var(i, {v.var}) for i in rest)
+    }
+    others = {v.var for v in block.block.iter_vars} - set(domains)
+    telling = [n for n in indices if uses_var(n, set(domains)) and not uses_var(n, others)]
+    if domains and not detect_iter_map(telling, domains, check_level="bijective").indices:
+        raise ScheduleError(
+            f"the new indices ({', '.join([str(n) for n in indices])}) of buffer `{region.buffer.name}` are the same for "
+            "different elements",
+            block,
+            hint="give each variable of the old indices an index of its own, or split it into several",
+        )
 
 
 def _mapped_stage(
@@ -348,7 +374,8 @@ def reindex_cache_read(
     copies.
 
     Requires: the block reads one element of the buffer an iteration; the new indices use just the
-    variables that the old ones use; at most one block of the scope writes the buffer.
+    variables that the old ones use, and are others for other elements; at most one block of the scope writes the
+    buffer.
     """
     check_storage_scope(storage_scope)
     region = region_at(block, read_buffer_index, "reads")
@@ -372,7 +399,7 @@ def reindex_cache_write(
     copies.
 
     Requires: the block writes one element of the buffer an iteration, as its only writer; the new
-    indices use just the variables that the old ones use.
+    indices use just the variables that the old ones use, and are others for other elements.
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
@@ -380,6 +407,7 @@ def reindex_cache_write(
     scope = scope_root(state, block, stage_pipeline=True)
     only_writer(state, scope, region.buffer)
     place, index = find_place(state, block, scope, ())
+    check_writes_all(state, block, region.buffer, scope, place)
     new, indices = _mapped_buffer(block, region, storage_scope, index_map, "reindex_cache_write")
     cache = CacheStage(new, region.buffer, new, place, index)
     _mapped_stage(state, block, cache, region, indices, read=False)
