@@ -141,7 +141,6 @@ WRONG = [
     ("%%tensor class\nA: float32[4]\nB[i] = A[i]", "is not a name"),
     ("%%schedule dens\ns[Y]", "did you mean `dense`?"),
     ("%%schedule dense -n a:b\ns[Y]", "`a:b` cannot be the name of a schedule"),
-    ("%%schedule dense -n plain\ns[Y]", "`plain` cannot be the name of a schedule"),
     ("%graph dense -k blocks -s Y", "a picture of all blocks shows no single stage"),
     ("%asm dense --target 'llvm -mcpu=nope'", "LLVM knows no processor `nope`"),
     ("%%schedule dense --chek\ns[Y]", "did you mean `--check`?"),

@@ -6,6 +6,7 @@ Every text that comes from a user is escaped by `escape`; nothing else puts text
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -27,6 +28,11 @@ _GUTTER = {"same": " ", "moved": " ", "added": "+", "removed": "-"}
 def escape(text: object) -> str:
     """Text for HTML, with quotes escaped as well."""
     return html.escape(str(text), quote=True)
+
+
+def sentence(text: object) -> str:
+    """A sentence for HTML: what stands between backquotes as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 @cache
@@ -201,7 +207,7 @@ def _note_html(note: NoteView) -> Iterator[str]:
     if len(note.texts) > 1 and note.columns:
         rows = [[text, *row] for text, row in zip(note.texts, note.rows)]
         if len(set(note.texts)) == 1:
-            yield f"<div>{escape(note.texts[0])}</div>"
+            yield f"<div>{sentence(note.texts[0])}</div>"
             yield table(note.columns, note.rows)
         else:
             yield table([note.topic, *note.columns], rows)
@@ -210,7 +216,7 @@ def _note_html(note: NoteView) -> Iterator[str]:
     for text, row in zip(note.texts, note.rows or [[] for _ in note.texts]):
         facts = "; ".join(f"{c}: {v}" for c, v in zip(note.columns, row))
         aside = f' <span class="tm-meta">({escape(facts)})</span>' if facts else ""
-        yield f"<li>{escape(text)}{aside}</li>"
+        yield f"<li>{sentence(text)}{aside}</li>"
     yield "</ul>"
 
 
@@ -224,4 +230,4 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str
 
 def _cell(value: object) -> str:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return f'<td class="tm-num">{escape(value)}</td>' if number else f"<td>{escape(value)}</td>"
+    return f'<td class="tm-num">{escape(value)}</td>' if number else f"<td>{sentence(value)}</td>"

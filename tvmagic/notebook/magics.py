@@ -194,7 +194,7 @@ class TensorMagics(Magics):
     def schedule(self, line: str, cell: str) -> None:
         arguments = PARSERS["schedule"].read(line)
         op = self._operator(arguments.name, "%%schedule")
-        if not re.fullmatch(r"[\w.-]+", arguments.version) or arguments.version == "plain":
+        if not re.fullmatch(r"[\w.-]+", arguments.version):
             raise UsageError(f"%%schedule: `{arguments.version}` cannot be the name of a schedule (see %%schedule?)")
         source = Source(f"schedule {op.name}", f"%%schedule {line}\n{cell}")
         if arguments.play:

@@ -163,10 +163,10 @@ class Operator:
         return self._plain
 
     def version(self, name: str | None = None) -> Version:
-        """The version called `name`; `plain` is the one without a schedule."""
+        """The version called `name`; `plain` is the one without a schedule, unless one was given that name."""
         if name is None:
             return self.current
-        if name == "plain":
+        if name == "plain" and name not in self.versions:
             return self._plain or Version(self, None, "plain")
         if name not in self.versions:
             known = ", ".join(f"`{n}`" for n in ["plain", *self.versions])

@@ -31,7 +31,7 @@ class Verdict:
     text: str
 
 
-def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds: float = 20.0) -> list[Verdict]:
+def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds: float = 60.0) -> list[Verdict]:
     """A verdict for each step of a record, in order.
 
     The program after each step is interpreted on random inputs (symbolic sizes are `sizes`); all

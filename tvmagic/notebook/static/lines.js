@@ -57,16 +57,23 @@ function lineHtml(text, tokens, marks, tag, query) {
   const order = [...cuts].filter((c) => c <= text.length).sort((a, b) => a - b);
   const within = (list, p) => list && list.find(([s, e]) => s <= p && p < e);
   let html = "";
+  let open = []; // what stands around the present part, the outermost first: one element around all parts that it marks
   for (let i = 0; i + 1 < order.length; i++) {
     const [s, e] = [order[i], order[i + 1]];
-    let piece = esc(text.slice(s, e));
+    const around = [...(within(found, s) ? ["mark"] : []), ...(within(marks, s) ? [tag] : [])];
+    const same = open[0] === around[0] ? (open[1] === around[1] ? 2 : 1) : 0;
+    html += open.slice(same).reverse().map((name) => `</${name}>`).join("") + around.slice(same).map((name) => `<${name}>`).join("");
+    open = around;
+    const piece = esc(text.slice(s, e));
     const span = within(spans, s);
-    if (span && span[2] !== "-") piece = `<span class="${span[2]}">${piece}</span>`;
-    if (within(marks, s)) piece = `<${tag}>${piece}</${tag}>`;
-    if (within(found, s)) piece = `<mark>${piece}</mark>`;
-    html += piece;
+    html += span && span[2] !== "-" ? `<span class="${span[2]}">${piece}</span>` : piece;
   }
-  return html;
+  return html + open.reverse().map((name) => `</${name}>`).join("");
+}
+
+/** A sentence as nodes: what stands between backquotes as code. */
+function sentence(text) {
+  return text.split("`").map((part, i) => (i % 2 ? element("code", {}, part) : part)).filter((part) => part !== "");
 }
 
 /** Numbers from runs of (first, step, count). */

@@ -40,7 +40,7 @@ class Player {
   toggle() {
     if (this.timer) return this.stop();
     if (this.at >= this.count) this.go(0);
-    this.play.textContent = "\u23f8 Pause";
+    this.play.textContent = "Pause";
     this.play.setAttribute("aria-pressed", "true");
     let last = performance.now();
     const tick = (now) => {

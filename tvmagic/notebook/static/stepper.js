@@ -3,6 +3,7 @@
 
 const CONTEXT = 3;
 const BLOCK = 40; // rows put into the page together: more than the view shows at once
+const WIDE = 1000; // pixels that two programs side by side need, with the list
 const SLICE = 6; // milliseconds of work before the page may draw again
 let serial = 0;
 
@@ -21,6 +22,7 @@ class Stepper {
       opened: new Set(),
       at: -1,
     };
+    this.fitting = kept.side === undefined; // side by side where there is room, until the user chooses
     this.hits = new Set(); // the lines that hold what is searched for
     this.touched = new Set(); // the steps that hold it, or the followed line
     this.plain = new Map(); // the HTML of lines without marks
@@ -37,7 +39,7 @@ class Stepper {
   kept(data) {
     const { side, fold, hide, query } = this.state;
     const step = data.steps.findIndex((s) => s.name === this.step?.name);
-    return { side, fold, hide, query, ...(step >= 0 ? { step } : {}) };
+    return { fold, hide, query, ...(this.fitting ? {} : { side }), ...(step >= 0 ? { step } : {}) };
   }
 
   // ---- frame
@@ -79,10 +81,9 @@ class Stepper {
       "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
     }, bar, element("div", { class: "tm-body" }, this.list, main));
     root.replaceChildren(this.root);
-    new ResizeObserver((_, observer) => {
-      if (!this.root.clientWidth) return;
-      observer.disconnect();
-      if (this.root.clientWidth < 760 && this.state.side) this.toggle("side");
+    new ResizeObserver(() => {
+      const wide = this.root.clientWidth >= WIDE;
+      if (this.root.clientWidth && this.fitting && wide !== this.state.side) this.setSide(wide);
     }).observe(this.root);
   }
 
@@ -107,7 +108,14 @@ class Stepper {
     else this.renderList();
   }
 
+  setSide(side) {
+    this.state.side = side;
+    this.sideButton.setAttribute("aria-pressed", String(side));
+    this.renderStep();
+  }
+
   toggle(name) {
+    if (name === "side") this.fitting = false;
     this.state[name] = !this.state[name];
     this[`${name}Button`].setAttribute("aria-pressed", String(this.state[name]));
     this.state.opened.clear();
@@ -124,13 +132,15 @@ class Stepper {
       const chosen = i === this.state.step;
       const classes = [s.changed || s.error ? "" : "tm-noop", s.error ? "tm-failed" : "", s.kind === "schedule" ? "tm-schedule" : "", this.touched.has(i) ? "tm-has" : ""];
       const change = s.error ? "failed" : s.changed ? `+${s.added} \u2212${s.removed}` : "no change";
+      const counts = s.error ? ["failed"] : s.changed ? [s.added ? element("span", { class: "tm-plus" }, `+${s.added}`) : null, s.removed ? element("span", { class: "tm-minus" }, `\u2212${s.removed}`) : null] : [element("span", { "aria-hidden": "true" }, "\u00b7"), element("span", { class: "tm-sr" }, "no change")];
       const sign = s.error || verdict(s) === "tm-error" ? "\u2717" : verdict(s) === "tm-ok" ? "\u2713" : s.changed ? "\u25cf" : "\u25cb";
       const has = this.touched.has(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
       const item = element("li", { role: "option", id: `${this.id}-o${i}`, "data-step": i, "aria-selected": String(chosen), class: classes.join(" "), title: `${i + 1}. ${s.name}: ${s.time}, ${change}${s.mark ? ", " + s.mark : ""}` },
-        element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.name, has), element("span", { class: "tm-where" }, `${s.time} ${change}`));
+        element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.name, has), element("span", { class: "tm-counts" }, ...counts), element("span", { class: "tm-where" }, s.time));
       return item;
     });
     this.list.replaceChildren(...items);
+    this.list.style.setProperty("--count", items.length);
     this.select();
   }
 
@@ -212,8 +222,9 @@ class Stepper {
 
   /** Put the program into the page: at once the block that is seen first, the others as soon as there is time. */
   renderProgram(step) {
-    const side = Boolean(this.state.side && this.comparable(step));
-    const heads = side ? ["Before", "After"] : [step.b === null ? "After" : step.a === null ? "Before" : "Before (\u2212) and after (+)"];
+    const both = this.comparable(step);
+    const side = this.state.side && both;
+    const heads = side ? ["Before", "After"] : [both ? "Before (\u2212) and after (+)" : step.a === null ? "Before" : "After"];
     const longest = Math.max(...[step.a, step.b].map((k) => this.data.texts[k ?? -1]?.width ?? 0));
     const items = this.items(step);
     this.blocks = [];
@@ -266,11 +277,12 @@ class Stepper {
     if (line === null || line === undefined) return `<div class="tm-cell tm-blank${right}"></div>`;
     const text = this.data.texts[step[which]];
     const id = text.l[line];
+    const indent = Math.min(24, this.data.lines[id].search(/\S|$/) + 4);
     const glow = this.hit(text, line) ? " tm-hit" : this.kin(text, line) ? " tm-kin" : "";
     const at = this.state.at === number ? " tm-at" : "";
     const sign = kind === "added" ? "+" : kind === "removed" ? "\u2212" : " ";
     const html = this.line(id, marks, kind === "removed" ? "del" : "ins");
-    return `<div class="tm-cell${right}${kind ? " tm-" + kind : ""}${glow}${at}" data-text="${step[which]}" data-line="${line}" data-row="${number}"><span class="tm-no">${line + 1}</span><span class="tm-gut">${sign}</span>${html}</div>`;
+    return `<div class="tm-cell${right}${kind ? " tm-" + kind : ""}${glow}${at}" data-text="${step[which]}" data-line="${line}" data-row="${number}" style="--in:${indent}ch"><span class="tm-no">${line + 1}</span><span class="tm-gut">${sign}</span>${html}</div>`;
   }
 
   /** The HTML of a line; that of a line without marks is made once. */
@@ -300,12 +312,12 @@ class Stepper {
         const head = alike ? note.columns : [note.topic, ...note.columns];
         const table = element("table", { class: "tm-table" },
           element("thead", {}, element("tr", {}, ...head.map((c) => element("th", { scope: "col" }, c)))),
-          element("tbody", {}, ...note.rows.map((row, i) => element("tr", {}, ...(alike ? row : [note.texts[i], ...row]).map((v) => element("td", {}, v))))));
-        return alike ? element("div", {}, element("div", {}, note.texts[0]), table) : table;
+          element("tbody", {}, ...note.rows.map((row, i) => element("tr", {}, ...(alike ? row : [note.texts[i], ...row]).map((v) => element("td", {}, ...sentence(v)))))));
+        return alike ? element("div", {}, element("div", {}, ...sentence(note.texts[0])), table) : table;
       }
       return element("ul", {}, ...note.texts.map((text, i) => {
         const facts = note.columns.map((c, k) => `${c}: ${note.rows[i][k]}`).join("; ");
-        return element("li", {}, text, facts ? element("span", { class: "tm-meta" }, ` (${facts})`) : null);
+        return element("li", {}, ...sentence(text), facts ? element("span", { class: "tm-meta" }, ` (${facts})`) : null);
       }));
     }));
   }
@@ -313,12 +325,11 @@ class Stepper {
   renderSource() {
     const names = Object.keys(this.data.sources);
     if (!names.length) { this.source.replaceChildren(); return; }
-    const open = this.source.querySelector("details")?.open ?? false;
     const lit = new Set(this.state.follow ? this.state.follow.places : []);
-    const details = element("details", { class: "tm-cellsrc" }, element("summary", {}, names.length === 1 ? "The cell" : "The cells"));
-    details.open = open || lit.size > 0;
+    const details = element("details", { class: "tm-cellsrc" }, element("summary", { onclick: () => { this.cellsOpen = !details.open; } }, names.length === 1 ? "The cell" : "The cells"));
+    details.open = this.cellsOpen || lit.size > 0;
     for (const name of names) {
-      const box = element("div", { class: "tm-scroll tm-code", tabindex: "0", role: "group", "aria-label": `Text of ${name}` });
+      const box = element("div", { class: "tm-scroll tm-code", tabindex: "0", role: "group", "aria-label": `Text of ${name}: up and down go to a line, Enter follows it`, onkeydown: (e) => this.cellKey(e) });
       this.data.sources[name].forEach((line, i) => {
         const row = element("div", { class: `tm-row${lit.has(`${name}\n${i + 1}`) ? " tm-hit" : ""}` });
         row.innerHTML = `<span class="tm-no">${i + 1} </span>${lineHtml(line, this.data.sourceTokens[name]?.[i], null, "ins", this.state.query.toLowerCase())}`;
@@ -328,6 +339,27 @@ class Stepper {
       details.append(element("div", { class: "tm-meta" }, name), box);
     }
     this.source.replaceChildren(details);
+  }
+
+  /** Keys in the text of a cell: up and down go to a line, Enter follows it. */
+  cellKey(event) {
+    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!by && event.key !== "Enter") return;
+    const box = event.currentTarget;
+    const rows = [...box.children];
+    const at = rows.findIndex((row) => row.classList.contains("tm-at"));
+    event.preventDefault();
+    event.stopPropagation();
+    if (by) {
+      rows[at]?.classList.remove("tm-at");
+      rows[Math.max(0, Math.min(rows.length - 1, at + by))].classList.add("tm-at");
+    } else if (at >= 0) {
+      const label = box.getAttribute("aria-label");
+      rows[at].click();
+      const again = [...this.source.querySelectorAll(".tm-scroll")].find((other) => other.getAttribute("aria-label") === label);
+      again.children[at].classList.add("tm-at");
+      again.focus();
+    }
   }
 
   // ---- following a line
