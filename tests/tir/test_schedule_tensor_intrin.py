@@ -9,7 +9,11 @@ import tvmagic
 from tvmagic import tir
 from tvmagic.ir import PrimFunc
 from tvmagic.script import from_source
-from tvmagic.tir.schedule.analysis import get_tensorize_loop_mapping, is_output_block
+from tvmagic.tir.schedule.analysis import (
+    get_auto_tensorize_mapping_info,
+    get_tensorize_loop_mapping,
+    is_output_block,
+)
 from tvmagic.tir.schedule.testing import assert_structural_equal_ignore_global_symbol, verify_trace_roundtrip
 from tvmagic.tir.schedule.transform import tile_with_tensor_intrin
 
@@ -140,3 +144,64 @@ def test_flops_and_anchor() -> None:
         tir.analysis.estimate_tir_flops(
             parse("def f(n: T.int32, A: T.Buffer((8,), 'int32')):\n    for i in range(n):\n        A[0] = A[0] + 1")
         )
+
+
+MMA = """
+def f(a: T.handle, b: T.handle, c: T.handle):
+    A = T.match_buffer(a, (16, 16), "float16", offset_factor=1)
+    B = T.match_buffer(b, (16, 16), "float16", offset_factor=1)
+    C = T.match_buffer(c, (16, 16), "float32", offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:16, 0:16], A[0:16, 0:16], B[0:16, 0:16])
+        T.writes(C[0:16, 0:16])
+        for i, j, k in T.grid(16, 16, 16):
+            with T.block("mma"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] = C[vi, vj] + T.cast(A[vi, vk], "float32") * T.cast(B[vk, vj], "float32")
+"""
+CONV = """
+def f(X: T.Buffer((2, 18, 18, 64), "float16"), W: T.Buffer((3, 3, 64, 32), "float16"),
+      Y: T.Buffer((2, 16, 16, 32), "float32")):
+    for n, h, w, o, r, s, c in T.grid(2, 16, 16, 32, 3, 3, 64):
+        with T.block("conv"):
+            vn, vh, vw, vo, vr, vs, vc = T.axis.remap("SSSSRRR", [n, h, w, o, r, s, c])
+            Y[vn, vh, vw, vo] = Y[vn, vh, vw, vo] + T.cast(X[vn, vh + vr, vw + vs, vc], "float32") * T.cast(
+                W[vr, vs, vc, vo], "float32")
+"""
+BATCHED = """
+def f(A: T.Buffer((4, 32, 64), "float16"), B: T.Buffer((4, 64, 16), "float16"), C: T.Buffer((4, 32, 16), "float32")):
+    for b, i, j, k in T.grid(4, 32, 16, 64):
+        with T.block("bmm"):
+            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+            C[vb, vi, vj] = C[vb, vi, vj] + T.cast(A[vb, vi, vk], "float32") * T.cast(B[vb, vk, vj], "float32")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "expected"),
+    [
+        (CONV, "conv", lambda n, h, w, o, r, s, c: (n * 256 + h * 16 + w, o, r * 192 + s * 64 + c)),
+        (BATCHED, "bmm", lambda b, i, j, k: (b, i, j, k)),
+    ],
+)
+def test_groups_of_variables(text, block, expected) -> None:
+    """A convolution as a matmul: rows are images and places, columns channels; a batch stays outside."""
+    sch = tir.Schedule(parse(text))
+    info = get_auto_tensorize_mapping_info(sch, sch.get_block(block), parse(MMA))
+    assert info is not None
+    (mapping,) = info.mappings
+    rng = np.random.default_rng(0)
+    extents = [int(v.dom.extent) for v in info.lhs_iters]
+    for _ in range(20):
+        place = [int(rng.integers(0, e)) for e in extents]
+        assert [int(x) for x in mapping.map_indices(place)] == list(expected(*place))
+    assert [b.name for b in info.lhs_buffer_map.values()] == ["C", "A", "B"]
+    assert [v.var.name for v in info.rhs_iters] == ["vi", "vj", "vk"]
+    assert {b.name: [str(i) for i in at] for b, at in info.rhs_buffer_indices.items()} == {
+        "C": ["vi", "vj"], "A": ["vi", "vk"], "B": ["vk", "vj"],
+    }  # fmt: skip
+
+
+def test_groups_that_do_not_fit() -> None:
+    sch = tir.Schedule(parse(PLAIN.format(N=64, K=32)))
+    assert get_auto_tensorize_mapping_info(sch, sch.get_block("C"), parse(MMA)) is None  # other dtypes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -17,7 +18,6 @@ from tvmagic.ir import (
     IntImm,
     IRModule,
     LogicalOp,
-    Not,
     PrimFunc,
     Select,
     Stmt,
@@ -30,21 +30,32 @@ __all__ = ["estimate_tir_flops"]
 
 
 class _Counter(Visitor):
-    """Adds up the operations in what is stored; indices, bounds and casts cost nothing."""
+    """Adds up the operations in what is stored, by their dtypes; indices, bounds, casts and logic cost nothing."""
 
     def __init__(self) -> None:
-        self.total = 0.0
+        self.counts: Counter[Any] = Counter()
 
-    def of(self, node: Any) -> float:
-        outer, self.total = self.total, 0.0
-        self.visit(node)
-        found, self.total = self.total, outer
+    def of(self, *nodes: Any) -> Counter[Any]:
+        """The operations of some nodes alone."""
+        outer, self.counts = self.counts, Counter()
+        for node in nodes:
+            self.visit(node)
+        found, self.counts = self.counts, outer
         return found
 
-    @handles(BinaryOp, CmpOp, LogicalOp, Not, Select)
+    @handles(BinaryOp, CmpOp)
     def operation(self, node: Any) -> None:
-        self.total += getattr(node.dtype, "lanes", 1)
+        self.counts[node.dtype] += 1
         self.visit_children(node)
+
+    @handles(LogicalOp)
+    def logic(self, node: Any) -> None:
+        self.visit_children(node)
+
+    @handles(Select)
+    def choice(self, node: Select) -> None:
+        self.visit(node.condition)
+        self.counts += self.of(node.true_value) | self.of(node.false_value)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
@@ -60,7 +71,8 @@ class _Counter(Visitor):
             raise TVMagicError(
                 f"loop `{node.loop_var.name}` has extent `{node.extent}`, which is not a number", node=node
             )
-        self.total += node.extent.value * self.of(node.body)
+        for dtype, count in self.of(node.body).items():
+            self.counts[dtype] += node.extent.value * count
 
     @handles(While)
     def unbounded(self, node: While) -> None:
@@ -68,26 +80,30 @@ class _Counter(Visitor):
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
-        taken = self.of(node.then_case)
-        other = self.of(node.else_case) if node.else_case is not None else 0.0
-        self.total += self.of(node.condition) + max(taken, other)
+        self.visit(node.condition)
+        other = self.of(node.else_case) if node.else_case is not None else Counter[Any]()
+        self.counts += self.of(node.then_case) | other
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> None:
-        self.visit(node.block)
+        self.visit(node.block.body)
 
     @handles(Block)
     def block(self, node: Block) -> None:
-        if node.init is not None:
-            self.visit(node.init)
-        self.visit(node.body)
+        self.counts += self.of(*([] if node.init is None else [node.init]), node.body)
 
 
 def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     """The arithmetic operations of a statement, a function or all functions of a module, loops counted.
 
-    Of two branches the longer one counts. The extents of loops must be constant.
+    Of two branches the longer one counts, a vector's operation is one, an init is none. The extents of loops must
+    be constant. A function of a module that has the attribute `estimated_flops` counts as that.
     """
-    if isinstance(stmt_or_mod, IRModule):
-        return sum([_Counter().of(f.body) for f in stmt_or_mod.functions.values()], 0.0)
-    return _Counter().of(stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod)
+    if not isinstance(stmt_or_mod, IRModule):
+        body = stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod
+        return float(_Counter().of(body).total())
+    total = 0.0
+    for function in stmt_or_mod.functions.values():
+        known = function.attrs.get("estimated_flops")
+        total += float(int(known)) if known is not None else estimate_tir_flops(function)
+    return total
