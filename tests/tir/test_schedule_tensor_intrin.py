@@ -205,3 +205,32 @@ def test_groups_of_variables(text, block, expected) -> None:
 def test_groups_that_do_not_fit() -> None:
     sch = tir.Schedule(parse(PLAIN.format(N=64, K=32)))
     assert get_auto_tensorize_mapping_info(sch, sch.get_block("C"), parse(MMA)) is None  # other dtypes
+
+
+ARM = """
+def f(X: T.Buffer((8, 32), "{byte}"), W: T.Buffer((4, 8, 4, 4), "{byte}"), C: T.Buffer((8, 16), "{word}")):
+    for i, jo, ko, ji, ki in T.grid(8, 4, 8, 4, 4):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            vj = T.axis.spatial(16, jo * 4 + ji)
+            vk = T.axis.reduce(32, ko * 4 + ki)
+            C[vi, vj] = C[vi, vj] + T.cast(X[vi, vk], "{word}") * T.cast(W[vj // 4, vk // 4, vj % 4, vk % 4], "{word}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "byte", "word", "instruction"),
+    [
+        ("dot_4x4_i8i8s32_sdot", "int8", "int32", "sdot"),
+        ("dot_4x4_u8u8u32_udot", "uint8", "uint32", "udot"),
+        ("dot_4x4_u8u8i32_hdot", "uint8", "int32", "udot"),
+        ("dot_4x4_i8i8s32_neon", "int8", "int32", "smull"),
+    ],
+)
+def test_arm_instructions(name: str, byte: str, word: str, instruction: str) -> None:
+    """For an Arm target the intrinsic becomes its instruction."""
+    sch = tir.Schedule(parse(ARM.format(byte=byte, word=word)), debug_mask="all")
+    sch.tensorize(sch.get_loops("C")[3], name)
+    target = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod"
+    text = tvmagic.codegen.assembly(tvmagic.lower(sch.mod), target)
+    assert instruction in text
