@@ -387,3 +387,36 @@ def test_readers_that_are_named_must_read_the_buffer() -> None:
     refused(sch, "does not read", lambda: sch.cache_read(sch.get_block("B"), 0, "global", [sch.get_block("D")]))
     sch.cache_read(sch.get_block("C"), 0, "global", [sch.get_block("D")])
     check_result(CHAIN, sch)
+
+
+def test_one_copy_does_not_serve_readers_before_and_after_the_writer() -> None:
+    text = OVERWRITTEN.replace("B[vi] - T.float32(1)", "B[vi] - A[vi + 1]")
+    sch = schedule(text)
+    for name, place in (("B", 0), ("D", 1)):
+        refused(sch, "before block `A` writes", lambda: sch.cache_read(sch.get_block(name), place, "global"))
+    sch.cache_read(sch.get_block("D"), 1, "global", [sch.get_block("D")])
+    check_result(text, sch)
+
+
+def test_loops_of_one_nest_are_not_bound_to_the_same_threads() -> None:
+    sch = schedule(CHAIN)
+    (i, j), other = loops(sch, "B"), loops(sch, "C")[0]
+    sch.bind(i, "threadIdx.x")
+    refused(sch, "already", lambda: sch.bind(j, "threadIdx.x"))
+    sch.bind(j, "blockIdx.x")
+    sch.bind(other, "threadIdx.x")
+    check_result(CHAIN, sch)
+
+
+def test_a_condition_goes_along_to_new_block_variables() -> None:
+    text = """
+def f(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            T.where(i * 8 + j < 21)
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+    sch = schedule(text)
+    sch.transform_block_layout(sch.get_block("C"), lambda i, j: (j, i))
+    check_result(text, sch)

@@ -288,6 +288,15 @@ def read_place(
     if writer is None:
         known = next((r for r in scope.block.reads if r.buffer is buffer), None)
         return scope, 0, clipped(known, scope) if known is not None else whole_region(buffer)
+    for reader in state.get_block_scope(scope).children if not consumers else ():
+        is_reader = any(r.buffer is buffer for r in effective_regions(reader.block)[0])
+        if is_reader and reader is not writer and reader not in state.get_block_scope(scope).consumers(writer):
+            raise ScheduleError(
+                f"{reader.label} reads buffer `{buffer.name}` before {writer.label} writes it, so one copy is not enough",
+                reader,
+                writer,
+                hint="name the readers after the writer as consumer_blocks",
+            )
     place, index = find_place(state, writer, scope, consumers)
     written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
     return place, index, clipped(relax_region(state, written, writer, writer.parent, place), place)

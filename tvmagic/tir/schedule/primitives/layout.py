@@ -38,7 +38,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.regions import detected_regions, used_buffers
-from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, is_zero
+from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, is_one, is_zero
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -394,7 +394,11 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     new = substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
     new = AccessSimplifier().visit(new)
     loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
-    nest: Stmt = BlockRealize(loops, realize.predicate, new)
+    predicate = realize.predicate
+    if not is_one(predicate):
+        bound = dict(zip(realize.iter_values, inverse.map_indices(loops, analyzer)))
+        predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
+    nest: Stmt = BlockRealize(loops, predicate, new)
     for var, size in zip(reversed(loops), reversed(sizes)):
         nest = For(var, 0, size, ForKind.SERIAL, nest)
     _replace_nest(state, block, outermost, nest, new)

@@ -323,13 +323,27 @@ def vectorize(state: ScheduleState, loop: Loop) -> None:
     _set_kind(state, loop, ForKind.VECTORIZED)
 
 
+def _check_thread_free(loop: StmtSRef, thread_axis: str) -> None:
+    """No loop above or below may be bound to the same threads: they cannot count twice."""
+    inside: list[For] = []
+    post_order_visit(loop.loop.body, lambda n: inside.append(n) if isinstance(n, For) else None)
+    for other in [*[s.loop for s in loop.ancestors() if s.is_loop], *inside]:
+        if other.thread_binding is not None and other.thread_binding.thread_tag == thread_axis:
+            raise ScheduleError(
+                f"loop `{other.loop_var.name}`, in a nest with {loop.label}, is bound to `{thread_axis}` already", loop
+            )
+
+
 @primitive("Bind")
 def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     """Bind the iterations of a loop to the threads named `thread_axis` (`blockIdx.x`, `threadIdx.y`, ...).
 
-    Requires: as for `parallel`; a reduced variable may use a loop bound to `threadIdx`.
+    Requires: as for `parallel`; a reduced variable may use a loop bound to `threadIdx`; no loop above or below
+    is bound to the same threads.
     """
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
+    if thread_axis.startswith(("blockIdx", "threadIdx")):
+        _check_thread_free(loop, thread_axis)
     dtype = loop.loop.loop_var.dtype
     binding = IterVar(None, Var(thread_axis, dtype), IterVar.ThreadIndex, thread_axis)
     _set_kind(state, loop, ForKind.THREAD_BINDING, binding)
