@@ -195,6 +195,9 @@ def test_other_operations_are_refused() -> None:
         ascend.hint_graph(te.compute((1,), lambda o: joined(x[k], k), name="y"))
     with pytest.raises(AscendError, match="none of the inputs"):
         ascend.hint_graph(te.compute((9,), lambda i: x[i] + 1, name="y"), [])
+    y = te.compute((9,), lambda i: x[i] + 1, name="y")
+    with pytest.raises(AscendError, match="the input `y` is computed"):
+        ascend.hint_graph(te.compute((9,), lambda i: y[i] + 1, name="z"), [x, y])
     extern = te.extern((9,), [x], lambda i, o: te.const(0), name="other", dtype="float32")
     with pytest.raises(AscendError, match="`other` is made by `extern`"):
         ascend.hint_graph(extern)

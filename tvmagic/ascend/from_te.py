@@ -126,6 +126,9 @@ class _Builder:
         missing = next((t for t in found if all(t is not i for i in self.inputs)), None)
         if missing is not None:
             raise AscendError(RULE, f"`{missing.name}` is read, but is none of the inputs")
+        computed = next((t for t in self.inputs if not isinstance(t.op, te.PlaceholderOp)), None)
+        if computed is not None:
+            raise AscendError(RULE, f"the input `{computed.name}` is computed", hint="inputs are placeholders")
         self.data: dict[te.Operation, AscTensor] = {}
         self.nodes: dict[Any, AscTensor] = {}
         self.names: set[str] = set()
