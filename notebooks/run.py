@@ -36,6 +36,7 @@ def execute(path: Path, timeout: int = 600) -> Any:
         kernel_name="python3",
         store_widget_state=False,
         coalesce_streams=True,
+        extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()
