@@ -142,7 +142,7 @@ WRONG = [
     ("%%schedule dens\ns[Y]", "did you mean `dense`?"),
     ("%%schedule dense -n a:b\ns[Y]", "`a:b` cannot be the name of a schedule"),
     ("%graph dense -k blocks -s Y", "a picture of all blocks shows no single stage"),
-    ("%asm dense --target 'llvm -mcpu=nope'", "LLVM knows no processor `nope`"),
+    ("%asm dense --target 'llvm -mcpu=nope'", "knows no processor `nope`"),
     ("%%schedule dense --chek\ns[Y]", "did you mean `--check`?"),
     ("%%schedule dense --size 0\ns[Y]", "is not a whole number"),
     ("%passes nope", "there is no operator `nope`"),

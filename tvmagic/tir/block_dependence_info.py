@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BlockRealize, IRModule, PrimFunc, pre_order_visit
 from tvmagic.tir.schedule.scope import BlockScope
@@ -17,7 +19,7 @@ class BlockDependenceInfo:
     dependencies between them. Loops have no references here: the parent of a block is the block round it.
     """
 
-    def __init__(self, mod: IRModule | PrimFunc) -> None:
+    def __init__(self, mod: Any) -> None:
         if isinstance(mod, PrimFunc):
             mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
@@ -26,7 +28,7 @@ class BlockDependenceInfo:
         self.stmt2ref: dict[Block, StmtSRef] = {}
         self.sref2scope: dict[StmtSRef, BlockScope] = {}
         for function in mod.functions.values():
-            if isinstance(function, PrimFunc) and isinstance(function.body, BlockRealize):
+            if isinstance(function.body, BlockRealize):
                 self._add(function.body.block)
 
     def _add(self, root: Block) -> None:
