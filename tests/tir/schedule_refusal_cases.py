@@ -384,12 +384,41 @@ _STORED = [
     _case("single", "sch.transform_block_layout('C', lambda i, j: (i, i))", "is not an affine bijection", "block C"),
 ]  # fmt: skip
 
-CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED]
+# ---------------------------------------------------------------------------- what would change a result
+
+_KEPT = [
+    _case("whole_sum", "loop = L('B')[0]\nsch.parallel(loop)\nsch.reverse_compute_at('C', loop)",
+          "runs at once, and block `C` would reduce `vk` over it", "loop i"),
+    _case("sum_chain", "sch.merge(L('B')[1], L('C')[1])", "has only reduced in part", "block C", "block B"),
+    _case("running_sum", "sch.reverse_compute_at('C', L('B')[0])", "has only reduced in part", "block C", "block B"),
+    _case("used_in_sum", "sch.compute_at('M', L('C')[1])", "has only reduced in part", "block M", "block B"),
+    _case("repeated_sum", "sch.decompose_reduction('C', L('C')[1])", "runs block `C` again", "loop r"),
+    _case("halved_sum", "sch.decompose_reduction('C', L('C')[0])", "may run block `C` more than once", "loop i",
+          "block C"),
+    *_for_all(
+        "padded", "reads buffer `X` at `vi - 1`, which may lie outside its 8 elements", "block P",
+        "reindex('P', ('read', 0))", "reindex_cache_read('P', 0, 'local', lambda i: (i,))",
+    ),
+    _case("guarded_store", "sch.reindex_cache_write('P', 0, 'local', lambda i: (i,))",
+          "writes buffer `P` at `vi`, which may lie outside its 8 elements", "block P"),
+    _case("together", "sch.reindex('C', ('read', 0))", "uses buffer `B` in the loops of block `C`", "block B", "block C"),
+    _case("chain", "both = [B('B'), B('C')]\nsch.blockize(both)\nsch.reverse_compute_inline('C')",
+          "is not allocated by", "block C"),
+]  # fmt: skip
+
+CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]
 
 # Pairs of a primitive and words of a check that it calls but that others of its checks come before, each with why.
+# "No known program" marks a guard that no program was found for, not one proved idle.
 UNREACHABLE: dict[tuple[str, str], str] = {
+    (
+        "blockize",
+        "uses both a loop of the init",
+    ): "no known program: where a condition joins loops so, dividing fails first",
+    ("tensorize", "uses both a loop of the init"): "as for blockize",
     ("merge", "would run before"): "the bodies keep their order, so no dependence turns round",
     ("compute_at", "have not written yet"): "the block moves after its producers, to where all it gives is computed",
+    ("compute_at", "would reduce"): "a reduction writes at no reduced variable, so all of them go along whole",
     ("reverse_compute_at", "is an output block"): "asked of compute_at alone, in what both share",
     ("reverse_compute_inline", "is the only leaf"): "the block has a producer beside it",
     ("rfactor", "the root block"): "the block is below a loop",

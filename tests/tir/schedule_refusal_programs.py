@@ -512,4 +512,28 @@ for i in range(3):
             C[vi, vj] = A[vi, vj]
 """
     ),
+    # B and C in the same loops
+    "together": function(
+        ALLOC
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj]
+"""
+    ),
+    # a condition keeps the store inside P
+    "guarded_store": function(
+        """
+for i in range(10):
+    with T.block("P"):
+        vi = T.axis.spatial(10, i)
+        if vi < 8:
+            P[vi] = T.float32(1)
+""",
+        'P: T.Buffer((8,), "float32")',
+    ),
 }

@@ -183,4 +183,84 @@ for i in range(8):
 """,
         'X: T.Buffer((8,), "float32"), P: T.Buffer((8,), "float32")',
     ),
+    # a row, and the sum of all of it
+    "whole_sum": function(
+        """
+B = T.alloc_buffer((8,))
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi] = A[vi, 0]
+for i, k in T.grid(1, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + B[vk]
+"""
+    ),
+    # the loop of the sum makes D too, and C needs the whole sum for each element of D
+    "running_sum": function(
+        """
+B = T.alloc_buffer((1,))
+D = T.alloc_buffer((8,))
+for k in range(8):
+    with T.block("D"):
+        vi = T.axis.spatial(8, k)
+        D[vi] = A[vi, 0]
+    with T.block("B"):
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            B[0] = T.float32(0)
+        B[0] = B[0] + A[0, vk]
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        C[vi, 0] = B[0] + D[vi]
+"""
+    ),
+    # each sum is done twice, in a loop that no variable uses
+    "repeated_sum": function(
+        """
+for i, r, k in T.grid(8, 2, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    # each sum is done twice, by two iterations of i
+    "halved_sum": function(
+        """
+for i, k in T.grid(16, 8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i // 2)
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    # in the loop of the sum, M is made of it, and C of one element of M
+    "used_in_sum": function(
+        """
+B = T.alloc_buffer((1,))
+M = T.alloc_buffer((8,))
+for k in range(8):
+    with T.block("B"):
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            B[0] = T.float32(0)
+        B[0] = B[0] + A[0, vk]
+    for j in range(8):
+        with T.block("M"):
+            vj = T.axis.spatial(8, j)
+            M[vj] = B[0] + A[vj, 0]
+    for u in range(1):
+        with T.block("C"):
+            vi = T.axis.spatial(8, k + u)
+            C[vi, 0] = M[vi]
+"""
+    ),
 }

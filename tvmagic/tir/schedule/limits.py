@@ -1,7 +1,7 @@
-"""Copies kept to what a block really touches.
+"""What keeps copies to what a block really touches.
 
-A block may touch less than it declares: a condition in it can guard an access that would lie outside the
-buffer, and a store may leave elements out. A copy of what it declares has no such condition.
+A block may declare more than it touches: a condition in it can guard an access that would lie outside the
+buffer, and a store may leave elements out. A copy of what the block declares has no such condition.
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ def clipped(region: BufferRegion, place: StmtSRef) -> BufferRegion:
 
 
 def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
-    """Whatever the block's variables are, the indices must lie inside the buffer."""
+    """The indices at which the block accesses the buffer must lie inside it, whatever the block's variables are."""
     analyzer = analyzer_at(block)
+    verb = "writes" if any(w.buffer is buffer for w in block.block.writes) else "reads"
     for index, size in zip(indices, buffer.shape):
         if not (analyzer.can_prove(index >= 0) and analyzer.can_prove(index < size)):
             raise ScheduleError(
-                f"{block.label} accesses buffer `{buffer.name}` at `{index}`, which may lie outside its {size} elements; "
-                "a condition that guards it there would not guard the copy",
+                f"{block.label} {verb} buffer `{buffer.name}` at `{index}`, which may lie outside its {size} elements; "
+                "a condition in the block may guard this, but it would not guard a copy",
                 block,
-                hint="inline the block, or take the part with the condition away by decompose_padding first",
+                hint="inline the block, or split the padding off by decompose_padding first",
             )
 
 

@@ -230,9 +230,9 @@ def _init_condition(predicate: PrimExpr, kept: set[Var], loops: Sequence[StmtSRe
     for condition in conjuncts(predicate):
         if uses_var(condition, dropped) and uses_var(condition, kept):
             raise ScheduleError(
-                f"the condition `{condition}` joins loops of the init and of the reduction alone",
+                f"the condition `{condition}` uses both a loop of the init and a loop of the reduction alone",
                 *loops,
-                hint="decompose_reduction first",
+                hint="call decompose_reduction first",
             )
     return all_of(conditions)
 

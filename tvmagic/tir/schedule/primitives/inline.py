@@ -345,7 +345,9 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     producer = _single_producer(state, block, root)
     if buffer not in root.block.alloc_buffers:
         raise ScheduleError(
-            f"buffer `{buffer.name}` is not allocated by the scope of {block.label}, so others may read it", block, root
+            f"buffer `{buffer.name}` is not allocated by the scope of {block.label}, so blocks outside may read it",
+            block,
+            root,
         )
     inliner = _ReverseInliner(root.block, buffer, block, state.realize_of(block), producer.block)
     new = inliner.rewrite_scope(_without(state, root, block))

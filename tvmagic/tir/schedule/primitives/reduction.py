@@ -70,15 +70,16 @@ def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: S
             )
 
 
-def _check_not_repeated(realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
-    """The inner loops must run each instance of the block once, for it is initialized once."""
+def _check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
+    """The inner loops must run the block once for each of its elements, for the init before them runs once."""
     used = [s for s in loops if any(uses_var(v, {s.loop.loop_var}) for v in realize.iter_values)]
     for sref in inner:
         if sref not in used and not is_one(sref.loop.extent):
             raise ScheduleError(
-                f"{sref.label} runs the block again for the same elements, each time from its init",
+                f"{sref.label} runs {block.label} again for the same elements, each time from its init",
                 sref,
-                hint="choose a loop further in",
+                block,
+                hint="choose a loop inside it",
             )
     used_inside = [s for s in used if s in inner]
     variables = {s.loop.loop_var for s in used_inside}
@@ -89,8 +90,10 @@ def _check_not_repeated(realize: BlockRealize, loops: list[StmtSRef], inner: lis
     )
     if not once:
         raise ScheduleError(
-            "it is not known that the loops run the block once for each of its elements, so one init may not do",
+            f"the loops may run {block.label} more than once for the same elements, each time from its init",
+            block,
             *used_inside,
+            hint="choose a loop further in",
         )
 
 
@@ -141,7 +144,7 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     check_reduction(state, block, root)
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)
-    _check_not_repeated(realize, loops, inner)
+    _check_not_repeated(block, realize, loops, inner)
     init, values = _init_block(realize)
     dropped = {s.loop.loop_var for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)}
     predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])
