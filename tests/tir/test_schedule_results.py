@@ -420,3 +420,45 @@ def f(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
     sch = schedule(text)
     sch.transform_block_layout(sch.get_block("C"), lambda i, j: (j, i))
     check_result(text, sch)
+
+
+def test_an_ordered_copy_is_made_for_a_leaf_block_alone() -> None:
+    sch = schedule(ROW_SUM)
+    sch.blockize(loops(sch, "D")[1])
+    outer = sch.get_block("D_o")
+    refused(sch, "leaf", lambda: sch.reindex_cache_write(outer, 0, "global", lambda i, k: (i,)))
+
+
+def test_new_block_variables_do_not_lose_a_loop_that_the_condition_needs() -> None:
+    text = """
+def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for u, i in T.grid(2, 8):
+        with T.block("C"):
+            T.where(u < 1)
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi] + T.float32(1)
+"""
+    sch = schedule(text)
+    refused(sch, "the condition", lambda: sch.transform_block_layout(sch.get_block("C"), lambda i: (i,)))
+
+
+def test_a_ring_is_filled_element_by_element() -> None:
+    text = """
+def f(A: T.Buffer((4, 10), "float32"), C: T.Buffer((4, 8), "float32")):
+    B = T.alloc_buffer((4, 10))
+    for i, j in T.grid(4, 10):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + B[vi, vj + 1] + B[vi, vj + 2]
+"""
+    sch = schedule(text)
+    copy = sch.read_at(loops(sch, "C")[1], sch.get_block("C"), 0, "global")
+    refused(sch, "several elements", lambda: sch.rolling_buffer(copy, 0))
+    sch = schedule(text)
+    sch.compute_at(sch.get_block("B"), loops(sch, "C")[1])
+    sch.rolling_buffer(sch.get_block("B"), 0)
+    check_result(text, sch)

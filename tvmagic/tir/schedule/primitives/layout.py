@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import iter_map_simplify_with_context
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -397,6 +398,10 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     predicate = realize.predicate
     if not is_one(predicate):
         bound = dict(zip(realize.iter_values, inverse.map_indices(loops, analyzer)))
+        if uses_var(predicate, loop_vars - set(bound)):
+            raise ScheduleError(
+                f"the condition of {block.label} depends on a loop that binds none of its variables", block
+            )
         predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
     nest: Stmt = BlockRealize(loops, predicate, new)
     for var, size in zip(reversed(loops), reversed(sizes)):

@@ -32,7 +32,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.regions import detected_regions
-from tvmagic.tir.schedule.requirements import check_not_output, region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_not_output, is_one, region_at, scope_root
 from tvmagic.tir.schedule.scope import DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -132,7 +132,7 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
     becomes a ring, and the block computes the new elements alone.
 
     Requires: the block is not an output block; it and its consumers are under one loop; the region it gives
-    there moves by a multiple of a loop's variable; its dependences are of readers on it alone.
+    there moves by a multiple of a loop's variable, one element a block instance; its dependences are of readers on it alone.
     """
     region = region_at(block, write_buffer_index, "writes")
     root = scope_root(state, block)
@@ -162,6 +162,12 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
         raise ScheduleError(
             f"no dimension of what {block.label} writes of `{buffer.name}` moves by a multiple of a loop's variable "
             "and overlaps the iteration before",
+            block,
+        )
+    if not is_one(region.region[axis].extent):
+        raise ScheduleError(
+            f"{block.label} writes several elements of `{buffer.name}` along the ring at once, so new ones cannot be told "
+            "from old",
             block,
         )
     extent = sides[axis].extent
