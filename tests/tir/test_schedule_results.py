@@ -462,3 +462,31 @@ def f(A: T.Buffer((4, 10), "float32"), C: T.Buffer((4, 8), "float32")):
     sch.compute_at(sch.get_block("B"), loops(sch, "C")[1])
     sch.rolling_buffer(sch.get_block("B"), 0)
     check_result(text, sch)
+
+
+def test_rfactor_leaves_no_part_unmade() -> None:
+    sch = schedule(ROW_SUM)
+    _, k = loops(sch, "D")
+    _, inner = sch.split(k, [None, 7])
+    refused(sch, "from running at all", lambda: sch.rfactor(inner, 0))
+    sch = schedule(ROW_SUM)
+    _, inner = sch.split(loops(sch, "D")[1], [None, 4])
+    sch.rfactor(inner, 0)
+    check_result(ROW_SUM, sch)
+
+
+def test_a_copy_that_nobody_reads_any_more_may_keep_its_alignment() -> None:
+    text = """
+def f(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.block_attr({"buffer_dim_align": [[0, 0, 8, 1]]})
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+    check_result(text, schedule(text))

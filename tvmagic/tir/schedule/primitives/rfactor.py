@@ -28,6 +28,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.flags import loop_analyzer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
@@ -226,6 +227,7 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     all_loops = [s.loop for s in loops]
     needed = [s for s in all_loops if any(uses_var(v, {s.loop_var}) for v in final_iters.values)]
     gone = {s.loop_var for s in all_loops if all(s is not n for n in needed)}
+    _check_each_part_runs(realize.predicate, loops, loop, gone)
     predicate = _predicate_without(realize.predicate, gone)
     first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), all_loops, True)
     second = _nest(BlockRealize(final_iters.values, predicate, final), needed, False)
@@ -240,6 +242,22 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
         parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, Block) else {stmt: final}
     )
     return state.sref_of(partial)
+
+
+def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: StmtSRef, gone: set[Var]) -> None:
+    """For each value of `loop` some iteration must pass the predicate: else a part is read that nobody made."""
+    from tvmagic.tir.schedule.primitives.reduction import conjuncts
+
+    first = {s.loop.loop_var: s.loop.min for s in loops if s.loop.loop_var in gone}
+    analyzer = loop_analyzer(loops)
+    for condition in conjuncts(predicate):
+        if uses_var(condition, {loop.loop.loop_var}) and not analyzer.can_prove(substitute(condition, first)):
+            raise ScheduleError(
+                f"the condition `{condition}` keeps some values of {loop.label} from running at all, so that their part of "
+                "the result would not be there",
+                loop,
+                hint="take a factor that divides the extent, or one not greater than it",
+            )
 
 
 def _predicate_without(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
