@@ -389,7 +389,8 @@ _STORED = [
 _KEPT = [
     _case("whole_sum", "loop = L('B')[0]\nsch.parallel(loop)\nsch.reverse_compute_at('C', loop)",
           "runs at once, and block `C` would reduce `vk` over it", "loop i"),
-    _case("sum_chain", "sch.merge(L('B')[1], L('C')[1])", "has only reduced in part", "block C", "block B"),
+    _case("sum_chain", "sch.merge(L('B')[1], L('C')[1])",
+          "would read buffer `B`, which block `B` has only reduced in part", "block C", "block B"),
     _case("running_sum", "sch.reverse_compute_at('C', L('B')[0])", "has only reduced in part", "block C", "block B"),
     _case("used_in_sum", "sch.compute_at('M', L('C')[1])", "has only reduced in part", "block M", "block B"),
     _case("repeated_sum", "sch.decompose_reduction('C', L('C')[1])", "runs block `C` again", "loop r"),
@@ -399,12 +400,36 @@ _KEPT = [
         "padded", "reads buffer `X` at `vi - 1`, which may lie outside its 8 elements", "block P",
         "reindex('P', ('read', 0))", "reindex_cache_read('P', 0, 'local', lambda i: (i,))",
     ),
-    _case("guarded_store", "sch.reindex_cache_write('P', 0, 'local', lambda i: (i,))",
+    *_for_all(
+        "half_stored", "writes all of the region of buffer `P` that would be copied back", "block P",
+        "cache_write('P', 0, 'local')", "reindex('P', ('write', 0))", "write_at(L('P')[0], 'P', 0, 'local')",
+        "reindex_cache_write('P', 0, 'local', lambda i: (i,))",
+    ),
+    _case("half_reversed", "sch.cache_inplace('P', 0, 'local')",
           "writes all of the region of buffer `P` that would be copied back", "block P"),
+    _case("guarded_store", "sch.reindex_cache_write('B', 0, 'local', lambda i: (i,))",
+          "writes buffer `B` at `vi`, which may lie outside its 8 elements", "block B"),
     _case("together", "sch.reindex('C', ('read', 0))", "uses buffer `B` in the loops of block `C`", "block B", "block C"),
     _case("chain", "both = [B('B'), B('C')]\nsch.blockize(both)\nsch.reverse_compute_inline('C')",
           "is not allocated by", "block C"),
     _case("chain", "others = [B('B')]\nsch.cache_read('C', 0, 'local', others)", "does not read", "block B"),
+    *[
+        _case("single", f"sch.reindex_cache_{side}('C', 0, 'local', lambda i, j: (i + j,))",
+              f"(vi + vj) of buffer `{buffer}` are the same for different elements", "block C")
+        for side, buffer in (("read", "A"), ("write", "C"))
+    ],
+    _case("overwritten_input", "reader = B('B')\nsch.cache_read('B', 0, 'local', [reader])",
+          "does not read what block `W` writes", "block B", "block W"),
+    _case("overwritten_input", "sch.reindex_cache_read('B', 0, 'local', lambda i, j: (i, j))",
+          "does not read what block `W` writes", "block B", "block W"),
+    _case("overwritten_input", "sch.cache_read('B', 0, 'local')",
+          "reads buffer `A` before block `W` writes it, so one copy is not enough", "block B", "block W"),
+    _case("single", "i, j = L('C')\nsch.bind(i, 'threadIdx.x')\nsch.bind(j, 'threadIdx.x')",
+          "loop `i`, in a nest with loop `j`, is bound to `threadIdx.x` already", "loop j"),
+    _case("overwritten_beside", "sch.compute_at('B', L('C')[0])",
+          "overwrites buffer `A`, which block `B` may still need", "block W", "block B"),
+    _case("written_back", "sch.reverse_compute_at('W', L('B')[0])",
+          "overwrites buffer `A`, which block `B` may still need", "block W", "block B"),
     _case("overwritten_input", "sch.compute_inline('B')", "before the last consumer has it", "block W"),
 ]  # fmt: skip
 
@@ -419,6 +444,9 @@ UNREACHABLE: dict[tuple[str, str], str] = {
     ): "no known program: where a condition joins loops so, dividing fails first",
     ("tensorize", "uses both a loop of the init"): "as for blockize",
     ("merge", "would run before"): "the bodies keep their order, so no dependence turns round",
+    ("merge", "may still need in other iterations"): "its own check of what a later loop overwrites comes first",
+    ("cache_write", "does not read what"): "it names no consumers, so those that read what is written are taken",
+    ("reindex_cache_write", "does not read what"): "as for cache_write",
     ("compute_at", "have not written yet"): "the block moves after its producers, to where all it gives is computed",
     ("compute_at", "would reduce"): "a reduction writes at no reduced variable, so all of them go along whole",
     ("reverse_compute_at", "is an output block"): "asked of compute_at alone, in what both share",
@@ -428,20 +456,3 @@ UNREACHABLE: dict[tuple[str, str], str] = {
 
 # Checks that no primitive calls, tested on the state itself.
 OUTSIDE = {" is the root block, which no scope holds"}
-
-# Pairs that have no case here yet: what random schedules showed (`test_schedule_results.py`), to be provoked here too.
-WITHOUT_CASE: set[tuple[str, str]] = {
-    *[(name, "would be copied back") for name in ("cache_inplace", "cache_write", "reindex", "write_at")],
-    *[
-        (name, "which other iterations of a loop round both may need")
-        for name in ("compute_at", "merge", "reverse_compute_at")
-    ],
-    *[(name, "are the same for different elements") for name in ("reindex_cache_read", "reindex_cache_write")],
-    *[
-        (name, "does not read what")
-        for name in ("cache_read", "cache_write", "reindex_cache_read", "reindex_cache_write")
-    ],
-    ("bind", "already"),
-    ("cache_read", "so one copy is not enough"),
-    ("reindex_cache_write", "which may lie outside its"),
-}

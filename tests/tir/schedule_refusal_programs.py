@@ -525,15 +525,61 @@ for i, j in T.grid(8, 8):
         C[vi, vj] = B[vi, vj]
 """
     ),
-    # a condition keeps the store inside P
+    # a condition keeps the store inside B
     "guarded_store": function(
         """
+B = T.alloc_buffer((8,))
 for i in range(10):
-    with T.block("P"):
+    with T.block("B"):
         vi = T.axis.spatial(10, i)
+        T.reads()
+        T.writes(B[vi])
         if vi < 8:
-            P[vi] = T.float32(1)
+            B[vi] = T.float32(1)
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        P[vi] = B[vi]
 """,
         'P: T.Buffer((8,), "float32")',
     ),
+    # under a condition elements of P are stored, and others than those that are read are overwritten
+    "half_stored": function(
+        """
+for i in range(8):
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        if X[vi] < T.float32(0):
+            P[vi] = T.float32(1)
+""",
+        'X: T.Buffer((8,), "float32"), P: T.Buffer((8,), "float32")',
+    ),
+    "half_reversed": function(
+        """
+for i in range(8):
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        if P[vi] < T.float32(0):
+            P[7 - vi] = T.float32(0)
+""",
+        'P: T.Buffer((8,), "float32")',
+    ),
+    # A is overwritten in the loop of C, and B, which C reads, is made of A before
+    "overwritten_beside": function(
+        ALLOC
+        + FILL
+        + """
+for i in range(8):
+    for j in range(8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+    for j in range(8):
+        with T.block("W"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = T.float32(0)
+"""
+    ),
+    # A is overwritten by what is made of it
+    "written_back": function(ALLOC + FILL + block("W", "A[vi, vj] = B[vi, vj] * T.float32(2)")),
 }

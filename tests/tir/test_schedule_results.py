@@ -320,7 +320,33 @@ def test_a_block_is_not_inlined_past_one_that_overwrites_what_it_reads() -> None
 def test_a_writer_does_not_enter_the_loop_in_which_others_still_read() -> None:
     text = OVERWRITTEN.replace('T.Cast("float32", vi)', "B[vi] * T.float32(2)")
     sch = schedule(text)
-    refused(sch, "overwrites what", lambda: sch.reverse_compute_at(sch.get_block("A"), loops(sch, "B")[0]))
+    refused(sch, "overwrites buffer `A`", lambda: sch.reverse_compute_at(sch.get_block("A"), loops(sch, "B")[0]))
+    sch.cache_write(sch.get_block("A"), 0, "global")  # as the error hints
+    sch.reverse_compute_at(sch.get_block("A"), loops(sch, "B")[0])
+    check_result(text, sch)
+
+
+def test_a_producer_does_not_enter_the_loop_in_which_others_overwrite_what_it_reads() -> None:
+    text = """
+def f(A: T.Buffer((9,), "float32"), D: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] + T.float32(1)
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = B[vi] * T.float32(2)
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            A[vi + 1] = T.Cast("float32", vi)
+"""
+    sch = schedule(text)
+    refused(sch, "overwrites buffer `A`", lambda: sch.compute_at(sch.get_block("B"), loops(sch, "D")[0]))
+    sch.cache_write(sch.get_block("A"), 0, "global")  # as the error hints
+    sch.compute_at(sch.get_block("B"), loops(sch, "D")[0])
+    check_result(text, sch)
 
 
 @pytest.mark.parametrize("method", ["reindex_cache_read", "reindex_cache_write"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.int_set_eval import uses_var
@@ -22,6 +23,7 @@ from tvmagic.ir import (
 )
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_domains
+from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -286,17 +288,27 @@ class DependenceGuard:
         for (src, dst), loops in self.shared.items():
             added = _shared_loops(self.state, src, dst) - loops if src.stmt is not None and dst.stmt is not None else ()
             if added:
+                reads, writes = effective_regions(src.block)
+                lost = _shared_buffers((*reads, *writes), effective_regions(dst.block)[1])
                 raise ScheduleError(
-                    f"{dst.label} overwrites what {src.label} uses, which other iterations of a loop round both may need",
+                    f"{dst.label} overwrites {lost}, which {src.label} may still need in other iterations of a loop "
+                    "round both",
                     dst,
                     src,
+                    hint=f"let {dst.label} write a copy by cache_write first",
                 )
         for block in self.covered:
             if block.stmt is not None and not self.state.flags.region_cover(self.state, self.root, block):
                 raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
         for src, dst in _reads_of_partial_results(self.state, scope):
             if (src, dst) not in self.partial:
-                raise ScheduleError(f"{dst.label} would read what {src.label} has only reduced in part", dst, src)
+                unfinished = _shared_buffers(effective_regions(src.block)[1], effective_regions(dst.block)[0])
+                raise ScheduleError(
+                    f"{dst.label} would read {unfinished}, which {src.label} has only reduced in part",
+                    dst,
+                    src,
+                    hint=f"share only the loops outside of those over which {src.label} is reduced",
+                )
 
 
 _OVERWRITES = (DepKind.WAR, DepKind.WAW)
@@ -304,6 +316,13 @@ _OVERWRITES = (DepKind.WAR, DepKind.WAW)
 
 def _shared_loops(state: ScheduleState, first: StmtSRef, second: StmtSRef) -> set[StmtSRef]:
     return set(state.loops_of(first)) & set(state.loops_of(second))
+
+
+def _shared_buffers(first: Sequence[BufferRegion], second: Sequence[BufferRegion]) -> str:
+    """The buffers that have a region on both sides, as a message names them."""
+    both = {r.buffer for r in first} & {r.buffer for r in second}
+    names = [f"`{b.name}`" for b in dict.fromkeys(r.buffer for r in first) if b in both]
+    return ("buffer " if len(names) == 1 else "buffers ") + ", ".join(names)
 
 
 def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[tuple[StmtSRef, StmtSRef]]:
