@@ -277,6 +277,7 @@ def _mapped_buffer(
         raise ScheduleError(
             f"the region of buffer `{region.buffer.name}` that {block.label} accesses is not a single element", block
         )
+    _SingleAccess(block, region.buffer).find()
     check_inside(block, region.buffer, [r.min for r in region.region])
     iter_vars = block.block.iter_vars
     variables = [v.var for v in iter_vars]
@@ -373,9 +374,9 @@ def reindex_cache_read(
     `index_map` takes the block's variables to the indices in the new buffer. The result is the block that
     copies.
 
-    Requires: the block reads one element of the buffer an iteration; the new indices use just the
-    variables that the old ones use, and are others for other elements; at most one block of the scope writes the
-    buffer.
+    Requires: the block is a leaf that reads one element of the buffer an iteration, at one place; the new
+    indices use just the variables that the old ones use, and are others for other elements; at most one block of
+    the scope writes the buffer.
     """
     check_storage_scope(storage_scope)
     region = region_at(block, read_buffer_index, "reads")
@@ -398,7 +399,7 @@ def reindex_cache_write(
     `index_map` takes the block's variables to the indices in the new buffer. The result is the block that
     copies.
 
-    Requires: the block writes one element of the buffer an iteration, as its only writer; the new
+    Requires: the block is a leaf that writes one element of the buffer an iteration, as its only writer; the new
     indices use just the variables that the old ones use, and are others for other elements.
     """
     check_storage_scope(storage_scope)
