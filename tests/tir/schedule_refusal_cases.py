@@ -351,6 +351,17 @@ _STORED = [
     _case("nested", "sch.reindex('O', ('read', 0))", "must be a leaf block, it holds block `N`", "block O"),
     _case("beside", "sch.reindex('C', ('read', 0))", "must be all of loop `i`", "loop j", "loop i"),
     *[
+        _case(program, f"sch.reindex_cache_{way}('P', 0, 'local', lambda i, j: (i, j))", says, "block P")
+        for way in ("read", "write")
+        for program, says in (
+            ("declared_apart", "is accessed at different indices"),
+            ("declared_loop", "at indices that a loop inside makes"),
+            ("declared_nested", "must be a leaf block, it holds block `N`"),
+            ("declared_untouched", "is not accessed by loads and stores"),
+            ("declared_pointers", "is used by its pointer"),
+        )
+    ],
+    *[
         case
         for side, name in (("read", "O"), ("write", "O"))
         for case in (
@@ -431,6 +442,10 @@ _KEPT = [
     _case("written_back", "sch.reverse_compute_at('W', L('B')[0])",
           "overwrites buffer `A`, which block `B` may still need", "block W", "block B"),
     _case("overwritten_input", "sch.compute_inline('B')", "before the last consumer has it", "block W"),
+    _case("sum_chain", "_, inner = sch.split(L('B')[1], [None, 11])\nsch.rfactor(inner, 0)", "from running at all", "loop k_1"),
+    _case("window", "copy = sch.read_at(L('C')[1], 'C', 0, 'global')\nsch.rolling_buffer(copy, 0)", "writes several elements",
+          "block B_global"),
+    _case("once_of_two", "sch.transform_block_layout('C', lambda i: (i,))", "depends on a loop that binds none", "block C"),
 ]  # fmt: skip
 
 CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]

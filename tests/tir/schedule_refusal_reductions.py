@@ -1,6 +1,17 @@
 """Small functions that reduce or pad, on which calls of primitives are refused, by name."""
 
-from schedule_refusal_programs import ALLOC, FILL, SIGNATURE, block, function
+from schedule_refusal_programs import ALLOC, FILL, SIGNATURE, USE, block, function
+
+
+def declared(body: str, written: str = "C") -> str:
+    """A block that declares one element read of A and one written."""
+    return function(
+        (ALLOC if written == "B" else "")
+        + 'for i, j in T.grid(8, 8):\n    with T.block("P"):\n        vi, vj = T.axis.remap("SS", [i, j])\n'
+        + f"        T.reads(A[vi, vj])\n        T.writes({written}[vi, vj])\n        {body}\n"
+        + (USE if written == "B" else "")
+    )
+
 
 REDUCTIONS: dict[str, str] = {
     "matmul": function(
@@ -263,4 +274,37 @@ for k in range(8):
             C[vi, 0] = M[vi]
 """
     ),
+    "window": function(
+        """
+B = T.alloc_buffer((4, 10))
+for i, j in T.grid(4, 10):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj] + T.float32(1)
+for i, j in T.grid(4, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj] + B[vi, vj + 1] + B[vi, vj + 2]
+""",
+        'A: T.Buffer((4, 10), "float32"), C: T.Buffer((4, 8), "float32")',
+    ),
+    "once_of_two": function(
+        """
+for u, i in T.grid(2, 8):
+    with T.block("C"):
+        T.where(u < 1)
+        vi = T.axis.spatial(8, i)
+        C[vi] = A[vi] + T.float32(1)
+""",
+        'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")',
+    ),
+    # blocks that declare one element of A and of C, and do something else
+    "declared_apart": declared("C[vi, vj] = A[vi, vj] + A[vj, vi]\n        C[vj, vi] = T.float32(0)"),
+    "declared_loop": declared("for k in range(8):\n            C[vi, k] = A[vi, k]"),
+    "declared_nested": declared(
+        'for k in range(1):\n            with T.block("N"):\n                u = T.axis.spatial(1, k)\n'
+        "                C[vi, vj] = A[vi, vj]"
+    ),
+    "declared_untouched": declared("T.evaluate(0)", "B"),
+    "declared_pointers": declared('T.evaluate(T.call_extern("void", "f", A.data, B.data))', "B"),
 }
