@@ -516,3 +516,23 @@ def f(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
             C[vi, vj] = A[vi, vj]
 """
     check_result(text, schedule(text))
+
+
+def test_a_block_of_overlapping_loops_is_not_divided() -> None:
+    """`j + k` is no `j * 3 + k`."""
+    text = """
+def f(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((10,))
+    for j in range(8):
+        for k in range(3):
+            with T.block("B"):
+                T.where(j + k < 10)
+                vi = T.axis.spatial(10, j + k)
+                B[vi] = A[vi] + T.float32(1)
+        with T.block("C"):
+            vj = T.axis.spatial(8, j)
+            C[vj] = B[vj] + B[vj + 2]
+"""
+    sch = schedule(text)
+    refused(sch, "cannot be divided", lambda: sch.blockize([sch.get_block("B"), sch.get_block("C")]))
+    refused(sch, "cannot be divided", lambda: sch.blockize(loops(sch, "B")[1]))

@@ -85,9 +85,12 @@ def _keep_predicate(
 ) -> list[list[IterMark]]:
     """The marks with the conditions that they do not say yet; none where they cannot say them."""
     analyzer = loop_analyzer(loops)
-    for var, (outer_mark, inner_mark) in zip(realize.block.iter_vars, marks):
+    for var, value, (outer_mark, inner_mark) in zip(realize.block.iter_vars, realize.iter_values, marks):
         assert var.dom is not None
         if not analyzer.can_prove(outer_mark.extent * inner_mark.extent <= var.dom.extent):
+            return []
+        joined = normalize_iter_map_to_expr(outer_mark.source) * inner_mark.extent
+        if not analyzer.can_prove_equal(joined + normalize_iter_map_to_expr(inner_mark.source), value):
             return []
     missing = conjuncts(realize.predicate)
     if not missing:
