@@ -1,4 +1,4 @@
-"""Pictures of regions: what stands beside the grid."""
+"""Pictures: what stands beside the grid of a region, graphs of Ascend."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from tvmagic import ascend, te
+from tvmagic.notebook import display
+from tvmagic.notebook.pictures import asc_axes, asc_nodes
 from tvmagic.notebook.pictures.regions import grid_svg
 
 
@@ -20,3 +23,21 @@ def test_the_first_and_the_last_row_are_told_without_overlap(shape: tuple[int, i
     assert [word for _, word in found] == labels
     heights = [float(y) for y, _ in found]
     assert all(b - a >= 12 for a, b in zip(heights, heights[1:]))
+
+
+def test_a_graph_of_ascend_shows_axes_vectors_and_memory() -> None:
+    a, r = te.placeholder((1000, 300), name="A"), te.reduce_axis((0, 300), name="r")
+    rows = te.compute((1000,), lambda i: te.sum(te.exp(a[i, r]), axis=r), name="B")
+    hint = ascend.hint_graph([rows], [a], "rows<b>")
+    result = ascend.auto_schedule(hint)[0]
+    impl = result.groups[0].impls[0].graph
+    nodes, axes = asc_nodes(impl), asc_axes(impl)
+    assert {v.key for v in nodes.vertices} == {n.name for n in impl.nodes}
+    assert {(e.start, e.end) for e in nodes.edges} == {(t.node.name, n.name) for n in impl.nodes for t in n.inputs}
+    text = nodes.words()
+    assert "exp_0: Exp" in text and "vectors over" in text and "buffer 0" in text and "GM" in text
+    assert {(e.start, e.end) for e in axes.edges} == {(f.name, a.name) for a in impl.axes for f in a.from_}
+    assert any(e.end.endswith("B") for e in axes.edges) and "block_out" in axes.words()
+    shown = display.shown(hint)
+    assert shown is not None and "<b>" not in shown.html() and "rows&lt;b&gt;" in shown.html()
+    assert "Axes of rows<b>" in shown.text() and "z0 = 1000 (original)" in shown.text()

@@ -102,6 +102,13 @@ def _tir_schedule_view(sch: Any) -> Shown:
     )  # fmt: skip
 
 
+def _asc_graph_view(graph: Any) -> Shown:
+    from tvmagic.notebook.pictures import asc_axes, asc_nodes, picture
+
+    text = Listing(str(graph), "python", "Text")
+    return Parts(picture(asc_nodes(graph)), picture(asc_axes(graph)), text, title=f"Graph {graph.name}")
+
+
 def trace_lines(trace: Any) -> list[str]:
     """A trace as the Python calls that make it again."""
     lines = trace.as_python() if hasattr(trace, "as_python") else str(trace)
@@ -153,6 +160,7 @@ VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.tir.schedule.schedule", "Schedule"): _tir_schedule_view,
     ("tvmagic.tir.schedule.trace", "Trace"): _trace_view,
     ("tvmagic.arith.int_set", "IntSet"): _int_set_view,
+    ("tvmagic.ascend.graph", "AscGraph"): _asc_graph_view,
     ("tvmagic.runtime.module", "Module"): _module_view,
     ("tvmagic.runtime.kernel", "Kernel"): _kernel_view,
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.notebook.pictures.ascend import asc_axes, asc_nodes
 from tvmagic.notebook.pictures.graphs import block_tree, iteration_graph, stage_graph
 from tvmagic.notebook.pictures.svg import Graph
 from tvmagic.notebook.results import Parts, Picture, Shown
 from tvmagic.operators import Operator, Version
 
-__all__ = ["block_tree", "graph", "iteration_graph", "picture", "stage_graph"]
+__all__ = ["asc_axes", "asc_nodes", "block_tree", "graph", "iteration_graph", "picture", "stage_graph"]
 
 
 def picture(drawn: Graph, title: str = "") -> Picture:
