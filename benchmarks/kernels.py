@@ -102,6 +102,16 @@ def _matmul(te: Any) -> list[Any]:
     return [a, b, c]
 
 
+def _in_registers(s: Steps, block: Any, tile: Any, k: Any, row: Any, column: Any) -> None:
+    """The loops of a tile of a product: rows side by side, columns as vectors, the tile cleared before `k`."""
+    s.unroll(row)
+    s.vectorize(column)
+    s.decompose_reduction(block, k)
+    rows, columns = s.get_loops(tile)[-2:]
+    s.unroll(rows)
+    s.vectorize(columns)
+
+
 def _matmul_schedule(s: Steps) -> None:
     p, k, j = s.get_loops(s.block("P"))
     s.parallel(p)
@@ -114,12 +124,7 @@ def _matmul_schedule(s: Steps) -> None:
     s.reorder(io, jo, k, ii, ji)
     s.reverse_compute_at(tile, jo)
     s.parallel(io)
-    s.unroll(ii)
-    s.vectorize(ji)
-    s.decompose_reduction(block, k)
-    rows, columns = s.get_loops(tile)[-2:]
-    s.unroll(rows)
-    s.vectorize(columns)
+    _in_registers(s, block, tile, k, ii, ji)
 
 
 def _matmul_numba(nb: Any, parallel: bool) -> Callable[..., Any]:
@@ -159,12 +164,7 @@ def _batched_schedule(s: Steps) -> None:
     s.compute_at(s.block("P"), both)
     s.vectorize(s.get_loops(s.block("P"))[-1])
     s.parallel(both)
-    s.unroll(ii)
-    s.vectorize(ji)
-    s.decompose_reduction(block, k)
-    rows, columns = s.get_loops(tile)[-2:]
-    s.unroll(rows)
-    s.vectorize(columns)
+    _in_registers(s, block, tile, k, ii, ji)
 
 
 def _batched_numba(nb: Any, parallel: bool) -> Callable[..., Any]:

@@ -40,8 +40,8 @@ class Dimension:
         found = self
         while found._parent is not None:
             found = found._parent
-        while self._parent is not None:
-            self._parent, self = found if self is not found else None, self._parent
+        if found is not self:
+            self._parent = found  # the next way is short
         return found
 
     def join(self, other: Dimension) -> bool:

@@ -47,6 +47,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    post_order_visit,
 )
 from tvmagic.te.numpy_ops import CALLS, numpy_dtype
 from tvmagic.te.reference import evaluate
@@ -277,8 +278,6 @@ class _Stage(Visitor):
 
     def indices(self, node: PrimExpr) -> frozenset[Var]:
         """The index variables in an expression."""
-        from tvmagic.ir import post_order_visit
-
         found: set[Var] = set()
         post_order_visit(node, lambda n: found.add(n) if isinstance(n, Var) and n in self.ranges else None)
         return frozenset(found)

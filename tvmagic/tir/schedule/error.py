@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmagic.errors import ScheduleError as _Base
 from tvmagic.ir import Block, For, IRModule
+from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = ["ScheduleError"]
 
@@ -14,16 +15,17 @@ class ScheduleError(_Base):
     """A schedule call that is not legal here.
 
     `message` says which requirement failed, `nodes` are the blocks and loops it is about, `names` those of
-    them that the message does not name, `hint` what would make the call legal. The schedule adds the primitive's name and its module; `str` shows the
-    program with the nodes underlined (level `detail`), the sentence alone (`fast`) or the name of
-    the primitive only (`none`).
+    them that the message does not name, `hint` what would make the call legal. The schedule adds the
+    primitive's name and its module; `str` shows the program with the nodes underlined (level `detail`),
+    the sentence alone (`fast`) or the name of the primitive only (`none`).
     """
 
     def __init__(self, message: str, *nodes: Any, hint: str | None = None) -> None:
         found = [getattr(node, "stmt", node) for node in nodes]
         super().__init__(message, node=found[0] if found else None, hint=hint)
         self.nodes = [node for node in found if node is not None]
-        self.names = [name for name in map(_label, self.nodes) if name not in message]
+        labels = [StmtSRef(node).label for node in self.nodes if isinstance(node, (Block, For))]
+        self.names = [label for label in labels if label not in message]
         self.primitive: str | None = None
         self.mod: IRModule | None = None
         self.level = "fast"
@@ -42,9 +44,3 @@ class ScheduleError(_Base):
         if self.level == "detail" and self.mod is not None and self.nodes:
             parts.append("\n" + self.mod.script(obj_to_underline=self.nodes))
         return "\n".join(parts)
-
-
-def _label(node: Any) -> str:
-    if isinstance(node, For):
-        return f"loop `{node.loop_var.name}`"
-    return f"block `{node.name_hint}`" if isinstance(node, Block) else ""

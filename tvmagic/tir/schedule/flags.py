@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
-from tvmagic.ir import BlockRealize, Buffer, BufferRegion, For, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -135,12 +135,10 @@ def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     It stays the same while what is beside the block is rewritten.
     """
     found: list[Any] = [state.realize_of(sref)]
-    above = sref.parent
-    while above is not None:
-        loop = above.stmt
-        if isinstance(loop, For):
+    for above in sref.ancestors():
+        if above.is_loop:
+            loop = above.loop
             found += (loop.loop_var, loop.min, loop.extent)
-        above = above.parent
     return tuple(found)
 
 

@@ -208,7 +208,7 @@ class _Planner(Visitor):
                 if access.kind == SYNC:
                     pending = []
                 elif not carried:
-                    pending = [*pending, access]
+                    pending.append(access)
         return pending
 
     def _insert(self, stmt: Stmt) -> None:

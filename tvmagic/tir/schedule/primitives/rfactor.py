@@ -31,6 +31,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.flags import loop_analyzer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
+from tvmagic.tir.schedule.primitives.reduction import conjuncts
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
 from tvmagic.tir.schedule.requirements import check_reduction, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -246,8 +247,6 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
 
 def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: StmtSRef, gone: set[Var]) -> None:
     """For each value of `loop` some iteration must pass the predicate: else a part is read that nobody made."""
-    from tvmagic.tir.schedule.primitives.reduction import conjuncts
-
     first = {s.loop.loop_var: s.loop.min for s in loops if s.loop.loop_var in gone}
     analyzer = loop_analyzer(loops)
     for condition in conjuncts(predicate):
