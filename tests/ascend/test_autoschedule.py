@@ -7,6 +7,7 @@ from random_graphs import check, check_mutations, run_apart
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, ops
+from tvmagic.ascend.memory import assign_memory
 from tvmagic.passes import recording
 
 
@@ -41,7 +42,8 @@ def test_impl_graph_has_the_form_of_the_dump() -> None:
     (impl,) = result.groups[0].impls
     text = str(impl.graph)
     assert "  z0z1t_size: VAR\n" in text
-    assert "  z0z1T(3) : Ceiling((40000 / (z0z1t_size))), TILE_OUT, from: {z0z1, }, split_pair: z0z1t, align: 1" in text
+    facts = "from: {z0z1, }, align: 1, allow_oversize_axis: 0, allow_unaligned_tail: 1, split_pair: z0z1t"
+    assert f"  z0z1T(3) : Ceiling((40000 / (z0z1t_size))), TILE_OUT, {facts}\n" in text
     for line in (
         ".axis = {z0z1TB, z0z1Tb, z0z1t, }",
         ".loop_axis = z0z1Tb",
@@ -159,6 +161,35 @@ def test_random_graphs_equal_numpy(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_broken_random_graphs_are_refused(seed: int) -> None:
     assert check_mutations(seed) >= 9
+
+
+def test_work_grows_with_the_graph_and_not_faster(calls) -> None:
+    def whole(length: int) -> None:
+        graph = AscGraph("chain")
+        graph.create_axis("z0", 64), graph.create_axis("z1", 96)
+        values = [ops.Load(ops.Data(graph, "x"))]
+        for number in range(length):  # every third value is read again much later, so that many buffers live at once
+            values.append(ops.Add(ops.Abs(values[-1]), values[number // 3]))
+        values.append(ops.Add(values[-1], ops.Broadcast(ops.Sum(values[-1], graph.axes[1]), graph.axes[1])))
+        ops.Output(ops.Store(values[-1]), "out")
+        ascend.auto_tiling(ascend.auto_schedule(graph), machine=Machine(threads=2)).lower()
+
+    whole(20)  # what is remembered between graphs is there
+    assert calls(lambda: whole(200)) < 4.6 * calls(lambda: whole(50))
+
+
+def test_a_buffer_is_freed_once() -> None:
+    """A result that nothing reads frees the buffer that it was written over one time, not twice."""
+    graph = AscGraph("dead")
+    graph.create_axis("z0", 64)
+    x = ops.Load(ops.Data(graph, "x"))
+    a = ops.Exp(x)
+    ops.Abs(a)
+    b, c = ops.Exp(x), ops.Sqrt(x)
+    ops.Output(ops.Store(ops.Add(ops.Add(b, c), x)), "out")
+    assign_memory(graph)
+    ids = {n.name: n.y.mem.reuse_id for n in graph.nodes}
+    assert ids["exp_1"] != ids["sqrt_0"]
 
 
 @pytest.mark.soak

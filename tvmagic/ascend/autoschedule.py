@@ -119,7 +119,8 @@ def merge_axes(graph: AscGraph) -> AscGraph:
 def _between(graph: AscGraph, run: list[Axis]) -> list[AscNode]:
     """Broadcasts along a part of `run` that only other broadcasts read; along the merged axis one does for all."""
     broadcasts = [n for n in graph.of_type("Broadcast") if not mergeable(n.y, run)]
-    return [n for n in broadcasts if all(r.type == "Broadcast" for r in graph.consumers(n.y))]
+    readers = graph.readers() if broadcasts else {}
+    return [n for n in broadcasts if all(r.type == "Broadcast" for r in readers[n.y])]
 
 
 def _source(tensor: AscTensor, between: list[AscNode]) -> AscTensor:

@@ -7,8 +7,10 @@ other hides behind it. Copies that the lowering leaves out cost no call, only th
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvmagic.ascend.autoschedule import ImplGraph
@@ -47,20 +49,33 @@ class Cost:
     cores: int
 
 
+@functools.lru_cache(1 << 12)
 def _number(size: Size) -> Number:
-    """The size as a Python function of its variables; quotients stay fractions."""
+    """The size as a Python function of its variables; quotients stay fractions. Equal sizes have one function."""
     code = compile(str(size), "<size>", "eval")
     return lambda values: eval(code, {"__builtins__": {}, "Ceiling": math.ceil}, dict(values))
 
 
-@dataclass
-class _Call:
-    """What the model needs of one node: its loops, the axes of a call, and what a row is."""
+@functools.lru_cache(1 << 10)
+def _mean(whole: Size, count: Size) -> Number:
+    """The mean length of an axis that is split into `count` parts, tails among them."""
+    length, parts = _number(whole), _number(count)
+    return lambda values: length(values) / max(1, parts(values))
 
-    node: AscNode
-    loops: list[Number]
-    outer: list[Number]
-    run: list[Number]
+
+@dataclass(frozen=True)
+class _Call:
+    """What the model needs of a node: its loops, the axes of a call, and what a row is. Many nodes are alike.
+
+    `kind`, `weight`: the kind of API and the arithmetic of one element, as of its type.
+    """
+
+    kind: str
+    weight: float
+    operands: int
+    loops: tuple[Number, ...]
+    outer: tuple[Number, ...]
+    run: tuple[Number, ...]
     bytes: int
     unit: bool
     along: bool
@@ -75,18 +90,18 @@ class CostModel:
     def __init__(self, impl: ImplGraph, values: Mapping[str, int], machine: Machine) -> None:
         self.impl, self.machine, self.values = impl, machine, dict(values)
         graph = impl.graph
-        stores = stores_in_place(graph)
+        stores, readers = stores_in_place(graph), graph.readers()
         self.left_out = {*loads_in_place(graph), *broadcasts_in_place(graph), *(id(n) for n in stores.values())}
-        self.buffers = [(_number(n), dtype_of(t).bytes) for n, t in local_buffers(graph)]
+        self.buffers = _counted(local_buffers(graph))
         results = {id(n) for n in graph.nodes if n.op.compute_type == "reduce"}
         no_buffer = {*self.left_out, *stores}
         kept, passing = local_buffers(graph, no_buffer), local_buffers(graph, no_buffer | results)
         loads = [n for n in graph.of_type("Load") if id(n) in self.left_out]
-        again = [n for n in loads if len(graph.consumers(n.y)) > 1]
+        again = [n for n in loads if len(readers[n.y]) > 1]
         read, reread = ([(buffer_length(n.y), n.y.dtype) for n in nodes] for nodes in (loads, again))
-        self.touched = [(_number(n), dtype_of(t).bytes) for n, t in (*kept, *read)]
-        self.passing = [(_number(n), dtype_of(t).bytes) for n, t in (*passing, *reread)]
-        self.calls = [self._call(n) for n in graph.nodes if not n.op.is_buffer and n.type != "Scalar"]
+        self.touched, self.passing = _counted([*kept, *read]), _counted([*passing, *reread])
+        self.readers = readers
+        self.calls = Counter(self._call(n) for n in graph.nodes if not n.op.is_buffer and n.type != "Scalar")
         inner = {f"{a.name}_size": a.from_[0].size for a in graph.axes if a.split_pair is not None}
         self.tiled = [(name, _number(inner[name])) for name in impl.tiles]
         blocks = [a for a in graph.axes if a.type is AxisType.BLOCK_OUT]
@@ -122,16 +137,16 @@ class CostModel:
             next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
             steps = next_row, next_call
         along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
-        rows, row = ([self._length(a, domain) for a in axes] for axes in (outer, run))
+        rows, row = (tuple(self._length(a, domain) for a in axes) for axes in (outer, run))
         return _Call(
-            node, [_number(a.size) for a in loops], rows, row, dtype_of(domain.dtype).bytes, unit, along,
-            id(node) in self.left_out, array, steps,
+            node.op.compute_type, node.op.cost, len(node.inputs), tuple(_number(a.size) for a in loops), rows, row,
+            dtype_of(domain.dtype).bytes, unit, along, id(node) in self.left_out, array, steps,
         )  # fmt: skip
 
     def _global_side(self, node: AscNode) -> AscTensor | None:
         if node.op.compute_type == "load":
             return node.inputs[0]
-        return stored_in(self.impl.graph, node) if node.op.compute_type == "store" else None
+        return stored_in(self.readers, node) if node.op.compute_type == "store" else None
 
     def _run(self, held: list[Axis], local: list[AscTensor], node: AscNode) -> list[Axis]:
         """The innermost axes that are one loop."""
@@ -149,8 +164,7 @@ class CostModel:
         """The mean length of an axis in a call, tails among them."""
         if axis.type not in _INNER or axis.split_pair is None:
             return _number(y.repeat(axis))
-        whole, count = _number(axis.from_[0].size), _number(axis.split_pair.size)
-        return lambda values: whole(values) / max(1, count(values))
+        return _mean(axis.from_[0].size, axis.split_pair.size)
 
     # ------------------------------------------------------------------ what does
 
@@ -160,8 +174,8 @@ class CostModel:
         local = self.local_bytes(sizes)
         place = self._place(values)
         vector = moves = 0.0
-        for call in self.calls:
-            busy = self._time(call, values, place)
+        for call, count in self.calls.items():
+            busy = count * self._time(call, values, place)
             if call.array is None:
                 vector += busy
             else:
@@ -191,7 +205,7 @@ class CostModel:
             return False
         for call in self.calls:
             vectors = math.prod(n(values) for n in (*call.outer, *call.run)) * call.bytes / 64
-            if id(call.node) not in self.left_out and vectors * (call.node.op.cost + 2) > _UNROLLED_WORK:
+            if not call.left_out and vectors * (call.weight + 2) > _UNROLLED_WORK:
                 return False
         return True
 
@@ -204,14 +218,13 @@ class CostModel:
 
     def _row(self, call: _Call, run: float, place: float) -> float:
         """The time of one row of a call that is `run` elements long."""
-        machine, node = self.machine, call.node
-        weight, lanes = node.op.cost, 64 // call.bytes
+        machine, weight, lanes = self.machine, call.weight, 64 // call.bytes
         if not call.unit:
             return machine.row + run * (machine.scalar * weight + 2)
         full = run // lanes
-        if node.op.compute_type == "reduce":
+        if call.kind == "reduce":
             place = max(place, 1.0)  # the result is in memory
-        operands = place * (2 + 0.5 * max(0, len(node.inputs) - 1)) + weight - 1
+        operands = place * (2 + 0.5 * max(0, call.operands - 1)) + weight - 1
         row = full * machine.vector * max(operands, 0.5) + (run - full * lanes) * machine.scalar * weight
         if call.along:
             row += machine.horizontal
@@ -226,7 +239,7 @@ class CostModel:
             return 0.0
         far = size > machine.l3 // 2
         source = machine.memory if far else machine.nearby
-        if call.node.op.compute_type == "store":
+        if call.kind == "store":
             source *= _WRITTEN
         jump = 0.0
         if size > machine.l2 and not _follows(call, values, rows, run):
@@ -235,8 +248,16 @@ class CostModel:
         return times * rows * (run * call.bytes / 64 * source + jump)
 
 
+def _counted(buffers: Sequence[tuple[Size, str]]) -> list[tuple[Number, int]]:
+    """The lengths that occur, each with the bytes that an element of all such buffers together has."""
+    widths: Counter[Number] = Counter()
+    for length, dtype in buffers:
+        widths[_number(length)] += dtype_of(dtype).bytes
+    return list(widths.items())
+
+
 def _bytes(buffers: list[tuple[Number, int]], values: Mapping[str, int]) -> float:
-    return sum(count(values) * width for count, width in buffers)
+    return sum(length(values) * width for length, width in buffers)
 
 
 def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:

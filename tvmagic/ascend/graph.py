@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvmagic.ascend.optypes import OP_TYPES, OpType
 from tvmagic.ascend.sizes import Size, SizeLike
 from tvmagic.errors import TVMagicError
 
-__all__ = ["AscGraph", "AscNode", "AscTensor", "AscendError", "Axis", "AxisType", "Memory", "Sched", "dense_strides"]
+__all__ = [
+    "AscGraph",
+    "AscNode",
+    "AscTensor",
+    "AscendError",
+    "Axis",
+    "AxisType",
+    "Memory",
+    "Queue",
+    "Sched",
+    "dense_strides",
+]
 
 
 class AscendError(TVMagicError):
@@ -57,6 +68,15 @@ class Axis:
 
 
 @dataclass
+class Queue:
+    """The queue that a tensor comes through: its number, how many tensors it holds, how many buffers; -1 is none."""
+
+    id: int = -1
+    depth: int = -1
+    buf_num: int = -1
+
+
+@dataclass
 class Memory:
     """Where a tensor lives. `reuse_id` is the local buffer that tensors share; -1 is none."""
 
@@ -64,15 +84,16 @@ class Memory:
     alloc_type: str = ""
     hardware: str = ""
     position: str = ""
-    que_id: int = -1
-    que_depth: int = -1
-    buf_num: int = -1
     reuse_id: int = -1
+    que: Queue = field(default_factory=Queue)
 
 
 @dataclass(eq=False)
 class AscTensor:
-    """An output of a node: its size and stride (in elements) along each axis; stride 0 where the size is 1."""
+    """An output of a node: its size and stride (in elements) along each axis; stride 0 where the size is 1.
+
+    The axes stand in the order of the tensor's memory, the outermost first.
+    """
 
     node: AscNode
     dtype: str = "float32"
@@ -83,6 +104,11 @@ class AscTensor:
     vectorized_strides: list[Size] = field(default_factory=list)
     mem: Memory = field(default_factory=Memory)
     name: str = "y"
+
+    @property
+    def que(self) -> Queue:
+        """The queue that the tensor comes through."""
+        return self.mem.que
 
     def repeat(self, axis: Axis) -> Size:
         """The size along an axis; 1 where the tensor does not have it."""
@@ -156,6 +182,7 @@ class AscGraph:
         self.nodes: list[AscNode] = []
         self.sched_axes: list[Axis] = []
         self._counts: dict[str, int] = {}
+        self._named: dict[str, AscNode] = {}  # nodes that were added; some may have been taken out of `nodes` since
 
     def create_size(self, name: str | int, value: int | None = None) -> Size:
         """A size: a variable of that name; a number where a number is given."""
@@ -187,9 +214,9 @@ class AscGraph:
 
     def find_node(self, name: str) -> AscNode:
         """The node of a name."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
+        node = self._named.get(name)
+        if node is not None and node in self.nodes:
+            return node
         raise AscendError("node-known", f"graph `{self.name}` has no node `{name}`")
 
     def add_node(self, type: str, inputs: Sequence[AscTensor] = (), name: str | None = None, **attrs: Any) -> AscNode:
@@ -198,16 +225,25 @@ class AscGraph:
             count = self._counts.get(type, 0)
             name = f"{type.lower()}_{count}"
             self._counts[type] = count + 1
-        if any(n.name == name for n in self.nodes):
+        if name in self._named and self._named[name] in self.nodes:
             raise AscendError("unique-name", f"the node `{name}` is already there")
         node = AscNode(self, type, name, inputs, **attrs)
         node.sched.exec_order = len(self.nodes)
         self.nodes.append(node)
+        self._named[name] = node
         return node
 
+    def readers(self) -> dict[AscTensor, list[AscNode]]:
+        """The nodes that read each tensor, in order; a tensor that none reads has an empty list."""
+        table: dict[AscTensor, list[AscNode]] = {n.y: [] for n in self.nodes}
+        for node in self.nodes:
+            for tensor in dict.fromkeys(node.inputs):
+                table.setdefault(tensor, []).append(node)
+        return table
+
     def consumers(self, tensor: AscTensor) -> list[AscNode]:
-        """The nodes that read a tensor."""
-        return [n for n in self.nodes if any(t is tensor for t in n.inputs)]
+        """The nodes that read one tensor; `readers` tells those of all."""
+        return [n for n in self.nodes if tensor in n.inputs]
 
     def of_type(self, *types: str) -> list[AscNode]:
         """The nodes of some types, in order."""
@@ -236,12 +272,14 @@ class AscGraph:
             loop_axis = axes[id(loop)] if loop is not None else None
             copied.sched = Sched([axes[id(a)] for a in n.sched.axis], loop_axis, n.sched.exec_order)
             y, old = copied.y, n.y
-            y.dtype, y.axis, y.mem = old.dtype, [axes[id(a)] for a in old.axis], Memory(**vars(old.mem))
+            y.dtype, y.axis = old.dtype, [axes[id(a)] for a in old.axis]
+            y.mem = replace(old.mem, que=replace(old.mem.que))
             y.repeats, y.strides = list(old.repeats), list(old.strides)
             y.vectorized_axis = [axes[id(a)] for a in old.vectorized_axis]
             y.vectorized_strides = list(old.vectorized_strides)
             nodes[id(n)] = copied
             new.nodes.append(copied)
+            new._named[copied.name] = copied
         return new
 
     def describe(self) -> dict[str, Any]:
@@ -285,7 +323,7 @@ def _describe_node(node: AscNode) -> dict[str, Any]:
         "strides": [str(s) for s in y.strides],
         "vectorized_axis": [a.name for a in y.vectorized_axis],
         "vectorized_strides": [str(s) for s in y.vectorized_strides],
-        "mem": dict(vars(y.mem)),
+        "mem": asdict(y.mem),
     }
 
 

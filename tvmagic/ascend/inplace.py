@@ -12,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
-from tvmagic.ascend.lifetimes import is_local, lifetimes, readers
+from tvmagic.ascend.lifetimes import is_local, lifetimes, readers_through_broadcasts
 from tvmagic.ascend.places import by_axis, coefficient
-from tvmagic.ascend.rules import calls_axes
+from tvmagic.ascend.rules import held_axes
 from tvmagic.ascend.sizes import Size
 
 __all__ = ["broadcasts_in_place", "loads_in_place", "stored_in", "stores_in_place"]
 
+_BY_ELEMENTS = ("elewise", "transpose", "gather")  # calls that compute each element of their result once
 _LONG = 128  # elements of a row from which on a loop of its own is worth less than a copy
 
 
-def stored_in(graph: AscGraph, store: AscNode) -> AscTensor:
+Readers = Mapping[AscTensor, list[AscNode]]
+
+
+def stored_in(readers: Readers, store: AscNode) -> AscTensor:
     """The array in global memory that a store writes."""
-    return next(n for n in graph.consumers(store.y) if n.op.is_buffer).y
-
-
-def _held(node: AscNode) -> list[Axis]:
-    return [a for a in calls_axes(node) if not node.y.repeat(a).is_one]
+    return next(n for n in readers[store.y] if n.op.is_buffer).y
 
 
 def _by_ones(axes: list[Axis], strides: Mapping[int, Size]) -> bool:
@@ -44,10 +44,11 @@ def _packed(node: AscNode, axes: list[Axis], strides: Mapping[int, Size]) -> boo
 def loads_in_place(graph: AscGraph) -> dict[int, AscTensor]:
     """The loads that are left out: the array in global memory by the `id` of a load."""
     found: dict[int, AscTensor] = {}
+    readers = graph.readers()
     for node in graph.of_type("Load"):
-        source, axes = node.inputs[0], _held(node)
+        source, axes = node.inputs[0], held_axes(node, node.y)
         strides = by_axis(source)
-        if _by_ones(axes, strides) and (len(graph.consumers(node.y)) == 1 or _packed(node, axes, strides)):
+        if _by_ones(axes, strides) and (len(readers[node.y]) == 1 or _packed(node, axes, strides)):
             found[id(node)] = source
     return found
 
@@ -55,12 +56,13 @@ def loads_in_place(graph: AscGraph) -> dict[int, AscTensor]:
 def stores_in_place(graph: AscGraph) -> dict[int, AscNode]:
     """The stores that are left out, by the `id` of the node that writes in their place."""
     found: dict[int, AscNode] = {}
+    readers = graph.readers()
     for store in graph.of_type("Store"):
         node = store.inputs[0].node
         same_loops = node.sched.loop_axis is store.sched.loop_axis and node.sched.axis == store.sched.axis
-        if node.op.compute_type != "elewise" or len(graph.consumers(node.y)) != 1 or not same_loops:
+        if node.op.compute_type not in _BY_ELEMENTS or len(readers[node.y]) != 1 or not same_loops:
             continue
-        if _by_ones(_held(node), by_axis(stored_in(graph, store))):
+        if _by_ones(held_axes(node, node.y), by_axis(stored_in(readers, store))):
             found[id(node)] = store
     return found
 
@@ -71,25 +73,29 @@ def broadcasts_in_place(graph: AscGraph) -> dict[int, AscTensor]:
     What is read must not have been overwritten by then.
     """
     found: dict[int, AscTensor] = {}
-    needed = lifetimes(graph)
+    needed, readers = lifetimes(graph), graph.readers()
+    sharing: dict[int, list[AscNode]] = {}
+    for node in filter(is_local, graph.nodes):
+        sharing.setdefault(node.y.mem.reuse_id, []).append(node)
     places = {id(n): i for i, n in enumerate(graph.nodes)}
     for node in graph.of_type("Broadcast"):
         source = node.inputs[0]
         source = found.get(id(source.node), source)
-        if source.node.type == "Broadcast" or not _read_by_elements(graph, node):
+        if source.node.type == "Broadcast" or not _read_by_elements(readers, node):
             continue
-        if source.node.type == "Scalar" or (_long_rows(node) and not _overwritten(graph, source.node, needed, places)):
+        others = sharing.get(source.node.y.mem.reuse_id, []) if source.node.y.mem.reuse_id >= 0 else []
+        if source.node.type == "Scalar" or (_long_rows(node) and not _overwritten(source.node, others, needed, places)):
             found[id(node)] = source
     return found
 
 
-def _read_by_elements(graph: AscGraph, node: AscNode) -> bool:
-    kinds = {n.op.compute_type for n in readers(graph, node)}
-    return kinds <= {"elewise", "store", "broadcast"}
+def _read_by_elements(readers: Readers, node: AscNode) -> bool:
+    kinds = {n.op.compute_type for n in readers_through_broadcasts(readers, node)}
+    return kinds <= {*_BY_ELEMENTS, "store", "broadcast"}
 
 
 def _long_rows(node: AscNode) -> bool:
-    axes = _held(node)
+    axes = held_axes(node, node.y)
     if not axes:
         return True
     length = axes[-1].size.constant
@@ -97,12 +103,8 @@ def _long_rows(node: AscNode) -> bool:
 
 
 def _overwritten(
-    graph: AscGraph, node: AscNode, needed: Mapping[int, tuple[int, int]], places: Mapping[int, int]
+    node: AscNode, sharing: list[AscNode], needed: Mapping[int, tuple[int, int]], places: Mapping[int, int]
 ) -> bool:
-    """Whether another tensor takes the buffer of a node before its last reader."""
-    buffer = node.y.mem.reuse_id
-    if buffer < 0:
-        return False
+    """Whether another tensor in the buffer of a node (`sharing` are all in it) takes it before its last reader."""
     first, last = needed[id(node)]
-    others = (n for n in graph.nodes if n is not node and is_local(n) and n.y.mem.reuse_id == buffer)
-    return any(places[id(n)] <= last and needed[id(n)][1] > first for n in others)
+    return any(places[id(n)] <= last and needed[id(n)][1] > first for n in sharing if n is not node)

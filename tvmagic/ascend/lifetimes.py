@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tvmagic.ascend.graph import AscGraph, AscNode
+from collections.abc import Mapping
 
-__all__ = ["is_local", "lifetimes", "readers"]
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor
+
+__all__ = ["is_local", "lifetimes", "readers_through_broadcasts"]
 
 
 def is_local(node: AscNode) -> bool:
@@ -12,12 +14,12 @@ def is_local(node: AscNode) -> bool:
     return not node.op.is_buffer and node.type not in ("Store", "Scalar")
 
 
-def readers(graph: AscGraph, node: AscNode) -> list[AscNode]:
-    """The nodes that read a tensor, also through broadcasts, which may be left out."""
+def readers_through_broadcasts(readers: Mapping[AscTensor, list[AscNode]], node: AscNode) -> list[AscNode]:
+    """The nodes that read a tensor, also through broadcasts, which may be left out; `readers` are those of each tensor."""
     found: list[AscNode] = []
     pending = [node]
     while pending:
-        for reader in graph.consumers(pending.pop().y):
+        for reader in readers[pending.pop().y]:
             found.append(reader)
             if reader.type == "Broadcast":
                 pending.append(reader)
@@ -31,13 +33,15 @@ def lifetimes(graph: AscGraph) -> dict[int, tuple[int, int]]:
     """
     places = {id(n): i for i, n in enumerate(graph.nodes)}
     depths = {i: _depth(n) for i, n in enumerate(graph.nodes) if not n.op.is_buffer and n.type != "Scalar"}
-    deepest = [i for i, d in depths.items() if d == max(depths.values())]
+    most = max(depths.values())
+    deepest = [i for i, d in depths.items() if d == most]
     nested = len(set(depths.values())) > 1
     begin, end = (deepest[0], deepest[-1]) if nested else (-1, -1)
     result: dict[int, tuple[int, int]] = {}
+    readers = graph.readers()
     for node in filter(is_local, graph.nodes):
         first = places[id(node)]
-        last = max([places[id(c)] for c in readers(graph, node)], default=first)
+        last = max([places[id(c)] for c in readers_through_broadcasts(readers, node)], default=first)
         if node.op.compute_type == "reduce" and begin <= first <= end:
             first = begin
         if first < begin <= last:

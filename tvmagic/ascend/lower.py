@@ -116,6 +116,7 @@ class _GraphLowering:
     def __init__(self, graph: AscGraph, memory: _Memory, in_place: bool) -> None:
         self.graph, self.memory = graph, memory
         self.zero = IntImm(memory.dtype, 0)
+        self.readers = graph.readers()
         self.places = Places(graph, memory.expr, self.zero)
         self.local: dict[int, Buffer] = {}
         self.shared: dict[tuple[int, str], Buffer] = {}
@@ -250,7 +251,7 @@ class _GraphLowering:
             x = [self._operand(t, axes) for t in node.inputs]
         store = node if kind == "store" else self.stored.get(id(node))
         if store is not None:
-            result = self._global(stored_in(self.graph, store), axes, store.attrs.get("offset", 0))
+            result = self._global(stored_in(self.readers, store), axes, store.attrs.get("offset", 0))
         else:
             result = self._operand(y, axes)
         return map_call(dims, result, x, element_function(node), self.memory.expr)

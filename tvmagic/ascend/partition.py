@@ -6,11 +6,11 @@ and workspace. What does not depend on workspace is computed again in each step 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tvmagic.ascend import ops
-from tvmagic.ascend.graph import AscGraph, AscNode, Axis, dense_strides
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
 from tvmagic.ascend.rules import concat_axis
 from tvmagic.ascend.sizes import Size
 
@@ -66,6 +66,7 @@ class _Cutter:
     def __init__(self, graph: AscGraph, template: Template) -> None:
         self.graph, self.template = graph, template
         self.rank = {id(n): i for i, n in enumerate(graph.nodes)}
+        self.readers = graph.readers()
         self.cut: set[int] = set()
         if template.concat == "global":
             self.cut = {id(n) for n in graph.of_type("Concat")}
@@ -84,7 +85,7 @@ class _Cutter:
     def written_by_concat(self, store: AscNode) -> bool:
         """Whether the parts of a concat go straight to what this store writes."""
         concat = store.inputs[0].node
-        return concat.type == "Concat" and id(concat) in self.cut and concat_output(self.graph, concat) is not None
+        return concat.type == "Concat" and id(concat) in self.cut and concat_output(self.readers, concat) is not None
 
     def closure(self, root: AscNode) -> list[AscNode]:
         """What `root` needs, in order, down to inputs and cut tensors (which are in it, as its ends)."""
@@ -189,12 +190,12 @@ def _axis_ids(node: AscNode) -> frozenset[int]:
     return frozenset(id(a) for a in reduced_axes(node))
 
 
-def concat_output(graph: AscGraph, concat: AscNode) -> AscNode | None:
+def concat_output(readers: Mapping[AscTensor, list[AscNode]], concat: AscNode) -> AscNode | None:
     """The output that takes a concat as it is, where nothing else reads it."""
-    readers = graph.consumers(concat.y)
-    if len(readers) != 1 or readers[0].type != "Store":
+    stores = readers[concat.y]
+    if len(stores) != 1 or stores[0].type != "Store":
         return None
-    outputs = graph.consumers(readers[0].y)
+    outputs = readers[stores[0].y]
     return outputs[0] if len(outputs) == 1 else None
 
 
@@ -244,9 +245,9 @@ class _Builder:
         return made
 
     def _finish(self, sink: _Sink, axes: dict[int, Axis]) -> None:
-        new, graph = self.new, self.cutter.graph
+        new, readers = self.new, self.cutter.readers
         if sink.node.type == "Store":
-            for reader in graph.consumers(sink.node.y):
+            for reader in readers[sink.node.y]:
                 new.nodes.append(self.copies[id(reader)])
             return
         source = self.copies[id(sink.source)].y
@@ -260,7 +261,7 @@ class _Builder:
         before = Size.of(0)
         for x in sink.node.inputs[: sink.part]:
             before = before + x.repeat(axis)
-        target = concat_output(graph, sink.node)
+        target = concat_output(readers, sink.node)
         if target is None:
             layout = self._workspace(sink.node, [stored]).y
         else:

@@ -245,6 +245,12 @@ def check_impl(graph: AscGraph) -> None:
                 )
 
 
+def held_axes(node: AscNode, y: AscTensor) -> list[Axis]:
+    """The axes of one call along which a tensor is longer than 1, in the order of the tensor's memory."""
+    inside = {id(a) for a in calls_axes(node)}
+    return [a for a, r in zip(y.axis, y.repeats, strict=True) if id(a) in inside and not r.is_one]
+
+
 def calls_axes(node: AscNode) -> list[Axis]:
     """The axes of one call: those behind the loop axis."""
     loop = node.sched.loop_axis

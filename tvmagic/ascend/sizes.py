@@ -7,6 +7,7 @@ equal objects for `==` and `hash`. The text is that of the graph's dump:
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -43,30 +44,19 @@ class _Ceiling:
 class Size:
     """A size: a number, a variable, or what `+`, `-`, `*`, `/` and `ceiling` make of them."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "constant", "terms")
 
     def __init__(self, terms: Mapping[_Monomial, Fraction]) -> None:
         kept = [(m, c) for m, c in terms.items() if c != 0]
         self.terms = tuple(sorted(kept, key=lambda t: (not t[0], [(str(a), p) for a, p in t[0]])))
+        self.constant = _constant(self.terms)
+        """The whole number that this is; None where it is not one."""
         self._hash = hash(self.terms)
 
     @staticmethod
     def of(value: SizeLike | str | Fraction) -> Size:
         """The size of a number, or the variable of a name."""
-        if isinstance(value, Size):
-            return value
-        if isinstance(value, str):
-            return Size({((value, 1),): Fraction(1)})
-        return Size({(): Fraction(value)})
-
-    @property
-    def constant(self) -> int | None:
-        """The whole number that this is; None where it is not one."""
-        if not self.terms:
-            return 0
-        if len(self.terms) == 1 and not self.terms[0][0] and self.terms[0][1].denominator == 1:
-            return int(self.terms[0][1])
-        return None
+        return value if isinstance(value, Size) else _size_of(value)
 
     @property
     def is_one(self) -> bool:
@@ -82,10 +72,7 @@ class Size:
         return self._hash
 
     def __add__(self, other: SizeLike) -> Size:
-        terms = dict(self.terms)
-        for monomial, factor in Size.of(other).terms:
-            terms[monomial] = terms.get(monomial, Fraction(0)) + factor
-        return Size(terms)
+        return _sum(self, Size.of(other))
 
     __radd__ = __add__
 
@@ -93,12 +80,7 @@ class Size:
         return self + Size.of(other) * -1
 
     def __mul__(self, other: SizeLike) -> Size:
-        terms: dict[_Monomial, Fraction] = {}
-        for left, a in self.terms:
-            for right, b in Size.of(other).terms:
-                product = _product(left, right, 1)
-                terms[product] = terms.get(product, Fraction(0)) + a * b
-        return Size(terms)
+        return _times(self, Size.of(other))
 
     __rmul__ = __mul__
 
@@ -152,6 +134,40 @@ class Size:
         return texts[0] if len(texts) == 1 else "(" + " + ".join(texts) + ")"
 
     __repr__ = __str__
+
+
+# Graphs have few sizes, which every pass multiplies again: sums and products are remembered.
+
+
+@functools.lru_cache(1 << 12)
+def _size_of(value: int | str | Fraction) -> Size:
+    return Size({((value, 1),) if isinstance(value, str) else (): Fraction(1 if isinstance(value, str) else value)})
+
+
+@functools.lru_cache(1 << 14)
+def _sum(a: Size, b: Size) -> Size:
+    terms = dict(a.terms)
+    for monomial, factor in b.terms:
+        terms[monomial] = terms.get(monomial, Fraction(0)) + factor
+    return Size(terms)
+
+
+@functools.lru_cache(1 << 14)
+def _times(a: Size, b: Size) -> Size:
+    terms: dict[_Monomial, Fraction] = {}
+    for left, x in a.terms:
+        for right, y in b.terms:
+            product = _product(left, right, 1)
+            terms[product] = terms.get(product, Fraction(0)) + x * y
+    return Size(terms)
+
+
+def _constant(terms: tuple[tuple[_Monomial, Fraction], ...]) -> int | None:
+    if not terms:
+        return 0
+    if len(terms) == 1 and not terms[0][0] and terms[0][1].denominator == 1:
+        return int(terms[0][1])
+    return None
 
 
 def _product(left: _Monomial, right: _Monomial, sign: int) -> _Monomial:

@@ -10,7 +10,8 @@ from tvmagic.ascend.sizes import Size, parse_size
 
 __all__ = ["graph_text", "parse_graph", "pseudo_code"]
 
-_MEMORY = ("tensor_id", "alloc_type", "hardware", "position", "que_id", "que_depth", "buf_num", "reuse_id")
+_MEMORY = ("tensor_id", "alloc_type", "hardware", "position", "reuse_id")
+_QUEUE = ("id", "depth", "buf_num")
 
 
 def graph_text(graph: AscGraph) -> str:
@@ -18,7 +19,7 @@ def graph_text(graph: AscGraph) -> str:
     lines = [f"Graph: {graph.name}", "Sizes:"]
     lines += [f"  {name}: {'VAR' if value is None else value}" for name, value in graph.sizes.items()]
     lines.append("Axis:")
-    lines += [_axis_line(a, any(a is s for s in graph.sched_axes)) for a in graph.axes]
+    lines += [_axis_line(a) for a in graph.axes]
     lines.append("Nodes:")
     for node in graph.nodes:
         lines += _node_lines(node)
@@ -33,15 +34,15 @@ def _names(axes: list[Axis] | tuple[Axis, ...]) -> str:
     return _list(a.name for a in axes)
 
 
-def _axis_line(axis: Axis, outermost: bool) -> str:
+def _axis_line(axis: Axis) -> str:
     parts = [str(axis.size), axis.type.name]
     if axis.from_:
         parts.append(f"from: {_names(axis.from_)}")
-    if axis.split_pair is not None:
-        parts.append(f"split_pair: {axis.split_pair.name}")
     parts.append(f"align: {axis.align}")
     parts.append(f"allow_oversize_axis: {int(axis.allow_oversize_axis)}")
     parts.append(f"allow_unaligned_tail: {int(axis.allow_unaligned_tail)}")
+    if axis.split_pair is not None:
+        parts.append(f"split_pair: {axis.split_pair.name}")
     return f"  {axis.name}({axis.id}) : " + ", ".join(parts)
 
 
@@ -74,17 +75,16 @@ def _tensor_lines(y: AscTensor) -> list[str]:
     lines += [f"{lead}repeats = {_list(y.repeats)}", f"{lead}strides = {_list(y.strides)}"]
     lines.append(f"{lead}vectorized_axis = {_names(y.vectorized_axis)}")
     lines.append(f"{lead}vectorized_strides = {_list(y.vectorized_strides)}")
-    for key in _MEMORY:
-        value = getattr(y.mem, key)
-        if value not in ("", -1):
-            lines.append(f"{lead}mem.{key} = {value}")
+    for place, facts, keys in (("mem", y.mem, _MEMORY), ("que", y.que, _QUEUE)):
+        values = {key: getattr(facts, key) for key in keys}
+        lines += [f"{lead}{place}.{key} = {value}" for key, value in values.items() if value not in ("", -1)]
     return lines
 
 
 # ---------------------------------------------------------------------------- reading
 
-_AXIS = re.compile(r"(\w+)\((\d+)\) : (.*?), ([A-Z_]+)(?:, from: \{(.*?)\})?(?:, split_pair: (\w+))?, align: (-?\d+)"
-                   r", allow_oversize_axis: ([01]), allow_unaligned_tail: ([01])$")  # fmt: skip
+_AXIS = re.compile(r"(\w+)\((\d+)\) : (.*?), ([A-Z_]+)(?:, from: \{(.*?)\})?, align: (-?\d+)"
+                   r", allow_oversize_axis: ([01]), allow_unaligned_tail: ([01])(?:, split_pair: (\w+))?$")  # fmt: skip
 _NODE = re.compile(r"(\w+): (\w+) \((-?\d+)\)$")
 _FACT = re.compile(r"\.([\w.]+) = (.*)$")
 
@@ -110,7 +110,7 @@ class _Reader:
         found = _AXIS.match(line)
         if found is None:
             raise AscendError("text", f"`{line}` is not the line of an axis")
-        name, number, size, type, parents, pair, align, oversize, tail = found.groups()
+        name, number, size, type, parents, align, oversize, tail, pair = found.groups()
         if type not in AxisType.__members__:
             raise AscendError("text", f"`{type}` is not a type of axis")
         facts = {"align": int(align), "allow_oversize_axis": oversize == "1", "allow_unaligned_tail": tail == "1"}
@@ -148,6 +148,10 @@ class _Reader:
             y.dtype = value
         elif key.startswith("y.mem.") and key[6:] in _MEMORY:
             setattr(y.mem, key[6:], int(value) if re.fullmatch(r"-?\d+", value) else value)
+        elif key.startswith("y.que.") and key[6:] in _QUEUE:
+            if not value.isdigit():
+                raise AscendError("text", f"`{value}` is no `{key[2:]}`")
+            setattr(y.que, key[6:], int(value))
         else:
             node.attrs[key] = _attribute(value)
 

@@ -40,8 +40,8 @@ def _memory(mem: dict[str, Any]) -> list[str]:
     if not mem["hardware"] and mem["reuse_id"] < 0:
         return []
     parts = [part for part in (mem["hardware"], mem["position"]) if part]
-    if mem["que_id"] >= 0:
-        parts.append(f"queue {mem['que_id']}")
+    if mem["que"]["id"] >= 0:
+        parts.append(f"queue {mem['que']['id']}")
     if mem["reuse_id"] >= 0:
         parts.append(f"buffer {mem['reuse_id']}")
     return [" ".join(str(part) for part in parts)]
