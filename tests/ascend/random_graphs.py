@@ -25,13 +25,13 @@ LENGTHS = [1, 2, 3, 5, 7, 13, 16, 17, 33]
 
 
 class Maker:
-    """One random graph: `graph`, and `shapes` with the lengths of the inputs along all axes."""
+    """One random graph: `graph`, and `given` with the shape of each input and, of indices, what they count."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
         self.graph = AscGraph(f"random_{seed}")
         self.lengths: list[int] = []
-        self.shapes: list[list[int]] = []
+        self.given: list[tuple[list[int], str, int]] = []
         self.concat = rng.random() < 0.25
         rank = rng.randint(1, 4)
         self.place = rng.randrange(rank) if self.concat else -1
@@ -43,24 +43,82 @@ class Maker:
             self.lengths.append(length)
         self.axes = self.graph.axes
 
-    def load(self, held: list[bool], part: int | None = None):
-        """An input that has some axes, `part` long along the concat axis; broadcast to all others."""
-        number = len(self.shapes)
-        sizes = [a.size if h else 1 for a, h in zip(self.axes, held, strict=True)]
-        shape = [n if h else 1 for n, h in zip(self.lengths, held, strict=True)]
-        if part is not None:
-            sizes[self.place] = shape[self.place] = part
-        self.shapes.append(shape)
-        x = ops.Load(ops.Data(self.graph, f"x{number}", sizes=sizes))
-        missing = [a for a, h in zip(self.axes, held, strict=True) if not h]
-        return ops.broadcast_to(x, missing)
+    def data(self, sizes, lengths, order=None, dtype="float32", counted=0):
+        """An input of some sizes along the axes, in memory in the order `order` of their places."""
+        order = order or range(len(self.axes))
+        self.given.append(([lengths[i] for i in order], dtype, counted))
+        name, axes = f"x{len(self.given) - 1}", [self.axes[i] for i in order]
+        return ops.Data(self.graph, name, axes, dtype, sizes=[sizes[i] for i in order])
 
-    def concatenated(self):
-        whole = self.lengths[self.place]
+    def input(self, held: list[bool], order=None, dtype="float32", counted=0):
+        """An input that has some axes, of size 1 along the others."""
+        sizes = [a.size if h else 1 for a, h in zip(self.axes, held, strict=True)]
+        lengths = [n if h else 1 for n, h in zip(self.lengths, held, strict=True)]
+        return ops.Load(self.data(sizes, lengths, order, dtype, counted))
+
+    def load(self, held: list[bool], order=None):
+        """An input that has some axes, broadcast to all others."""
+        return ops.broadcast_to(self.input(held, order), [a for a, h in zip(self.axes, held, strict=True) if not h])
+
+    def part(self, length: int):
+        """A part of a concat: an input, one that is the same along an axis, or a number."""
+        sizes, lengths = [a.size for a in self.axes], list(self.lengths)
+        sizes[self.place] = lengths[self.place] = length
+        repeated = []
+        if self.rng.random() < 0.2:
+            x = ops.Scalar(self.graph, 0.0)
+            repeated = range(len(sizes))
+        else:
+            shorter = list(zip(sizes, lengths, strict=True))
+            if self.rng.random() < 0.3:
+                repeated = [self.rng.randrange(len(sizes))]
+                shorter[repeated[0]] = (1, 1)
+            x = ops.Load(self.data(*map(list, zip(*shorter, strict=True))))
+        for place in reversed(repeated):
+            if lengths[place] > 1:
+                x = ops.Broadcast(x, self.axes[place], size=sizes[place])
+        return x
+
+    def concatenated(self, whole: int, depth: int = 0):
         first = self.rng.randint(1, whole - 1)
-        parts = [self.load([True] * len(self.axes), n) for n in (first, whole - first)]
-        parts = [self.unary(p) if self.rng.random() < 0.5 else p for p in parts]
-        return ops.Concat(parts, self.axes[self.place])
+        parts = []
+        for length in (first, whole - first):
+            nested = depth == 0 and length > 1 and self.rng.random() < 0.15
+            x = self.concatenated(length, 1) if nested else self.part(length)
+            parts.append(self.unary(x) if self.rng.random() < 0.5 else x)
+        y = ops.Concat(parts, self.axes[self.place])
+        y.repeats[self.place] = ascend.Size.of(whole)
+        y.strides = ascend.graph.dense_strides(y.repeats)
+        return y
+
+    def transposed(self):
+        """An input in another order of axes, perhaps computed on, in the order of the graph."""
+        rng = self.rng
+        order = rng.sample(range(len(self.axes)), len(self.axes))
+        x = self.load([rng.random() < 0.8 for _ in self.axes], order)
+        if rng.random() < 0.6:
+            x = self.unary(x)
+        axis = rng.choice(self.axes)
+        if rng.random() < 0.3 and not x.repeat(axis).is_one:
+            x = ops.Sub(x, ops.Broadcast(ops.Max(x, axis), axis))
+        return ops.Transpose(x, self.axes)
+
+    def gathered(self):
+        """Rows of an input at indices, some of them outside."""
+        rng = self.rng
+        place, rows = rng.randrange(len(self.axes)), rng.randint(1, 20)
+        sizes, lengths = [], []
+        for axis, length in zip(self.axes, self.lengths, strict=True):
+            whole = rng.random() < 0.6
+            sizes.append(axis.size if whole else 1), lengths.append(length if whole else 1)
+        lengths[place] = rows
+        sizes[place] = self.graph.create_size(f"t{len(self.given)}") if rng.random() < 0.3 and rows > 1 else rows
+        table = self.data(sizes, lengths)
+        at = self.input([i == place or rng.random() < 0.4 for i in range(len(sizes))], None, "int32", rows)
+        if rng.random() < 0.3:
+            at = ops.Cast(at, "int64")
+        y = ops.Gather(table, at, self.axes[place])
+        return ops.broadcast_to(y, [a for a in self.axes if y.repeat(a).is_one])
 
     def unary(self, x):
         name = self.rng.choice(UNARY)
@@ -70,18 +128,24 @@ class Maker:
         rng = self.rng
         if rng.random() < 0.2:
             return ops.broadcast_to(ops.Scalar(self.graph, rng.choice([0.5, -1.25, 3.0])), self.axes)
+        if rng.random() < 0.2:
+            return self.transposed()
+        if rng.random() < 0.2:
+            return self.gathered()
         return self.load([rng.random() < 0.7 for _ in self.axes])
 
     def build(self) -> AscGraph:
         rng = self.rng
         full = [self.load([True] * len(self.axes)), *(self.full() for _ in range(rng.randint(0, 2)))]
         if self.concat:
-            full.append(self.concatenated())
+            full.append(self.concatenated(self.lengths[self.place]))
         stores = []
         for _ in range(rng.randint(1, 6)):
             full.append(self.step(full, stores))
         stores.append(full[-1])
         for number, value in enumerate(stores):
+            if rng.random() < 0.2:
+                value = ops.Transpose(value, rng.sample(self.axes, len(self.axes)))
             ops.Output(ops.Store(value), f"out{number}")
         return self.graph
 
@@ -105,7 +169,10 @@ class Maker:
 
     def inputs(self) -> list[np.ndarray]:
         rng = np.random.default_rng(self.rng.randrange(2**31))
-        return [rng.uniform(-1, 1, shape).astype("float32") for shape in self.shapes]
+        return [
+            rng.integers(-2, counted + 2, shape).astype(dtype) if counted else rng.uniform(-1, 1, shape).astype(dtype)
+            for shape, dtype, counted in self.given
+        ]
 
 
 def implementations(graph: AscGraph, rng: random.Random):
@@ -144,13 +211,29 @@ def check(seed: int, limit: int = 10**9) -> int:
 
 
 def _pick(graph, rng, *kinds):
-    found = [n for n in graph.nodes if n.op.compute_type in kinds]
+    found = [n for n in graph.nodes if n.op.compute_type in kinds and n.y.dtype == "float32"]
     return rng.choice(found) if found else None
+
+
+def _retype(tensor) -> None:
+    """Make a tensor and all that it is made of float32."""
+    tensor.dtype = "float32"
+    for x in tensor.node.inputs:
+        _retype(x)
+
+
+def _turn(tensor) -> None:
+    """Turn the order of a tensor's axes round."""
+    tensor.axis.reverse(), tensor.repeats.reverse()
+    tensor.strides = ascend.graph.dense_strides(tensor.repeats)
 
 
 def _mutations(graph: AscGraph, rng: random.Random):
     """(rules of which one is broken, change) of all mutations that this graph can have."""
-    load, compute = _pick(graph, rng, "load"), _pick(graph, rng, "elewise", "reduce", "concat", "broadcast")
+    load, compute = (
+        _pick(graph, rng, "load"),
+        _pick(graph, rng, "elewise", "reduce", "concat", "broadcast", "transpose"),
+    )
     store = _pick(graph, rng, "store")
     other = AscGraph("other").create_axis("other", 3)
     yield {"axis-known"}, lambda: load.y.axis.__setitem__(0, other)
@@ -162,11 +245,21 @@ def _mutations(graph: AscGraph, rng: random.Random):
     yield {"index"}, lambda: load.inputs[0].node.attrs.update(index=9)
     yield {"edge-dtype"}, lambda: setattr(load.inputs[0], "dtype", "int8")
     yield {"has-output"}, lambda: setattr(graph, "nodes", [n for n in graph.nodes if n.type != "Output"])
-    yield {"output-from-store"}, lambda: setattr(graph.of_type("Output")[0], "inputs", [store.inputs[0]])
+    output = graph.of_type("Output")[0]
+    yield {"output-from-store"}, lambda: setattr(output, "inputs", output.inputs[0].node.inputs)
     yield {"store-from-local", "edge-axis", "edge-repeats"}, lambda: setattr(store, "inputs", [load.inputs[0]])
     if compute is not None:
         data = graph.of_type("Data")[0].y  # stands before all others
         yield {"compute-on-local"}, lambda: setattr(compute, "inputs", [data] * len(compute.inputs))
+    for gather in graph.of_type("Gather"):
+        table, at = gather.inputs
+        yield {"gather-indices"}, lambda at=at: _retype(at)
+        yield {"gather-from-global"}, lambda g=gather, at=at: setattr(g, "inputs", [at, at])
+        yield {"compute-on-local"}, lambda g=gather, t=table: setattr(g, "inputs", [t, t])
+        yield {"node-axis"}, lambda g=gather: g.attrs.update(axis="none")
+    for transpose in graph.of_type("Transpose") if len(graph.axes) > 1 else ():
+        if any(n.type != "Transpose" for n in graph.consumers(transpose.y)):
+            yield {"edge-axis"}, lambda t=transpose: _turn(t.y)
     if len(graph.axes) > 1:
         yield {"same-sched-axis"}, lambda: load.sched.axis.reverse()
     wide = [i for i, r in enumerate(store.y.repeats) if not r.is_one]

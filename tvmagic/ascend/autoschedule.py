@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
-from tvmagic.ascend.lower import vectorized_strides
+from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
-from tvmagic.ascend.rules import check_hint, check_impl, concat_axis
+from tvmagic.ascend.rules import axis_of, check_hint, check_impl, concat_axis
 from tvmagic.ascend.sink import sink_broadcasts
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.transforms import (
@@ -24,6 +24,7 @@ from tvmagic.ascend.transforms import (
     apply_split,
     apply_tensor_merge,
     block_split,
+    in_order,
     merge_axis,
     mergeable,
     tile_split,
@@ -92,10 +93,10 @@ class ScheduleResult:
 def merge_axes(graph: AscGraph) -> AscGraph:
     """The graph with neighbouring axes merged that every tensor holds contiguously."""
     graph = graph.copy()
-    concats = [(n, concat_axis(n)) for n in graph.of_type("Concat")]
+    along = [(n, axis_of(n)) for n in graph.of_type("Concat", "Gather")]
     runs: list[list[Axis]] = []
     for axis in graph.sched_axes:
-        joins = bool(runs) and not any(c is axis for _, c in concats)
+        joins = bool(runs) and not any(a is axis and n.type == "Concat" for n, a in along)
         if joins and _merge(graph, [*runs[-1], axis]):
             runs[-1].append(axis)
         else:
@@ -106,11 +107,14 @@ def merge_axes(graph: AscGraph) -> AscGraph:
         _pass_over(graph, run)
         merged = merge_axis(graph, run)
         apply_sched_merge(list(graph.nodes), merged)
-        apply_tensor_merge(list(graph.nodes), merged)
+        tables = _tables(graph, run)
+        for y, held in tables.items():
+            _merge_table(y, held, merged)
+        apply_tensor_merge([n for n in graph.nodes if n.y not in tables], merged)
         place = graph.sched_axes.index(run[0])
         graph.sched_axes[place : place + len(run)] = [merged]
-        for node, axis in concats:
-            if axis is run[0]:
+        for node, axis in along:
+            if axis in run:
                 node.attrs["axis"] = merged.name
         note("ascend.merge", f"`{merged.name}` is {', '.join(f'`{a.name}`' for a in run)}", size=str(merged.size))
     return graph
@@ -131,11 +135,13 @@ def _source(tensor: AscTensor, between: list[AscNode]) -> AscTensor:
 
 def _merge(graph: AscGraph, run: list[Axis]) -> bool:
     """Whether every tensor holds the axes of `run` contiguously or not at all."""
-    between = _between(graph, run)
+    between, tables = _between(graph, run), _tables(graph, run)
+    if any(not y.repeat(a).is_one for y, held in tables.items() for a in run if a is not held):
+        return False
     for node in graph.nodes:
         if any(node is n for n in between):
             continue
-        if not mergeable(node.y, run):
+        if node.y not in tables and not (mergeable(node.y, run) and in_order(node.y, run)):
             return False
         for x in node.inputs:
             source = _source(x, between)
@@ -143,6 +149,22 @@ def _merge(graph: AscGraph, run: list[Axis]) -> bool:
             if source is not x and any(source.repeat(a) != x.repeat(a) for a in others):
                 return False
     return True
+
+
+def _tables(graph: AscGraph, run: list[Axis]) -> dict[AscTensor, Axis]:
+    """What is read at indices along an axis of `run`; it has any size there, and may have 1 along the others."""
+    return {n.inputs[0]: a for n in graph.of_type("Gather") if (a := axis_of(n)) in run}
+
+
+def _merge_table(y: AscTensor, held: Axis, merged: Axis) -> None:
+    kept = [
+        (a, r, s) for a, r, s in zip(y.axis, y.repeats, y.strides, strict=True) if a is held or a not in merged.from_
+    ]
+    y.axis, y.repeats, y.strides = (
+        [merged if a is held else a for a, _, _ in kept],
+        [k[1] for k in kept],
+        [k[2] for k in kept],
+    )
 
 
 def _pass_over(graph: AscGraph, run: list[Axis]) -> None:
@@ -247,8 +269,7 @@ class _Implementation:
         for order, node in enumerate(self.graph.nodes):
             node.sched.exec_order = order
             if not node.op.is_buffer and node.type not in ("Store", "Scalar"):
-                node.y.vectorized_axis = list(self.inner)
-                node.y.vectorized_strides = vectorized_strides(node.y)
+                vectorize(node.y, self.inner)
         return self.graph
 
     def _sections(self) -> tuple[list[AscNode], list[AscNode], list[AscNode]]:

@@ -69,6 +69,28 @@ class Operand:
             return self.value
         return BufferLoad(self.buffer, [self.at(indices, to_expr)])
 
+    def operands(self) -> list[Operand]:
+        """All tensors that the operand reads."""
+        return [self]
+
+
+@dataclass(kw_only=True)
+class Gathered(Operand):
+    """A tensor that is read at indices: besides the loops' steps, `stride` times what `indices` say, 0 to `last`."""
+
+    indices: Operand
+    stride: PrimExpr
+    last: PrimExpr
+
+    def at(self, indices: Sequence[PrimExpr], to_expr: Callable[[Size], PrimExpr]) -> PrimExpr:
+        place = self.indices.load(indices, to_expr)
+        wide = "int64" if max(place.dtype.bits, self.last.dtype.bits) > 32 else "int32"
+        inside = ops.maximum(ops.minimum(ops.cast(wide, place), ops.cast(wide, self.last)), ops.const(0, wide))
+        return super().at(indices, to_expr) + ops.cast(self.last.dtype, inside) * self.stride
+
+    def operands(self) -> list[Operand]:
+        return [self, self.indices]
+
 
 Expression = Callable[..., PrimExpr]
 ToExpr = Callable[[Size], PrimExpr]
@@ -103,7 +125,8 @@ def _nest(dims: Sequence[Dim], body: Callable[[list[PrimExpr]], Stmt], opened: l
 
 def _lanes(operands: Sequence[Operand], factor: int = 1) -> int:
     """How many elements of the widest operand a vector holds."""
-    widest = max([o.buffer.dtype.bytes for o in operands if o.buffer is not None], default=4)
+    widths = [(o.steps[-1] != 0, o.buffer.dtype.bytes) for o in operands if o.buffer is not None]
+    widest = max(widths, default=(False, 4))[1]  # of what is stepped through, where anything is
     return factor * VECTOR_BYTES // max(widest, 2)
 
 
@@ -129,7 +152,7 @@ def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Call
 
 def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Expression, to_expr: ToExpr) -> Stmt:
     """`y = compute(*inputs)` for every element."""
-    operands = [y, *inputs]
+    operands = [y, *(o for x in inputs for o in x.operands())]
     dims = _collapse(list(dims), operands)
 
     def element(indices: list[PrimExpr]) -> Stmt:
@@ -138,7 +161,8 @@ def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Ex
 
     if not dims:
         return element([])
-    unit = y.steps[-1].is_one and all(o.steps[-1] in (0, 1) for o in inputs)
+    unit = y.steps[-1].is_one and all(o.steps[-1] in (0, 1) for o in operands)
+    unit = unit and not any(isinstance(x, Gathered) and x.indices.steps[-1] != 0 for x in inputs)
     if not unit:
         return _nest(dims, element)
     lanes, last = _lanes(operands), dims[-1]

@@ -20,7 +20,7 @@ from tvmagic.ascend.lower import buffer_length
 from tvmagic.ascend.machine import Machine
 from tvmagic.ascend.memory import local_buffers
 from tvmagic.ascend.places import by_axis, coefficient
-from tvmagic.ascend.rules import calls_axes
+from tvmagic.ascend.rules import calls_axes, held_axes
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
@@ -121,7 +121,7 @@ class CostModel:
     def _call(self, node: AscNode) -> _Call:
         inside = calls_axes(node)
         domain = node.inputs[0] if node.op.compute_type == "reduce" else node.y
-        held = [a for a in inside if not domain.repeat(a).is_one]
+        held = held_axes(node, domain)
         loops = node.sched.axis[: len(node.sched.axis) - len(inside)]
         local = [
             t for t in (node.y, *node.inputs) if not t.node.op.is_buffer and t.node.type not in ("Scalar", "Store")
@@ -133,9 +133,11 @@ class CostModel:
         if side is not None:
             array = _number(_elements(side))
             strides = by_axis(side)
-            unit = not held or coefficient(strides, held[-1]).is_one
+            unit = not held or coefficient(strides, held[-1]).is_one or node.op.compute_type == "gather"
             next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
             steps = next_row, next_call
+        if node.op.compute_type == "transpose" and held:
+            unit = held_axes(node, node.inputs[0])[-1] is held[-1]
         along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
         rows, row = (tuple(self._length(a, domain) for a in axes) for axes in (outer, run))
         return _Call(
@@ -144,7 +146,7 @@ class CostModel:
         )  # fmt: skip
 
     def _global_side(self, node: AscNode) -> AscTensor | None:
-        if node.op.compute_type == "load":
+        if node.op.compute_type in ("load", "gather"):
             return node.inputs[0]
         return stored_in(self.readers, node) if node.op.compute_type == "store" else None
 
@@ -245,7 +247,7 @@ class CostModel:
         if size > machine.l2 and not _follows(call, values, rows, run):
             jump = machine.jump if far else machine.jump * _JUMP_NEARBY
             source *= machine.scattered if far else 1.0
-        return times * rows * (run * call.bytes / 64 * source + jump)
+        return times * (_lines(call, values, rows, run) * source + rows * jump)
 
 
 def _counted(buffers: Sequence[tuple[Size, str]]) -> list[tuple[Number, int]]:
@@ -260,9 +262,23 @@ def _bytes(buffers: list[tuple[Number, int]], values: Mapping[str, int]) -> floa
     return sum(length(values) * width for length, width in buffers)
 
 
+def _lines(call: _Call, values: Mapping[str, int], rows: float, run: float) -> float:
+    """How many times 64 bytes a call moves: a line for each element where those of a row stand apart.
+
+    Rows next to each other share such lines.
+    """
+    if call.unit:
+        return rows * run * call.bytes / 64
+    next_row = call.steps[0]
+    step = 64 if next_row is None else min(64, next_row(values) * call.bytes)
+    return run * max(1.0, rows * step / 64)
+
+
 def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:
     """Whether what is moved next stands right behind, or is moved again."""
     next_row, next_call = call.steps
+    if call.kind == "gather":
+        return False
     if rows > 1 and next_row is not None and next_row(values) > _NEAR * run:
         return False
     return next_call is None or next_call(values) <= _NEAR * rows * run

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode
-from tvmagic.ascend.rules import concat_axis
+from tvmagic.ascend.rules import axis_of, concat_axis
 
 __all__ = ["bind_sizes", "evaluate"]
 
@@ -52,7 +52,7 @@ def evaluate(graph: AscGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
             values[id(node)] = _from_array(node, next(given))
         else:
             values[id(node)] = _value(node, [values[id(x.node)] for x in node.inputs], sizes)
-    return [_to_array(n, values[id(n)]) for n in graph.of_type("Output")]
+    return [np.ascontiguousarray(_to_array(n, values[id(n)])) for n in graph.of_type("Output")]
 
 
 def _from_array(node: AscNode, array: np.ndarray) -> np.ndarray:
@@ -78,12 +78,28 @@ def _to_array(node: AscNode, value: np.ndarray) -> np.ndarray:
     return flat.reshape([1 if p is None else value.shape[p] for p in places])
 
 
+def _gathered(node: AscNode, x: np.ndarray, indices: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
+    along = axis_of(node)
+    shape = [r.evaluate(sizes) for r in node.y.repeats]
+    places = list(np.ogrid[tuple(slice(n) for n in shape)])
+    for i, (axis, length) in enumerate(zip(node.y.axis, x.shape, strict=True)):
+        if axis is along:
+            places[i] = np.clip(indices, 0, length - 1)
+        elif length == 1:
+            places[i] = np.zeros_like(places[i])
+    return np.broadcast_to(x[tuple(places)], shape)
+
+
 def _value(node: AscNode, inputs: list[Any], sizes: Mapping[str, int]) -> np.ndarray:
     y, kind = node.y, node.op.compute_type
     if node.type in _COPIES or kind == "data":
         return inputs[0] if inputs else np.full([1] * len(y.axis), node.attrs["value"], y.dtype)
     if kind == "broadcast":
         return np.broadcast_to(inputs[0], [r.evaluate(sizes) for r in y.repeats])
+    if kind == "transpose":
+        return np.transpose(inputs[0], [node.inputs[0].axis.index(a) for a in y.axis])
+    if kind == "gather":
+        return _gathered(node, inputs[0], inputs[1], sizes)
     if kind == "concat":
         return np.concatenate(inputs, axis=next(i for i, a in enumerate(y.axis) if a is concat_axis(node)))
     if kind == "reduce":

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmagic.ascend.calls import Dim, Operand, map_call, reduce_call
+from tvmagic.ascend.calls import Dim, Gathered, Operand, map_call, reduce_call
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.places import Places, by_axis, coefficient
-from tvmagic.ascend.rules import calls_axes, check_impl, concat_axis
+from tvmagic.ascend.rules import axis_of, calls_axes, check_impl, concat_axis, held_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
@@ -212,7 +212,7 @@ class _GraphLowering:
     # ------------------------------------------------------------------ calls
 
     def _dims(self, node: AscNode, y: AscTensor) -> tuple[list[Dim], list[Axis]]:
-        axes = [a for a in calls_axes(node) if not y.repeat(a).is_one]
+        axes = held_axes(node, y)
         dims: list[Dim] = []
         for axis in axes:
             if axis.from_ and axis.split_pair is not None:
@@ -245,7 +245,9 @@ class _GraphLowering:
         if kind == "reduce":
             return self._reduce(node)
         dims, axes = self._dims(node, y)
-        if kind == "load":
+        if kind == "gather":
+            x = [self._gathered(node, axes)]
+        elif kind == "load":
             x = [self._global(node.inputs[0], axes)]
         else:
             x = [self._operand(t, axes) for t in node.inputs]
@@ -255,6 +257,17 @@ class _GraphLowering:
         else:
             result = self._operand(y, axes)
         return map_call(dims, result, x, element_function(node), self.memory.expr)
+
+    def _gathered(self, node: AscNode, axes: list[Axis]) -> Operand:
+        x, at = node.inputs
+        along = axis_of(node)
+        rest = [(a, s) for a, s in zip(x.axis, x.strides, strict=True) if a is not along]
+        start = self.places.offset([a for a, _ in rest], [s for _, s in rest])
+        strides = {id(a): s for a, s in rest}
+        buffer, last = self.memory.flat[x.node.name], self.memory.expr(x.repeat(along) - 1)
+        step = self.memory.expr(x.stride(along))
+        steps = [coefficient(strides, a) for a in axes]
+        return Gathered(buffer, start, steps, indices=self._operand(at, axes), stride=step, last=last)
 
     def _concat(self, node: AscNode) -> Stmt:
         parts: list[Stmt] = []
@@ -399,15 +412,16 @@ def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: s
     graph = graph.copy()
     for node in graph.nodes:
         if not node.y.vectorized_axis and not node.op.is_buffer:
-            node.y.vectorized_axis = calls_axes(node)
-            node.y.vectorized_strides = vectorized_strides(node.y)
+            vectorize(node.y, calls_axes(node))
     return lower_graphs(graph, [graph], [sizes or {}], name, in_place=False)
 
 
-def vectorized_strides(y: AscTensor) -> list[Size]:
-    """Dense strides over the vectorized axes of a tensor."""
+def vectorize(y: AscTensor, axes: Sequence[Axis]) -> None:
+    """Let the local buffer of a tensor hold `axes`, dense and in the order of the tensor's own memory."""
+    rank = {a: i for i, a in enumerate(y.axis)}
+    y.vectorized_axis = sorted(axes, key=lambda a: rank.get(a, len(rank)))
     inner = (AxisType.TILE_IN, AxisType.BLOCK_IN)
     sizes = [
         Size.of(1) if y.repeat(a).is_one else a.size if a.type in inner else y.repeat(a) for a in y.vectorized_axis
     ]
-    return dense_strides(sizes)
+    y.vectorized_strides = dense_strides(sizes)

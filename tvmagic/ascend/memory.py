@@ -38,10 +38,9 @@ def assign_memory(graph: AscGraph) -> int:
     busy: list[tuple[int, int]] = []  # a heap of last uses, some of them out of date, with the buffer of each
     free: dict[str, list[int]] = {}  # buffers by type, in order
     for number, node in enumerate(graph.nodes):
+        node.y.mem.tensor_id = number
+    for node in sorted(filter(is_local, graph.nodes), key=lambda n: needed[id(n)][0]):
         y = node.y
-        y.mem.tensor_id = number
-        if not is_local(node):
-            continue
         (first, last), length = needed[id(node)], buffer_length(y)
         while busy and busy[0][0] < first:
             end, buffer = heappop(busy)

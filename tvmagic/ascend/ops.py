@@ -13,7 +13,19 @@ from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.optypes import OP_TYPES
 from tvmagic.ascend.sizes import Size, SizeLike
 
-__all__ = ["Broadcast", "Concat", "Data", "Load", "Output", "Scalar", "Store", "broadcast_to", "reduce"]
+__all__ = [
+    "Broadcast",
+    "Concat",
+    "Data",
+    "Gather",
+    "Load",
+    "Output",
+    "Scalar",
+    "Store",
+    "Transpose",
+    "broadcast_to",
+    "reduce",
+]
 
 Operand = Any  # AscTensor or AscNode
 
@@ -36,12 +48,16 @@ def _new(graph: AscGraph, type: str, inputs: Sequence[AscTensor], like: AscTenso
     return y
 
 
-def _layout(graph: AscGraph, axes: Sequence[Axis] | None, sizes: Sequence[SizeLike] | None) -> list[Size]:
-    """The size along each axis of the graph of a tensor that has `axes` (of `sizes`)."""
+def _layout(
+    graph: AscGraph, axes: Sequence[Axis] | None, sizes: Sequence[SizeLike] | None
+) -> tuple[list[Axis], list[Size]]:
+    """All axes of the graph, `axes` among them in their own order, and the size along each (of `axes`: `sizes`)."""
     chosen = list(graph.sched_axes if axes is None else axes)
     given = [a.size for a in chosen] if sizes is None else [Size.of(s) for s in sizes]
-    by_axis = {id(a): s for a, s in zip(chosen, given, strict=True)}
-    return [by_axis.get(id(a), Size.of(1)) for a in graph.sched_axes]
+    by_axis = dict(zip(chosen, given, strict=True))
+    next_one = iter(chosen)
+    order = [next(next_one) if a in by_axis else a for a in graph.sched_axes]
+    return order, [by_axis.get(a, Size.of(1)) for a in order]
 
 
 def Data(
@@ -57,12 +73,12 @@ def Data(
 
     Parameters
     ----------
-    axes: the axes that it has (all unless told), in the order of the graph's axes.
+    axes: the axes that it has (all unless told), in the order of its memory, the outermost first.
     sizes: its size along each of `axes`, where it is not the axis's own.
-    strides: its strides in elements along each axis of the graph; dense unless told.
+    strides: its strides in elements along each of its axes, those of size 1 among them; dense unless told.
     """
     y = graph.add_node("Data", (), name, index=len(graph.of_type("Data"))).y
-    y.dtype, y.axis, y.repeats = dtype, list(graph.sched_axes), _layout(graph, axes, sizes)
+    y.dtype, (y.axis, y.repeats) = dtype, _layout(graph, axes, sizes)
     y.strides = dense_strides(y.repeats) if strides is None else [Size.of(s) for s in strides]
     y.mem.alloc_type, y.mem.hardware = "Global", "GM"
     return y
@@ -99,11 +115,12 @@ def Scalar(graph: AscGraph, value: float, dtype: str = "float32", name: str | No
     return y
 
 
-def Broadcast(x: Operand, axis: Axis, name: str | None = None) -> AscTensor:
-    """`x`, of size 1 along `axis`, repeated along it."""
+def Broadcast(x: Operand, axis: Axis, name: str | None = None, *, size: SizeLike | None = None) -> AscTensor:
+    """`x`, of size 1 along `axis`, repeated along it; `size` times where it is a part of the axis, as for a concat."""
     x = _tensor(x)
     y = _new(x.node.graph, "Broadcast", [x], x, name=name)
-    y.repeats = [axis.size if a is axis else r for a, r in zip(x.axis, x.repeats, strict=True)]
+    times = axis.size if size is None else Size.of(size)
+    y.repeats = [times if a is axis else r for a, r in zip(x.axis, x.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 
@@ -122,6 +139,36 @@ def Concat(inputs: Sequence[Operand], axis: Axis, name: str | None = None) -> As
     tensors = [_tensor(x) for x in inputs]
     y = _new(tensors[0].node.graph, "Concat", tensors, tensors[0], name=name, axis=axis.name)
     y.repeats = [axis.size if a is axis else r for a, r in zip(y.axis, y.repeats, strict=True)]
+    y.strides = dense_strides(y.repeats)
+    return y
+
+
+def Transpose(x: Operand, axes: Sequence[Axis], name: str | None = None) -> AscTensor:
+    """The elements of `x` in memory in the order of `axes`, the outermost first; `axes` are those of `x`."""
+    x = _tensor(x)
+    y = _new(x.node.graph, "Transpose", [x], x, name=name)
+    if len(axes) != len(x.axis) or set(axes) != set(x.axis):
+        raise AscendError("transpose-permutation", f"{list(axes)} is not an order of the axes {x.axis} of `{x}`")
+    y.axis, y.repeats = list(axes), [x.repeat(a) for a in axes]
+    y.strides = dense_strides(y.repeats)
+    return y
+
+
+def Gather(x: Operand, indices: Operand, axis: Axis, name: str | None = None) -> AscTensor:
+    """The elements of the input `x` at the places `indices` along `axis`.
+
+    `y[.., i, ..] = x[.., indices[.., i, ..], ..]`. The result has along `axis` the size of `indices`,
+    along the other axes that of `x`, and where this is 1 that of `indices`. Places outside `x` are
+    those of its first or last element.
+
+    Parameters
+    ----------
+    x: a Data node's tensor, of any size along `axis`.
+    indices: a tensor of whole numbers, of size 1 along axes on which they do not depend.
+    """
+    x, at = _tensor(x), _tensor(indices)
+    y = _new(x.node.graph, "Gather", [x, at], x, name=name, axis=axis.name)
+    y.repeats = [at.repeat(a) if a is axis or r.is_one else r for a, r in zip(x.axis, x.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 

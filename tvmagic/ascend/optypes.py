@@ -61,6 +61,8 @@ _TYPES = [
     OpType("Store", 1, "store", "MTE3"),
     OpType("Broadcast", 1, "broadcast", "Vector"),
     OpType("Concat", -1, "concat", "Vector"),
+    OpType("Transpose", 1, "transpose", "Vector"),
+    OpType("Gather", 2, "gather", "MTE2"),
     _elementwise("Abs", 1, ops.abs, "abs"),
     _elementwise("Neg", 1, lambda x: _zero(x) - x, "negative"),
     _elementwise("Exp", 1, ops.exp, "exp", cost=12),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
 from tvmagic.ascend.sizes import Size
+from tvmagic.ir import dtype_of
 
 __all__ = ["check_graph", "check_hint", "check_impl"]
 
@@ -91,11 +92,16 @@ def _split_axes(y: AscTensor) -> bool:
     return any(a.type not in (AxisType.ORIGINAL, AxisType.MERGED) for a in y.axis)
 
 
+def _same_axes(x: AscTensor, y: AscTensor) -> None:
+    if x.axis != y.axis:
+        hint = "another order of axes in memory takes a Transpose node" if set(x.axis) == set(y.axis) else None
+        raise AscendError("edge-axis", f"`{x}` has the axes {x.axis}, `{y}` has {y.axis}", hint=hint)
+
+
 def _same_edge(node: AscNode, x: AscTensor, skip: Callable[[Axis], bool] = lambda axis: False) -> None:
     """Both ends of an edge have the same axes and, but for those that the node changes, the same sizes."""
     y = node.y
-    if [a.id for a in x.axis] != [a.id for a in y.axis]:
-        raise AscendError("edge-axis", f"`{x}` has the axes {x.axis}, `{y}` has {y.axis}")
+    _same_axes(x, y)
     for axis, given, made in zip(x.axis, x.repeats, y.repeats, strict=True):
         if given != made and not skip(axis):
             raise AscendError(
@@ -171,6 +177,53 @@ def _check_reduce(node: AscNode) -> None:
     _same_edge(node, x, lambda axis: y.repeat(axis).is_one)
 
 
+def _check_transpose(node: AscNode) -> None:
+    x, y = node.inputs[0], node.y
+    _check_local_inputs(node)
+    _same_type(node, [x], y.dtype)
+    if sorted(a.id for a in x.axis) != sorted(a.id for a in y.axis):
+        raise AscendError("transpose-permutation", f"`{node.name}` has the axes {y.axis}, its input {x.axis}")
+    for axis, made in zip(y.axis, y.repeats, strict=True):
+        if x.repeat(axis) != made:
+            raise AscendError(
+                "edge-repeats", f"`{x}` has the size `{x.repeat(axis)}` along `{axis.name}`, `{y}` has `{made}`"
+            )
+
+
+def axis_of(node: AscNode) -> Axis:
+    """The axis of the attribute `axis`: along which a `Concat` puts its inputs, or a `Gather` reads at indices."""
+    found = next((a for a in node.inputs[0].axis if a.name == node.attrs.get("axis")), None)
+    if found is None:
+        raise AscendError("node-axis", f"`{node.name}` has no axis `{node.attrs.get('axis')}`")
+    return found
+
+
+def _check_gather(node: AscNode) -> None:
+    (x, at), y = node.inputs, node.y
+    if x.node.type != "Data":
+        raise AscendError(
+            "gather-from-global", f"`{node.name}` reads `{x}` at indices, which is no input of the graph",
+            hint="what is computed is in local memory, a tile at a time",
+        )  # fmt: skip
+    if at.node.op.is_buffer or at.node.type == "Store":
+        raise AscendError("compute-on-local", f"`{node.name}` has the indices `{at}`, which are in global memory")
+    _same_type(node, [x], y.dtype)
+    if not (dtype_of(at.dtype).is_int or at.dtype == "uint8"):
+        raise AscendError("gather-indices", f"`{node.name}` has indices of the type `{at.dtype}`", hint="cast them")
+    axis = axis_of(node)
+    _same_axes(at, y)
+    _same_edge(node, at, lambda a: at.repeat(a).is_one)
+    if _split_axes(y):
+        return
+    _same_axes(x, y)
+    for a, held, made in zip(x.axis, x.repeats, y.repeats, strict=True):
+        wanted = at.repeat(a) if a is axis or held.is_one else held
+        if made != wanted:
+            raise AscendError(
+                "edge-repeats", f"`{node.name}` gives the size `{wanted}` along `{a.name}`, `{y}` has `{made}`"
+            )
+
+
 def concat_axis(node: AscNode) -> Axis:
     """The axis along which a `Concat` puts its inputs."""
     return next((a for a in node.y.axis if a.name == node.attrs.get("axis")), node.y.axis[0])
@@ -199,6 +252,8 @@ _BY_KIND: dict[str, Callable[[AscNode], None]] = {
     "broadcast": _check_broadcast,
     "reduce": _check_reduce,
     "concat": _check_concat,
+    "transpose": _check_transpose,
+    "gather": _check_gather,
 }
 
 
@@ -216,7 +271,7 @@ def check_hint(graph: AscGraph) -> None:
         source = node.inputs[0].node if node.type == "Broadcast" else None
         if (
             source is not None
-            and source.op.compute_type not in ("load", "broadcast", "reduce")
+            and source.op.compute_type not in ("load", "gather", "broadcast", "reduce")
             and source.type != "Scalar"
         ):
             raise AscendError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
+from tvmagic.ascend.rules import axis_of
 from tvmagic.ascend.sizes import Size
 from tvmagic.passes import note
 
@@ -26,24 +27,26 @@ class _Sinker:
     def __init__(self, graph: AscGraph) -> None:
         self.graph = graph
         self.moved: dict[AscTensor, AscTensor] = {}
-        self.numbers: dict[tuple[AscTensor, Axis], AscTensor] = {}
+        self.numbers: dict[tuple[AscTensor, Axis, Size], AscTensor] = {}
         self.order: list[AscNode] = []
 
     def run(self) -> AscGraph:
         """The graph; what nothing reads any more is left out."""
         for node in list(self.graph.nodes):
             node.inputs = [self.moved.get(x, x) for x in node.inputs]
-            axes: list[Axis] = []
+            if node.type == "Gather":
+                self._repeat_less(node)
+            axes: list[tuple[Axis, Size]] = []
             while (axis := _common_axis(node)) is not None:
+                axes.append((axis, node.y.repeat(axis)))
                 self._narrow(node, axis)
-                axes.append(axis)
             self.order.append(node)
             y = node.y
-            for axis in reversed(axes):
-                y = self._broadcast(y, axis)
+            for axis, size in reversed(axes):
+                y = self._broadcast(y, axis, size)
             if axes:
                 self.moved[node.y] = y
-                note("ascend.sink", f"`{node.name}` is computed before it is repeated", axes=str(axes))
+                note("ascend.sink", f"`{node.name}` is computed before it is repeated", axes=str([a for a, _ in axes]))
         needed: set[int] = set()
         for node in reversed(self.order):
             if node.type == "Output" or id(node) in needed:
@@ -51,8 +54,15 @@ class _Sinker:
         self.graph.nodes = [n for n in self.order if id(n) in needed or n.type == "Data"]
         return self.graph
 
-    def _broadcast(self, x: AscTensor, axis: Axis) -> AscTensor:
-        y = ops.Broadcast(x, axis)
+    def _repeat_less(self, node: AscNode) -> None:
+        """Let a Gather take its indices before they are repeated along axes that the input has."""
+        (x, at), along = node.inputs, axis_of(node)
+        while (axis := _last_axis(at.node)) is not None and axis is not along and x.repeat(axis) == node.y.repeat(axis):
+            at = at.node.inputs[0]
+        node.inputs = [x, at]
+
+    def _broadcast(self, x: AscTensor, axis: Axis, size: Size) -> AscTensor:
+        y = ops.Broadcast(x, axis, size=size)
         self.order.append(y.node)
         return y
 
@@ -68,10 +78,11 @@ class _Sinker:
         found = _number(x)
         assert found is not None
         for axis in reversed(like.axis):
-            if not like.repeat(axis).is_one:
-                key = found, axis
+            size = like.repeat(axis)
+            if not size.is_one:
+                key = found, axis, size
                 if key not in self.numbers:
-                    self.numbers[key] = self._broadcast(found, axis)
+                    self.numbers[key] = self._broadcast(found, axis, size)
                 found = self.numbers[key]
         return found
 

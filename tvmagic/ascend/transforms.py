@@ -186,9 +186,12 @@ def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: A
         place = next((i for i, a in enumerate(y.axis) if a is parts[0]), None)
         if place is None:
             continue
-        end = place + len(parts)
-        if not all(a is p for a, p in zip(y.axis[place:end], parts, strict=False)):
+        if not in_order(y, parts):
             raise AscendError("merge-neighbours", f"the parts of `{merged.name}` are not neighbours in `{y}`")
+        if all(y.repeat(a).is_one for a in parts):
+            _gather_parts(y, parts)
+            place = y.axis.index(parts[0])
+        end = place + len(parts)
         if not mergeable(y, parts):
             raise AscendError("merge-contiguous", f"`{y}` does not hold the parts of `{merged.name}` contiguously")
         repeat = Size.of(1)
@@ -196,6 +199,21 @@ def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: A
             repeat = repeat * r
         stride = next((s for s in reversed(y.strides[place:end]) if s != 0), Size.of(0))
         y.axis[place:end], y.repeats[place:end], y.strides[place:end] = [merged], [repeat], [stride]
+
+
+def in_order(y: AscTensor, axes: Sequence[Axis]) -> bool:
+    """Whether a tensor has `axes` one after the other, in that order; those of size 1 may stand anywhere."""
+    if all(y.repeat(a).is_one for a in axes):
+        return True
+    place = next((i for i, a in enumerate(y.axis) if a is axes[0]), len(y.axis))
+    return y.axis[place : place + len(axes)] == list(axes)
+
+
+def _gather_parts(y: AscTensor, parts: Sequence[Axis]) -> None:
+    """Put axes of size 1 behind the first of them."""
+    facts = {a: (r, s) for a, r, s in zip(y.axis, y.repeats, y.strides, strict=True)}
+    y.axis = [b for a in y.axis for b in (parts if a is parts[0] else () if a in parts else (a,))]
+    y.repeats, y.strides = [facts[a][0] for a in y.axis], [facts[a][1] for a in y.axis]
 
 
 def mergeable(y: AscTensor, axes: Sequence[Axis]) -> bool:
