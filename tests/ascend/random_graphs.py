@@ -77,6 +77,11 @@ class Maker:
         for place in reversed(repeated):
             if lengths[place] > 1:
                 x = ops.Broadcast(x, self.axes[place], size=sizes[place])
+        wide = [i for i, n in enumerate(lengths) if n > 1 and i != self.place]
+        if wide and self.rng.random() < 0.3:
+            place = self.rng.choice(wide)
+            least = ops.reduce(self.rng.choice(REDUCE), x, self.axes[place])
+            x = ops.Sub(x, ops.Broadcast(least, self.axes[place], size=sizes[place]))
         return x
 
     def concatenated(self, whole: int, depth: int = 0):
@@ -86,10 +91,7 @@ class Maker:
             nested = depth == 0 and length > 1 and self.rng.random() < 0.15
             x = self.concatenated(length, 1) if nested else self.part(length)
             parts.append(self.unary(x) if self.rng.random() < 0.5 else x)
-        y = ops.Concat(parts, self.axes[self.place])
-        y.repeats[self.place] = ascend.Size.of(whole)
-        y.strides = ascend.graph.dense_strides(y.repeats)
-        return y
+        return ops.Concat(parts, self.axes[self.place], size=whole)
 
     def transposed(self):
         """An input in another order of axes, perhaps computed on, in the order of the graph."""
@@ -259,7 +261,8 @@ def _mutations(graph: AscGraph, rng: random.Random):
         yield {"node-axis"}, lambda g=gather: g.attrs.update(axis="none")
     for transpose in graph.of_type("Transpose") if len(graph.axes) > 1 else ():
         if any(n.type != "Transpose" for n in graph.consumers(transpose.y)):
-            yield {"edge-axis"}, lambda t=transpose: _turn(t.y)
+            rules = {"edge-axis", "reduce-keeps-dimension", "broadcast-one-axis"}
+            yield rules, lambda t=transpose: _turn(t.y)
     if len(graph.axes) > 1:
         yield {"same-sched-axis"}, lambda: load.sched.axis.reverse()
     wide = [i for i, r in enumerate(store.y.repeats) if not r.is_one]

@@ -49,6 +49,63 @@ M[i] = max(X[i, j], over=j)""",
     "functions": """
 X: float32[50]
 Y[i] = sigmoid(tanh(X[i])) + erf(X[i]) * sin(X[i]) - cos(X[i]) ** 2 + floor(X[i]) + abs(X[i]) * sqrt(abs(X[i]))""",
+    "concat": """
+A: float32[6, 3]
+B: float32[6, 5]
+for i in range(6):
+    for j in range(8):
+        Y[i, j] = exp(A[i, j]) if j < 3 else B[i, j - 3]
+M[i] = max(Y[i, j], over=j)
+Z[i, j] = Y[i, j] - M[i]""",
+    "padding": """
+A: float32[6, 5]
+for i in range(6):
+    for j in range(9):
+        Y[i, j] = A[i, j - 2] * 2 if j >= 2 and j < 7 else 0.0
+S[i] += abs(Y[i, j])""",
+    "concat_of_concats": """
+A: float32[3, 4]
+B: float32[5, 4]
+C: float32[3]
+for i in range(8):
+    for j in range(4):
+        Y[i, j] = max(A[i, j] + C[i] if i < 3 else B[i - 3, j], 0)
+for i in range(12):
+    for j in range(4):
+        Z[i, j] = Y[i, j] if i < 8 else C[i - 9] if i >= 9 else 1.0""",
+    "concat_of_sums": """
+A: float32[3, 70]
+B: float32[5, 70]
+P[i] += A[i, k]
+Q[i] += B[i, k] * B[i, k]
+for i in range(8):
+    Y[i] = P[i] if 3 > i else Q[i - 3]""",
+    "concat_of_unknown_sizes": """
+A: float32[n, 6]
+B: float32[m, 6]
+for i in range(n + m):
+    for j in range(6):
+        Y[i, j] = A[i, j] if i < n else B[i - n, j]""",
+    "blocks": """
+A: float32[2, 3]
+B: float32[2, 4]
+for i in range(5):
+    for j in range(7):
+        Y[i, j] = (A[i, j] if j <= 2 else B[i, j - 3]) if i <= 1 else (2.0 if j == 6 else 3.0)""",
+    "embedding": """
+T: float32[50, 16]
+I: int32[7, 3]
+Y[i, k, j] = T[I[i, k], j] * 2
+S[i, j] += T[I[i, k], j]""",
+    "indices_of_columns": """
+T: float32[20, 50]
+I: int64[16]
+W: float32[20]
+Y[i, j] = T[i, I[j]] + W[i]""",
+    "indices_of_elements": """
+T: float32[50, 16]
+I: int32[16]
+Y[j] = T[max(I[j] - 1, 0), j] + 1""",
     "small": """
 X: float32[1, 5, 1]
 S[o] += X[o, j, o]
@@ -56,10 +113,16 @@ Y[i, j] = X[i, j, i] + S[i]""",
 }
 
 
+def inputs_of(op: Operator, seed: int = 0) -> list[np.ndarray]:
+    """Random inputs; indices (`I`) are inside the 20 rows that every input has that is read at some."""
+    arrays = op.random_inputs(seed, sizes={"n": 32, "m": 11})
+    return [a % 20 if t.name.startswith("I") else a for t, a in zip(op.inputs, arrays, strict=True)]
+
+
 def run_both(op: Operator, threads: int = 2) -> None:
     """The graph evaluated, and compiled as a version of the operator, against the operator's reference."""
     graph = ascend.hint_graph(op)
-    arrays = op.random_inputs(sizes={"n": 32, "m": 11})
+    arrays = inputs_of(op)
     wanted = op.reference(*arrays)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     op.add_version(Version(op, ascend.compile_graph(graph, {"n": 32, "m": 11}, Machine(threads)), "ascend"))
@@ -80,7 +143,7 @@ EXTENTS = {"a": 3, "b": 4, "c": 17, "d": 2}
 
 
 def random_cell(seed: int) -> str:
-    """Statements over axes a, b, c, d in any order: broadcasts, transposes, reductions, elementwise functions."""
+    """Statements over axes a, b, c, d in any order: broadcasts, transposes, reductions, functions, parts, indices."""
     rng = random.Random(seed)
 
     def some(least: int) -> list[str]:
@@ -88,6 +151,26 @@ def random_cell(seed: int) -> str:
 
     known = {f"X{n}": some(1) for n in range(3)}
     lines = [f"{n}: float32[{', '.join(str(EXTENTS[d]) for d in dims)}]" for n, dims in known.items()]
+    body: list[str] = []
+    if rng.random() < 0.4:  # two arrays one behind the other
+        dims = some(1)
+        cut = rng.choice(dims)
+        first = rng.randint(1, EXTENTS[cut] - 1)
+        for name, length in (("P0", first), ("P1", EXTENTS[cut] - first)):
+            lines.append(f"{name}: float32[{', '.join(str(length if d == cut else EXTENTS[d]) for d in dims)}]")
+        body += [f"{'    ' * i}for {d} in range({EXTENTS[d]}):" for i, d in enumerate(dims)]
+        behind = ", ".join(f"{d} - {first}" if d == cut else d for d in dims)
+        value = f"P0[{', '.join(dims)}] * 3 if {cut} < {first} else P1[{behind}]"
+        body.append(f"{'    ' * len(dims)}C[{', '.join(dims)}] = {value}")
+        known["C"] = dims
+    if rng.random() < 0.4:  # rows at indices
+        by, rest = some(1), some(1)
+        lines.append(f"I: int32[{', '.join(str(EXTENTS[d]) for d in by)}]")
+        lines.append(f"T: float32[20, {', '.join(str(EXTENTS[d]) for d in rest)}]")
+        dims = sorted({*by, *rest})
+        body.append(f"G[{', '.join(dims)}] = T[I[{', '.join(by)}], {', '.join(rest)}]")
+        known["G"] = dims
+    lines += body
     for number in range(rng.randint(1, 4)):
         reads = rng.sample(list(known), min(len(known), rng.randint(1, 3)))
         used = sorted({d for n in reads for d in known[n]})
@@ -109,7 +192,7 @@ def random_cell(seed: int) -> str:
 def test_random_cells_equal_their_reference(first: int) -> None:
     for seed in range(first, first + 20):
         op = operator("random", random_cell(seed))
-        arrays = op.random_inputs(seed)
+        arrays = inputs_of(op, seed)
         wanted = op.reference(*arrays)
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         for want, got in zip(wanted, ascend.evaluate(ascend.hint_graph(op), arrays), strict=True):
@@ -173,6 +256,37 @@ REFUSED = {
     "one element": ("X: float32[9]\nY[i] = X[i] - X[0]", r"`X\[0\]` of `Y` reads at `0`"),
     "an index as a value": ("X: float32[9]\nY[i] = X[i] * i", "`i` of `Y` is used as a value"),
     "whole quotients": ("X: int32[9]\nY[i] = X[i] // 2", "`FloorDiv`, which a HintGraph has no node for"),
+    "the wrong part": (
+        "A: float32[8]\nB: float32[5]\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 3]",
+        r"`A\[i\]` of `Y` reads 3 of 8 elements along `i`, not a whole dimension",
+    ),
+    "the wrong place": (
+        "A: float32[3]\nB: float32[5]\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 2]",
+        r"`B\[i - 2\]` of `Y` reads at `i - 2`",
+    ),
+    "a part as an output": (
+        "A: float32[3]\nB: float32[5]\nZ[i] = exp(A[i])\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 3]",
+        "`Z` of `Z` is an output, and its `i` a part of a longer axis",
+    ),
+    "a sum over a part": (
+        "A: float32[2, 3]\nB: float32[2, 5]\nfor b in range(2):\n    for i in range(8):\n"
+        "        Y[b, i] = A[b, i] if i < 3 else B[b, i - 3]\nZ[b] += A[b, k]",
+        "`Z` of `Z` reduces `k`, a part of a longer axis",
+    ),
+    "a condition on two axes": ("X: float32[4, 4]\nY[i, j] = X[i, j] if i < j else 0", "`i` of `Y` is used as a value"),
+    "parts with holes": ("X: float32[4]\nY[i] = X[i] if i != 2 else 0", "`i` of `Y` is used as a value"),
+    "computed rows": (
+        "X: float32[9, 4]\nI: int32[3]\nE[i, j] = exp(X[i, j])\nY[i, j] = E[I[i], j]",
+        r"`E\[I\[i\], j\]` of `Y` reads `E` at indices, which is computed",
+    ),
+    "indices of two dimensions": (
+        "X: float32[9, 4]\nI: int32[3]\nJ: int32[3]\nY[i] = X[I[i], J[i]]",
+        "at indices in two dimensions",
+    ),
+    "rows and all": (
+        "X: float32[3, 4]\nI: int32[3]\nY[i, j] = X[I[i], j] + X[i, j]",
+        "in which another expression reads it at indices",
+    ),
     "another function": ("X: float32[9]\nY[i] = atan(X[i])", "calls `tir.atan`"),
 }
 

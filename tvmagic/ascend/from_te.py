@@ -7,7 +7,8 @@ twice in one domain is one node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from tvmagic import te
@@ -16,7 +17,8 @@ from tvmagic.ascend.graph import AscendError, AscGraph, AscTensor, Axis, dense_s
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.rules import check_hint
 from tvmagic.ascend.sizes import Size
-from tvmagic.ascend.te_axes import RULE, Dimension, Dimensions, refuse
+from tvmagic.ascend.te_axes import Dimension, Dimensions
+from tvmagic.ascend.te_reads import RULE, Part, Parts, gathered_place, pieces, refuse, whole_parts
 from tvmagic.ir import (
     EQ,
     GE,
@@ -53,7 +55,7 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
 __all__ = ["TensorOperator", "hint_graph"]
 
-Domain = tuple[Axis, ...]
+Domain = tuple[tuple[Axis, Size], ...]  # axes in order, each with its size: less than its own in a part of a concat
 
 _BINARY: dict[type, str] = {
     Add: "Add", Sub: "Sub", Mul: "Mul", Div: "Div", Max: "Maximum", Min: "Minimum", LT: "Lt", LE: "Le", GT: "Gt",
@@ -144,6 +146,8 @@ class _Builder:
             note("ascend.axis", f"`{axis.name}` is `{dimension.name}`", size=str(axis.size))
         if not self.axes:
             self.graph.create_axis("z0", 1)
+        self._check_outputs()
+        self.along = {op: self._along(op, near) for op, near in self.dimensions.gathers.items()}
         for t in self.inputs:
             self.data[t.op] = self._argument(t, ops.Data(self.graph, self._name(t.name), (), str(t.dtype)))
         for op, domain in self._domains():
@@ -162,29 +166,62 @@ class _Builder:
         self.names.add(name)
         return name
 
+    def _check_outputs(self) -> None:
+        for tensor in self.outputs:
+            part = next((d for d in self.dimensions.of(tensor) if d is not None and d.is_part), None)
+            if part is not None:
+                raise refuse(
+                    tensor.op, tensor.name, f"is an output, and its `{part.name}` a part of a longer axis",
+                    "in a HintGraph what a Concat puts together is an output as a whole only",
+                )  # fmt: skip
+
+    def axis(self, dimension: Dimension) -> Axis:
+        """The axis that a dimension is."""
+        return self.axes[dimension.axis]
+
+    def _along(self, table: te.Operation, near: Sequence[Dimension]) -> Axis:
+        """Along which axis an input has the dimension that is read at indices: one of theirs, which it has not itself."""
+        own = {self.axis(d) for d in self.dimensions.of(table.output(0)) if d is not None and not d.gathered}
+        for axis in (*map(self.axis, near), *self.graph.sched_axes):
+            if axis not in own:
+                return axis
+        return self.graph.create_axis(f"z{len(self.graph.axes)}", 1)
+
     def _argument(self, tensor: te.Tensor, y: AscTensor) -> AscTensor:
         """Give a Data or Output node the layout of an array of the tensor's own shape."""
-        held = [d and self.axes[d] for d in self.dimensions.of(tensor)]
-        y.node.attrs["array"] = ", ".join(a.name if a else "1" for a in held)
-        real = [a for a in held if a is not None]
-        strides = dict(zip(real, dense_strides([a.size for a in real]), strict=True))
+        dims = [
+            d and (self.along[tensor.op] if d.gathered else self.axis(d), d.size) for d in self.dimensions.of(tensor)
+        ]
+        y.node.attrs["array"] = ", ".join(d[0].name if d else "1" for d in dims)
+        held = [d for d in dims if d is not None]
+        sizes, strides = dict(held), dict(zip(dict(held), dense_strides([s for _, s in held]), strict=True))
         y.axis = list(self.graph.sched_axes)
-        y.repeats = [a.size if a in strides else Size.of(1) for a in y.axis]
+        y.repeats = [sizes.get(a, Size.of(1)) for a in y.axis]
         y.strides = [strides.get(a, Size.of(0)) for a in y.axis]
         return y
 
     # ------------------------------------------------------------------ domains
 
-    def _sorted(self, axes: set[Axis]) -> Domain:
-        return tuple(sorted(axes, key=lambda a: a.id))
+    def _sorted(self, dims: Iterable[Dimension | None]) -> Domain:
+        sizes = {self.axis(d): d.size for d in dims if d is not None}
+        return tuple(sorted(sizes.items(), key=lambda held: held[0].id))
 
     def domain(self, tensor: te.Tensor) -> Domain:
         """The axes of a tensor itself."""
-        return self._sorted({self.axes[d] for d in self.dimensions.of(tensor) if d is not None})
+        return self._sorted(self.dimensions.of(tensor))
 
     def source_domain(self, op: te.Operation) -> Domain:
         """The axes over which the body of an operation is computed."""
-        return self._sorted({*self.domain(op.output(0)), *(self.axes[d] for d in self.dimensions.reduced(op))})
+        return self._sorted([*self.dimensions.of(op.output(0)), *self.dimensions.reduced(op)])
+
+    def within(self, domain: Domain, parts: Parts) -> Domain:
+        """A domain where iteration variables run over parts of theirs only."""
+        sizes: dict[Axis, Size] = {}
+        for var, part in parts.items():
+            dimension = self.dimensions.variables[var]
+            if dimension is not None and part.size != dimension.size:
+                sizes[self.axis(dimension)] = part.size
+        return tuple((axis, sizes.get(axis, size)) for axis, size in domain)
 
     def _domains(self) -> list[tuple[te.Operation, Domain]]:
         """Each operation with each domain in which it is read, producers first."""
@@ -193,8 +230,10 @@ class _Builder:
             wanted[tensor.op][self.domain(tensor)] = None
         for op in reversed(self.order):
             inside = dict.fromkeys([self.source_domain(op)]) if _is_reduction(op) and wanted[op] else wanted[op]
-            for tensor in op.input_tensors:
-                wanted[tensor.op].update(inside)
+            for read in self.dimensions.reads(op):
+                if gathered_place(read.load) is None:
+                    domains = [self.within(domain, read.parts) for domain in inside]
+                    wanted[read.load.producer.op].update(dict.fromkeys(domains))
         return [(op, domain) for op in self.order for domain in wanted[op]]
 
     # ------------------------------------------------------------------ values
@@ -207,9 +246,10 @@ class _Builder:
 
     def spread(self, x: AscTensor, domain: Domain) -> AscTensor:
         """`x` broadcast to a domain, one node an axis, the innermost first."""
-        for axis in reversed(domain):
-            if x.repeat(axis).is_one:
-                x = self.made(("Broadcast", x, axis), lambda x=x, axis=axis: ops.Broadcast(x, axis))
+        for axis, size in reversed(domain):
+            if x.repeat(axis).is_one and not size.is_one:
+                make = functools.partial(ops.Broadcast, x, axis, size=size)
+                x = self.made(("Broadcast", x, axis, size), make)
         return x
 
     def scalar(self, value: float, dtype: str, domain: Domain) -> AscTensor:
@@ -220,6 +260,10 @@ class _Builder:
     def call(self, type: str, *inputs: AscTensor) -> AscTensor:
         """A node of some inputs."""
         return self.made((type, *inputs), lambda: getattr(ops, type)(*inputs))
+
+    def concat(self, inputs: Sequence[AscTensor], axis: Axis, size: Size) -> AscTensor:
+        """What inputs are together, along an axis."""
+        return self.made(("Concat", axis, *inputs), lambda: ops.Concat(inputs, axis, size=size))
 
     def _value(self, tensor: te.Tensor, domain: Domain) -> AscTensor:
         op = tensor.op
@@ -234,7 +278,7 @@ class _Builder:
     def _reduced(self, op: te.ComputeOp, reduce: Reduce) -> AscTensor:
         type = _reduction(op, reduce)
         source = _Elements(self, op, self.source_domain(op)).visit(reduce.source[0])
-        axes = [self.axes[d] for d in self.dimensions.reduced(op)]
+        axes = [self.axis(d) for d in self.dimensions.reduced(op)]
         return ops.reduce(type, source, axes) if axes else source
 
 
@@ -260,9 +304,13 @@ def _reduction(op: te.ComputeOp, reduce: Reduce) -> str:
 class _Elements(Visitor):
     """The node of an expression of an operation's body, over a domain."""
 
-    def __init__(self, builder: _Builder, op: te.ComputeOp, domain: Domain) -> None:
+    def __init__(
+        self, builder: _Builder, op: te.ComputeOp, domain: Domain, parts: Parts | None = None,
+        bound: dict[Var, PrimExpr] | None = None,
+    ) -> None:  # fmt: skip
         self.builder, self.op, self.domain = builder, op, domain
-        self.bound: dict[Var, AscTensor] = {}
+        self.parts = whole_parts(op) if parts is None else parts
+        self.bound = {} if bound is None else bound
 
     @handles(PrimExpr)
     def other(self, node: PrimExpr) -> AscTensor:
@@ -271,17 +319,23 @@ class _Elements(Visitor):
     @handles(Var)
     def var(self, node: Var) -> AscTensor:
         if node in self.bound:
-            return self.bound[node]
+            return self.builder.made((node, self.domain), lambda: self.visit(self.bound[node]))
         raise refuse(self.op, node, "is used as a value; nodes compute on tensors and numbers only")
 
     @handles(Let)
     def let(self, node: Let) -> AscTensor:
-        self.bound[node.var] = self.visit(node.value)
+        self.bound[node.var] = node.value
         return self.visit(node.body)
 
     @handles(ProducerLoad)
     def load(self, node: ProducerLoad) -> AscTensor:
-        return self.builder.nodes[node.producer, self.domain]
+        place = gathered_place(node)
+        if place is None:
+            return self.builder.nodes[node.producer, self.domain]
+        table, axis = self.builder.data[node.producer.op], self.builder.along[node.producer.op]
+        at = self.visit(node.indices[place])
+        gathered = self.builder.made(("Gather", table, at), lambda: ops.Gather(table, at, axis))
+        return self.builder.spread(gathered, self.domain)
 
     @handles(IntImm, FloatImm)
     def number(self, node: IntImm | FloatImm) -> AscTensor:
@@ -300,8 +354,24 @@ class _Elements(Visitor):
 
     @handles(Select)
     def select(self, node: Select) -> AscTensor:
+        cut = pieces(node, self.parts)
+        if cut is not None:
+            return self.concat(*cut)
         values = self.visit(node.condition), self.visit(node.true_value), self.visit(node.false_value)
         return self.builder.call("Where", *values)
+
+    def concat(self, var: Var, found: Sequence[tuple[Part, PrimExpr]]) -> AscTensor:
+        """The pieces that a choice by an iteration variable cuts its axis into, one after the other."""
+        values = []
+        for part, value in found:
+            parts = {**self.parts, var: part}
+            inside = _Elements(self.builder, self.op, self.builder.within(self.domain, parts), parts, self.bound)
+            values.append(inside.visit(value))
+        dimension = self.builder.dimensions.variables[var]
+        if len(values) == 1 or dimension is None:
+            return values[0]
+        size = sum((part.size for part, _ in found), Size.of(0))
+        return self.builder.concat(values, self.builder.axis(dimension), size)
 
     @handles(Cast)
     def cast(self, node: Cast) -> AscTensor:
@@ -313,6 +383,9 @@ class _Elements(Visitor):
         name = str(getattr(node.op, "name", node.op))
         if name == "tir.likely":
             return self.visit(node.args[0])
+        cut = pieces(node, self.parts)
+        if cut is not None:
+            return self.concat(*cut)
         if name not in _CALLS:
             raise refuse(self.op, node, f"calls `{name}`, which a HintGraph has no node for")
         return self.builder.call(_CALLS[name], *map(self.visit, node.args))

@@ -134,11 +134,14 @@ def broadcast_to(x: Operand, axes: Sequence[Axis]) -> AscTensor:
     return x
 
 
-def Concat(inputs: Sequence[Operand], axis: Axis, name: str | None = None) -> AscTensor:
-    """The inputs one after the other along `axis`, whose size is the sum of theirs."""
+def Concat(
+    inputs: Sequence[Operand], axis: Axis, name: str | None = None, *, size: SizeLike | None = None
+) -> AscTensor:
+    """The inputs one after the other along `axis`, whose size is the sum of theirs; `size` in a part of another concat."""
     tensors = [_tensor(x) for x in inputs]
     y = _new(tensors[0].node.graph, "Concat", tensors, tensors[0], name=name, axis=axis.name)
-    y.repeats = [axis.size if a is axis else r for a, r in zip(y.axis, y.repeats, strict=True)]
+    total = axis.size if size is None else Size.of(size)
+    y.repeats = [total if a is axis else r for a, r in zip(y.axis, y.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 

@@ -223,10 +223,19 @@ class _Builder:
             new.nodes.append(copies[id(node)]) if own else self._from_workspace(node)
         for sink in self.sinks:
             self._finish(sink, axes)
+        self._shorten()
         for type in ("Data", "Output"):
             for index, node in enumerate(new.of_type(type)):
                 node.attrs["index"] = index
         return new
+
+    def _shorten(self) -> None:
+        """Make axes as long as the step has them: a part of a concat may be all of it."""
+        local = [n for n in self.new.nodes if not n.op.is_buffer]
+        for axis in self.new.sched_axes:
+            held = {r for n in local if not (r := n.y.repeat(axis)).is_one}
+            if len(held) == 1:
+                axis.size = held.pop()
 
     def _from_workspace(self, node: AscNode) -> None:
         """The value of a cut node, loaded; its readers read that."""
@@ -269,7 +278,4 @@ class _Builder:
             output.inputs = [stored]
             new.nodes.append(output)
             layout = output.y
-        place = axes[id(axis)]
-        stored.node.attrs["offset"] = before * layout.stride(place)
-        held = [r for r in (n.y.repeat(place) for n in new.nodes if not n.op.is_buffer) if not r.is_one]
-        place.size = held[0] if held else place.size
+        stored.node.attrs["offset"] = before * layout.stride(axes[id(axis)])

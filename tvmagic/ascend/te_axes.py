@@ -1,42 +1,38 @@
 """Which axis of one graph each dimension of some tensor expressions is.
 
 Tensor expressions give every operation iteration variables of its own; a HintGraph has one set of
-axes. A dimension and the variable that indexes it are one axis. Dimensions of size 1 are none.
+axes. A dimension and the variable that indexes it are one axis. Dimensions of size 1 are none, nor
+are those that are read at indices. What is read in a part of an axis is of that axis, but shorter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from tvmagic import te
-from tvmagic.ascend.graph import AscendError
-from tvmagic.ascend.sizes import Size, parse_size
-from tvmagic.errors import TVMagicError
+from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.te_reads import Part, Parts, Read, gathered_place, reads, reads_something, refuse, shifted, size_of
 from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Var, post_order_visit
 
-__all__ = ["Dimension", "Dimensions", "refuse"]
-
-RULE = "te-expression"
-
-
-def refuse(op: te.Operation, node: Any, why: str, hint: str | None = None) -> AscendError:
-    """The error of an expression that a HintGraph has no node for; `why` goes on after its text."""
-    span = getattr(node, "span", None) or op.span
-    return AscendError(RULE, f"`{node}` of `{op.name}` {why}", span=span, hint=hint)
+__all__ = ["Dimension", "Dimensions"]
 
 
 class Dimension:
-    """A dimension of a tensor or a reduction axis; those that are one axis have one `root`."""
+    """A dimension of a tensor or a reduction axis; those that are equally long and one axis have one `root`.
 
-    def __init__(self, owner: te.Operation, name: str, size: Size) -> None:
-        self.name, self.size = name, size
-        self.owners = {id(owner)}
+    `whole`: the dimension of which the root's are a part. `gathered`: it is read at indices.
+    """
+
+    def __init__(
+        self, owner: te.Operation | None, name: str, size: Size, whole: Dimension | None = None, gathered: bool = False
+    ) -> None:
+        self.name, self.size, self.whole, self.gathered = name, size, whole, gathered
+        self.owners = set() if owner is None else {id(owner)}
         self._parent: Dimension | None = None
 
     @property
     def root(self) -> Dimension:
-        """The dimension that stands for all that are one axis with this."""
+        """The dimension that stands for all that are one axis with this and as long."""
         found = self
         while found._parent is not None:
             found = found._parent
@@ -44,25 +40,53 @@ class Dimension:
             self._parent = found  # the next way is short
         return found
 
+    @property
+    def axis(self) -> Dimension:
+        """The dimension that stands for the axis; of parts, that of the whole."""
+        found = self.root
+        while found.whole is not None:
+            found = found.whole.root
+        return found
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is shorter than its axis."""
+        return self.root.whole is not None
+
     def join(self, other: Dimension) -> bool:
         """Make both one axis; False where that would make one of two dimensions of an operation."""
         a, b = self.root, other.root
         if a is b:
             return True
-        if a.owners & b.owners:
+        if a.owners & b.owners or not _join_wholes(a, b):
             return False
         if len(a.owners) < len(b.owners):
             a, b = b, a
         a.owners |= b.owners
+        a.whole = a.whole or b.whole
         b._parent = a
         return True
+
+
+def _join_wholes(a: Dimension, b: Dimension) -> bool:
+    """Whether two roots are parts of one axis, or none of any, or one becomes part of the other's."""
+    if a.whole is None and b.whole is None:
+        return True
+    if a.whole is not None and b.whole is not None:
+        return a.axis is b.axis
+    axis, free = (a.axis, b) if b.whole is None else (b.axis, a)
+    if axis is free or axis.owners & free.owners:
+        return False
+    axis.owners |= free.owners
+    return True
 
 
 class Dimensions:
     """The dimensions of operations, joined by the accesses of their bodies.
 
     `of(tensor)`: the dimension along each axis of a tensor, None where its size is 1. `reduced(op)`:
-    those that it reduces.
+    those that it reduces. `variables`: the dimension of each iteration variable. `reads(op)`: what it reads.
+    `gathers`: of each input that is read at indices, the iteration variables of the first such indices.
 
     Raises AscendError, with the expression named, where an access is no plain indexing.
     """
@@ -70,30 +94,47 @@ class Dimensions:
     def __init__(self, order: Sequence[te.Operation]) -> None:
         self._of: dict[te.Operation, list[Dimension | None]] = {}
         self._reduced: dict[te.Operation, list[Dimension]] = {}
+        self.variables: dict[Var, Dimension | None] = {}
+        self.gathers: dict[te.Operation, list[Dimension]] = {}
+        self._reads: dict[te.Operation, list[Read]] = {
+            op: list(reads(op)) for op in order if isinstance(op, te.ComputeOp)
+        }
+        gathered = {
+            (r.load.producer.op, place)
+            for found in self._reads.values() for r in found if (place := gathered_place(r.load)) is not None
+        }  # fmt: skip
         for op in order:
             if isinstance(op, te.PlaceholderOp):
-                self._of[op] = [self._new(op, f"{op.name}.{i}", s) for i, s in enumerate(op.shape)]
+                self._of[op] = [self._new(op, f"{op.name}.{i}", s, (op, i) in gathered) for i, s in enumerate(op.shape)]
             elif isinstance(op, te.ComputeOp):
                 self._compute(op)
             else:
-                raise AscendError(RULE, f"`{op.name}` is made by `{op.kind}`, which a HintGraph has no node for")
+                raise refuse(op, op.name, f"is made by `{op.kind}`, which a HintGraph has no node for")
+        for op, dims in self._reduced.items():
+            part = next((d for d in dims if d.is_part), None)
+            if part is not None:
+                raise refuse(op, op.name, f"reduces `{part.name}`, a part of a longer axis")
 
     def of(self, tensor: te.Tensor) -> list[Dimension | None]:
-        """The axis that each dimension of a tensor is."""
-        return [d and d.root for d in self._of[tensor.op]]
+        """The dimension that each dimension of a tensor is."""
+        return self._of[tensor.op]
 
     def reduced(self, op: te.Operation) -> list[Dimension]:
-        """The axes that an operation reduces."""
-        return [d.root for d in self._reduced.get(op, [])]
+        """The dimensions that an operation reduces."""
+        return self._reduced.get(op, [])
+
+    def reads(self, op: te.Operation) -> list[Read]:
+        """What an operation reads."""
+        return self._reads.get(op, [])
 
     def ordered(self, tensors: Iterable[te.Tensor]) -> list[Dimension]:
         """All axes in an order that most of `tensors` keep: those of the most dimensions, then the first.
 
         Reduced axes stand behind the others where no tensor says otherwise.
         """
-        lists = [[d for d in self.of(t) if d is not None] for t in tensors]
+        lists = [self._axes(self._of[t.op]) for t in tensors]
         lists.sort(key=len, reverse=True)
-        lists += [[*(d.root for d in self._of[op] if d is not None), *self.reduced(op)] for op in self._of]
+        lists += [self._axes([*self._of[op], *self.reduced(op)]) for op in self._of]
         after: dict[Dimension, list[Dimension]] = {d: [] for dims in lists for d in dims}
         for dims in lists:
             for first, second in zip(dims, dims[1:], strict=False):
@@ -105,25 +146,30 @@ class Dimensions:
             done.append(next(d for d in after if d not in done and d not in waiting))
         return done
 
+    def _axes(self, dims: Iterable[Dimension | None]) -> list[Dimension]:
+        return [d.axis for d in dims if d is not None and not d.gathered]
+
     # ------------------------------------------------------------------ one operation
 
-    def _new(self, op: te.Operation, name: str, size: PrimExpr) -> Dimension | None:
-        if isinstance(size, IntImm) and size.value == 1:
+    def _new(self, op: te.Operation, name: str, size: PrimExpr, gathered: bool = False) -> Dimension | None:
+        if isinstance(size, IntImm) and size.value == 1 and not gathered:
             return None
-        return Dimension(op, name, _size(op, size))
+        return Dimension(op, name, size_of(op, size), None, gathered)
 
     def _compute(self, op: te.ComputeOp) -> None:
-        found: dict[Var, Dimension | None] = {}
         for iv in (*op.axis, *op.reduce_axis):
-            found[iv.var] = self._iterated(op, iv)
-        self._of[op] = [found[iv.var] for iv in op.axis]
-        self._reduced[op] = [d for iv in op.reduce_axis if (d := found[iv.var]) is not None]
-        loads: list[ProducerLoad] = []
-        for body in op.body:
-            post_order_visit(body, lambda n: loads.append(n) if isinstance(n, ProducerLoad) else None)
-        for load in loads:
-            for index, dimension, size in _accesses(load, self._of[load.producer.op]):
-                self._access(op, load, index, dimension, size, found)
+            self.variables[iv.var] = self._iterated(op, iv)
+        self._of[op] = [self.variables[iv.var] for iv in op.axis]
+        self._reduced[op] = [d for iv in op.reduce_axis if (d := self.variables[iv.var]) is not None]
+        for read in self._reads[op]:
+            place = gathered_place(read.load)
+            if place is not None:
+                self._gather(op, read, place)
+            for i, (index, dimension) in enumerate(
+                zip(read.load.indices, self._of[read.load.producer.op], strict=True)
+            ):
+                if i != place:
+                    self._access(op, read.load, i, index, dimension, read.parts)
 
     def _iterated(self, op: te.ComputeOp, iv: IterVar) -> Dimension | None:
         assert iv.dom is not None
@@ -131,32 +177,55 @@ class Dimensions:
             raise refuse(op, iv.var, f"runs from {iv.dom.min}; an axis begins at 0")
         return self._new(op, iv.var.name, iv.dom.extent)
 
+    def _gather(self, op: te.ComputeOp, read: Read, place: int) -> None:
+        table = read.load.producer
+        if not isinstance(table.op, te.PlaceholderOp):
+            raise refuse(
+                op, read.load, f"reads `{table.name}` at indices, which is computed", "a Gather reads an input"
+            )
+        found: list[PrimExpr] = []
+        post_order_visit(read.load.indices[place], found.append)
+        axes = [d for n in found if isinstance(n, Var) and (d := self.variables.get(n)) is not None]
+        self.gathers.setdefault(table.op, axes)
+
     def _access(
-        self, op: te.ComputeOp, load: ProducerLoad, index: PrimExpr, dimension: Dimension | None, size: PrimExpr,
-        found: dict[Var, Dimension | None],
-    ) -> None:  # fmt: skip
+        self,
+        op: te.ComputeOp,
+        load: ProducerLoad,
+        place: int,
+        index: PrimExpr,
+        dimension: Dimension | None,
+        parts: Parts,
+    ) -> None:
+        name, size = load.producer.name, load.producer.shape[place]
         if isinstance(index, IntImm) and index.value == 0 and dimension is None:
             return
-        if not isinstance(index, Var) or index not in found:
+        if reads_something(index):
+            raise refuse(op, load, f"reads `{name}` at indices in two dimensions", "a Gather has one such axis")
+        if dimension is not None and dimension.gathered:
+            raise refuse(
+                op, load, f"reads `{name}` along a dimension in which another expression reads it at indices",
+                f"give the array of `{name}` twice, as two inputs",
+            )  # fmt: skip
+        found = shifted(index)
+        if found is None or found[0] not in parts or (found[1] != 0 and found[1] != parts[found[0]].start * -1):
             raise refuse(
                 op, load, f"reads at `{index}`, which is no axis of the graph", "index by iteration variables alone"
             )
-        mine = found[index]
-        if (mine.size if mine else Size.of(1)) != (dimension.size if dimension else Size.of(1)):
-            length = mine.size if mine else 1
-            raise refuse(op, load, f"reads {length} of {size} elements along `{index}`, not a whole dimension")
+        var, part = found[0], parts[found[0]]
+        if part.start + found[1] != 0 or part.size != (dimension.size if dimension else Size.of(1)):
+            raise refuse(op, load, f"reads {part.size} of {size} elements along `{var}`, not a whole dimension")
+        mine = self._part(self.variables[var], part)
         if mine is not None and dimension is not None and not mine.join(dimension):
-            name = load.producer.name
             raise refuse(
                 op, load, f"reads `{name}` along other axes than another expression does",
                 f"in a HintGraph every tensor has one set of axes: give the array of `{name}` twice, as two inputs",
             )  # fmt: skip
 
-
-def _accesses(
-    load: ProducerLoad, dims: list[Dimension | None]
-) -> Iterator[tuple[PrimExpr, Dimension | None, PrimExpr]]:
-    return zip(load.indices, dims, load.producer.shape, strict=True)
+    def _part(self, whole: Dimension | None, part: Part) -> Dimension | None:
+        if whole is None or part.size == whole.size:
+            return whole
+        return Dimension(None, whole.name, part.size, whole)
 
 
 def _reached(after: dict[Dimension, list[Dimension]], start: Dimension) -> set[Dimension]:
@@ -167,11 +236,3 @@ def _reached(after: dict[Dimension, list[Dimension]], start: Dimension) -> set[D
                 found.add(dimension)
                 pending.append(dimension)
     return found
-
-
-def _size(op: te.Operation, size: PrimExpr) -> Size:
-    """The size of an expression: numbers, variables, sums and products of them."""
-    try:
-        return parse_size(str(size))
-    except TVMagicError:
-        raise refuse(op, size, "is no size of an axis", "a number, a variable, sums and products of them") from None

@@ -213,7 +213,11 @@ def _call_text(node: AscNode, inside: list[Axis]) -> str:
             return f"{y.node.name}_global"
         return f"{y.node.name}_local[{_offset(y, inside)}]"
 
-    sizes = [f"{a.name}_actual_size" for a in inside if not a.size.is_one]
+    domain = node.inputs[0] if node.op.compute_type == "reduce" else node.y
+    sizes = [
+        f"{a.name}_actual_size" if a.split_pair is not None or domain.repeat(a) == a.size else str(domain.repeat(a))
+        for a in inside if not domain.repeat(a).is_one
+    ]  # fmt: skip
     return f"{node.type}({', '.join([place(node.y), *(place(x) for x in node.inputs), *sizes])})"
 
 

@@ -1,0 +1,308 @@
+"""What the body of an operation reads: which tensors, at which indices, in which part of an axis.
+
+A choice by an iteration variable, `A[i, j] if j < 3 else B[i, j - 3]`, cuts the variable's axis into
+parts, which a HintGraph puts together by a Concat. An index that is itself read, `T[I[i], j]`, is a Gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tvmagic import te
+from tvmagic.ascend.graph import AscendError
+from tvmagic.ascend.sizes import Size, parse_size
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    Call,
+    IntImm,
+    Let,
+    Not,
+    PrimExpr,
+    ProducerLoad,
+    Select,
+    Sub,
+    Var,
+    Visitor,
+    handles,
+    post_order_visit,
+)
+
+__all__ = [
+    "RULE",
+    "Part",
+    "Parts",
+    "Read",
+    "choice",
+    "gathered_place",
+    "pieces",
+    "reads",
+    "reads_something",
+    "refuse",
+    "shifted",
+    "size_of",
+    "whole_parts",
+]
+
+RULE = "te-expression"
+
+
+def refuse(op: te.Operation, node: object, why: str, hint: str | None = None) -> AscendError:
+    """The error of an expression that a HintGraph has no node for; `why` goes on after its text."""
+    span = getattr(node, "span", None) or op.span
+    return AscendError(RULE, f"`{node}` of `{op.name}` {why}", span=span, hint=hint)
+
+
+def size_of(op: te.Operation, size: PrimExpr) -> Size:
+    """The size of an expression: numbers, variables, sums and products of them."""
+    try:
+        return parse_size(str(size))
+    except TVMagicError:
+        raise refuse(op, size, "is no size of an axis", "a number, a variable, sums and products of them") from None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The values of an iteration variable from `start` on, `size` of them."""
+
+    start: Size
+    size: Size
+
+    @property
+    def end(self) -> Size:
+        """The first value behind it."""
+        return self.start + self.size
+
+
+Parts = Mapping[Var, Part]
+Piece = tuple[Part, PrimExpr]
+
+
+# ---------------------------------------------------------------------------- choices by a variable
+
+
+def choice(node: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """Condition and values of a `Select` or an `if_then_else`."""
+    if isinstance(node, Select):
+        return node.condition, node.true_value, node.false_value
+    if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else":
+        condition, yes, no = node.args
+        return condition, yes, no
+    return None
+
+
+def pieces(node: PrimExpr, parts: Parts) -> tuple[Var, list[Piece]] | None:
+    """The pieces into which a choice cuts the part of an iteration variable, in order, each with its expression.
+
+    None where the condition does not compare such a variable with sizes whose order is known.
+    """
+    chosen = choice(node)
+    if chosen is None:
+        return None
+    var = _compared(chosen[0], parts)
+    if var is None:
+        return None
+    found = _cut(node, var, parts[var])
+    return None if found is None else (var, found)
+
+
+def _compared(condition: PrimExpr, parts: Parts) -> Var | None:
+    """The only iteration variable in a condition that reads nothing."""
+    found: set[Var] = set()
+    reads: list[PrimExpr] = []
+
+    def note(node: PrimExpr) -> None:
+        if isinstance(node, Var) and node in parts:
+            found.add(node)
+        elif isinstance(node, ProducerLoad):
+            reads.append(node)
+
+    post_order_visit(condition, note)
+    return next(iter(found)) if len(found) == 1 and not reads else None
+
+
+def _cut(node: PrimExpr, var: Var, part: Part) -> list[Piece] | None:
+    chosen = choice(node)
+    if chosen is None or var not in _variables(chosen[0]):
+        return [(part, node)]
+    held = _where(chosen[0], var, part)
+    if held is None:
+        return None
+    found: list[Piece] = []
+    stretches = (part.start, held.start, chosen[2]), (held.start, held.end, chosen[1]), (held.end, part.end, chosen[2])
+    for start, end, value in stretches:
+        if start == end:
+            continue
+        inside = _cut(value, var, Part(start, end - start))
+        if inside is None:
+            return None
+        found += inside
+    return found
+
+
+def _variables(node: PrimExpr) -> set[Var]:
+    found: set[Var] = set()
+    post_order_visit(node, lambda n: found.add(n) if isinstance(n, Var) else None)
+    return found
+
+
+def _where(condition: PrimExpr, var: Var, part: Part) -> Part | None:
+    """The values in `part` for which a condition on `var` holds, where they follow each other."""
+    if isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely":
+        return _where(condition.args[0], var, part)
+    if isinstance(condition, And):
+        first = _where(condition.a, var, part)
+        return None if first is None else _where(condition.b, var, first)
+    if isinstance(condition, Not):
+        held = _where(condition.a, var, part)
+        if held is None:
+            return None
+        if held.start == part.start:
+            return Part(held.end, part.end - held.end)
+        return Part(part.start, held.start - part.start) if held.end == part.end else None
+    bounds = _bounds(condition, var, part)
+    if bounds is None:
+        return None
+    start, end = _larger(bounds[0], part.start), _smaller(bounds[1], part.end)
+    if start is None or end is None:
+        return None
+    end = _larger(start, end)
+    return None if end is None else Part(start, end - start)
+
+
+_TURNED = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}
+
+
+def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | None:
+    """From where, and up to before where, a comparison of `var` with a size holds."""
+    kind = type(condition)
+    if kind not in _TURNED:
+        return None
+    left, right = condition.a, condition.b  # type: ignore[attr-defined]
+    if var in _variables(right):
+        left, right, kind = right, left, _TURNED[kind]
+    place = shifted(left)
+    if place is None or place[0] is not var:
+        return None
+    try:
+        limit = parse_size(str(right)) - place[1]
+    except TVMagicError:
+        return None
+    if kind is LT or kind is LE:
+        return part.start, limit + (1 if kind is LE else 0)
+    if kind is GT or kind is GE:
+        return limit + (1 if kind is GT else 0), part.end
+    return limit, limit + 1
+
+
+def _at_least(a: Size, b: Size) -> bool:
+    """Whether a size is known not to be smaller than another; variables are 1 or more."""
+    terms = (a - b).terms
+    grows = all(factor > 0 and all(power > 0 for _, power in monomial) for monomial, factor in terms if monomial)
+    return grows and sum(factor for _, factor in terms) >= 0
+
+
+def _larger(a: Size, b: Size) -> Size | None:
+    return a if _at_least(a, b) else b if _at_least(b, a) else None
+
+
+def _smaller(a: Size, b: Size) -> Size | None:
+    return b if _at_least(a, b) else a if _at_least(b, a) else None
+
+
+# ---------------------------------------------------------------------------- reads
+
+
+def shifted(index: PrimExpr) -> tuple[Var, Size] | None:
+    """The variable and what is added to it, of an index `i`, `i + 3` or `i - n`."""
+    if isinstance(index, Var):
+        return index, Size.of(0)
+    if isinstance(index, (Add, Sub)):
+        first, second = index.a, index.b
+        if isinstance(index, Add) and isinstance(second, Var) and not isinstance(first, Var):
+            first, second = second, first
+        inner = shifted(first)
+        try:
+            offset = parse_size(str(second))
+        except TVMagicError:
+            return None
+        if inner is not None:
+            return inner[0], inner[1] + offset if isinstance(index, Add) else inner[1] - offset
+    return None
+
+
+def gathered_place(load: ProducerLoad) -> int | None:
+    """The place of the index that is itself read; the first of several."""
+    return next((i for i, index in enumerate(load.indices) if reads_something(index)), None)
+
+
+def reads_something(index: PrimExpr) -> bool:
+    """Whether an index is itself read from a tensor."""
+    if isinstance(index, (Var, IntImm)):
+        return False
+    found: list[PrimExpr] = []
+    post_order_visit(index, lambda n: found.append(n) if isinstance(n, ProducerLoad) else None)
+    return bool(found)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A load of a body, and the parts of the iteration variables in which it is read."""
+
+    load: ProducerLoad
+    parts: Parts
+
+
+def whole_parts(op: te.ComputeOp) -> Parts:
+    """The iteration variables of an operation, each over all of its domain."""
+    axes = [(iv.var, iv.dom) for iv in (*op.axis, *op.reduce_axis)]
+    return {var: Part(Size.of(0), size_of(op, dom.extent)) for var, dom in axes if dom is not None}
+
+
+def reads(op: te.ComputeOp) -> Iterator[Read]:
+    """All reads of an operation."""
+    for body in op.body:
+        walk = _Reads(whole_parts(op))
+        walk.visit(body)
+        yield from walk.found
+
+
+class _Reads(Visitor):
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.found = parts, list[Read]()
+        self.bound: dict[Var, PrimExpr] = {}
+
+    @handles(ProducerLoad)
+    def load(self, node: ProducerLoad) -> None:
+        self.found.append(Read(node, self.parts))
+        self.visit_children(node)
+
+    @handles(Let)
+    def let(self, node: Let) -> None:
+        self.bound[node.var] = node.value
+        self.visit(node.body)
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        if node in self.bound:
+            self.visit(self.bound[node])
+
+    @handles(Select, Call)
+    def chosen(self, node: PrimExpr) -> None:
+        cut = pieces(node, self.parts)
+        if cut is None:
+            self.visit_children(node)
+            return
+        var, found = cut
+        outer = self.parts
+        for part, value in found:
+            self.parts = {**outer, var: part}
+            self.visit(value)
+        self.parts = outer
