@@ -248,6 +248,26 @@ def test_arrays_keep_their_own_shapes() -> None:
     np.testing.assert_array_equal(out, given.T * 2)
 
 
+def test_arrays_in_another_order_are_transposed_once() -> None:
+    """Most arrays have j outside: so has the graph, and the one that has not gets a Transpose."""
+    x, y = te.placeholder((40, 30), name="x"), te.placeholder((30, 40), name="y")
+    z = te.compute((30, 40), lambda j, i: te.exp(x[i, j]) + x[i, j] * y[j, i], name="z")
+    graph = ascend.hint_graph(z)
+    assert [n.type for n in graph.nodes][:5] == ["Data", "Data", "Load", "Transpose", "Load"]
+    assert graph.axes[0].size == 30 and len(graph.of_type("Transpose")) == 1
+    assert str(graph.find_node("x").y.axis) == "[z1, z0]" and graph.find_node("x").attrs["array"] == "z1, z0"
+
+
+def test_a_repeated_array_is_transposed_before_it_is_repeated() -> None:
+    x, y = te.placeholder((20, 30, 4), name="x"), te.placeholder((30, 20), name="y")
+    z = te.compute((20, 30, 4), lambda i, j, k: x[i, j, k] + y[j, i], name="z")
+    graph = ascend.hint_graph(z)
+    step = ascend.auto_schedule(graph)[0].groups[0].hint
+    assert str(graph.of_type("Transpose")[0].inputs[0].node) == "broadcast_0: Broadcast"
+    (transpose,) = step.of_type("Transpose")
+    assert transpose.inputs[0].node.type == "Load" and str(transpose.y.repeats) == "[20, 30, 1]"
+
+
 REFUSED = {
     "a shift": ("X: float32[9]\nY[i] = X[i + 1]", r"`X\[i \+ 1\]` of `Y` reads at `i \+ 1`"),
     "two orders": ("X: float32[4, 4]\nY[i, j] = X[i, j] + X[j, i]", r"`X\[j, i\]` of `Y` reads `X` along other axes"),

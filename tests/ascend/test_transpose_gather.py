@@ -69,14 +69,22 @@ def test_axes_merge_where_a_transpose_keeps_them_together() -> None:
     np.testing.assert_array_equal(run(graph, data), data.transpose(2, 0, 1))
 
 
-def test_a_large_transpose_is_tiled_along_whole_lines() -> None:
-    """Tiles of few rows write lines of the result in pieces; the model knows."""
-    tiling = ascend.auto_tiling(ascend.auto_schedule(transposed(4096, 4096)), machine=Machine())
-    (choice,) = tiling.choices
-    assert choice.impl.tiles == ["z0t_size"] and choice.sizes["z0t_size"] >= 16
+def test_a_large_transpose_is_tiled_along_both_axes() -> None:
+    """Tiles of a few elements along an axis move lines of one side in pieces; the model knows."""
+    results = ascend.auto_schedule(transposed(4096, 4096))
+    assert [i.case for i in results[0].groups[0].impls] == ["tile_z0", "tile_z1", "tile_z0_z1"]
+    (choice,) = ascend.auto_tiling(results, machine=Machine()).choices
+    assert choice.impl.tiles == ["z1t_size", "z0t_size"] and min(choice.sizes.values()) >= 16
     model = CostModel(choice.impl, {}, Machine())
-    narrow = model.cost({"z0t_size": 1, str(choice.impl.block): 4096})
-    assert narrow.total > 5 * choice.cost.total
+    for narrow in ({"z0t_size": 2}, {"z1t_size": 2}):
+        assert model.cost({**choice.sizes, **narrow}).total > 3 * choice.cost.total
+
+
+def test_a_transpose_goes_in_blocks() -> None:
+    """Both sides use their lines whole: inner loops over a block of few elements along both axes."""
+    text = str(ascend.lower_graph(transposed()))
+    assert "for z1_o, z0_o in T.grid(7, 5):" in text
+    assert "for z1_i, z0_i in T.grid(T.min(50 - z1_o * 8, 8), T.min(37 - z0_o * 8, 8)):" in text
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8"])

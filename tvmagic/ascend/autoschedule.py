@@ -193,16 +193,33 @@ def tiling_groups(graph: AscGraph) -> TilingGroups:
     return groups
 
 
-def _cases(step: AscGraph, groups: TilingGroups, template: Template) -> Iterator[tuple[Axis | None, Axis | None]]:
+Case = tuple[list[Axis], list[Axis]]
+
+
+def _cases(step: AscGraph, groups: TilingGroups, template: Template) -> Iterator[Case]:
     """The axis to tile among plain and among reduced axes, in each possible way.
 
-    What a concat in local memory puts together stays whole.
+    Of plain axes two are tiled for a Transpose as well, the innermost of both its sides. What a concat in local
+    memory puts together stays whole.
     """
     loops = groups.x or groups.y
     reduced = groups.r if template.reduction == "loop" and not step.of_type("Concat") else []
-    for plain in loops or [None]:
-        for axis in reduced or [None]:
-            yield plain, axis
+    for plain in [*([axis] for axis in loops), *_turned(step, loops)] or [[]]:
+        for axes in [[axis] for axis in reduced] or [[]]:
+            yield plain, axes
+
+
+def _turned(step: AscGraph, loops: list[Axis]) -> list[list[Axis]]:
+    """The pairs of axes that are innermost in memory in front of and behind a Transpose."""
+    pairs: list[list[Axis]] = []
+    for node in step.of_type("Transpose"):
+        ends = [
+            [a for a, r in zip(t.axis, t.repeats, strict=True) if not r.is_one][-1:] for t in (node.inputs[0], node.y)
+        ]
+        pair = [a for a in loops if [a] in ends]
+        if len(pair) == 2 and pair not in pairs:
+            pairs.append(pair)
+    return pairs
 
 
 # ---------------------------------------------------------------------------- one implementation
@@ -211,15 +228,15 @@ def _cases(step: AscGraph, groups: TilingGroups, template: Template) -> Iterator
 class _Implementation:
     """Builds the ImplGraph of one tiling case."""
 
-    def __init__(self, step: AscGraph, groups: TilingGroups, plain: Axis | None, reduced: Axis | None) -> None:
-        names = [plain.name if plain else "", reduced.name if reduced else ""]
-        self.case = "_".join(["tile", *filter(None, names)]) if any(names) else "whole"
+    def __init__(self, step: AscGraph, groups: TilingGroups, plain: list[Axis], reduced: list[Axis]) -> None:
+        names = [a.name for a in (*plain, *reduced)]
+        self.case = "_".join(["tile", *names]) if names else "whole"
         self.graph = step.copy(f"{step.name}_{self.case}")
         find = self.graph.find_axis
         self.plain = [find(a.name) for a in groups.x or groups.y]
         self.reduced = [find(a.name) for a in groups.r]
-        self.tile_plain = find(plain.name) if plain else None
-        self.tile_reduced = find(reduced.name) if reduced else None
+        self.tile_plain = [find(a.name) for a in plain]
+        self.tile_reduced = [find(a.name) for a in reduced]
         self.tiles: list[str] = []
         self.block: str | None = None
 
@@ -235,13 +252,16 @@ class _Implementation:
                 apply_sched_reorder(node, [*loops, *self.inner])
         return graph
 
-    def _split(self, axes: list[Axis], chosen: Axis | None) -> list[Axis]:
-        if chosen is None:
-            return []
-        outer, inner = tile_split(self.graph, chosen)
-        apply_split(self.graph, outer, inner)
-        self.tiles.insert(0, f"{inner.name}_size")
-        return [*axes[: next(i for i, a in enumerate(axes) if a is chosen)], outer]
+    def _split(self, axes: list[Axis], chosen: list[Axis]) -> list[Axis]:
+        """Split the chosen axes; the loops outside the tile, which end with the last of them."""
+        loops: list[Axis] = []
+        for axis in axes[: max((axes.index(a) + 1 for a in chosen), default=0)]:
+            if axis in chosen:
+                axis, inner = tile_split(self.graph, axis)
+                apply_split(self.graph, axis, inner)
+                self.tiles.insert(0, f"{inner.name}_size")
+            loops.append(axis)
+        return loops
 
     def blocks(self) -> AscGraph:
         """Merge the loops outside the tile and split them over the cores."""
@@ -297,9 +317,7 @@ class _Implementation:
         return any(axis is r or any(f is r for f in axis.from_) for r in self.reduced)
 
 
-def _implement(
-    step: AscGraph, groups: TilingGroups, template: Template, case: tuple[Axis | None, Axis | None]
-) -> ImplGraph:
+def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: Case) -> ImplGraph:
     build = _Implementation(step, groups, *case)
     graph = build.graph
     run_step("ascend.TileSplit", build.tile, before=str(step), after=str)

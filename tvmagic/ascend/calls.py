@@ -27,6 +27,7 @@ from tvmagic.ir import (
 __all__ = ["Dim", "Operand", "map_call", "reduce_call"]
 
 VECTOR_BYTES = 64
+BLOCK = 8  # elements along both sides of a block of a transpose
 _ACCUMULATORS = 2  # vectors that a reduction along the innermost axis sums into
 
 
@@ -150,6 +151,35 @@ def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Call
     return SeqStmt.flatten(*parts)
 
 
+def _blocks(dims: Sequence[Dim], turned: int, element: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
+    """Loops in small blocks of the innermost one and of `turned`, along which an input goes by ones.
+
+    Of the lines of both sides each is used whole while it is near.
+    """
+    places = turned, len(dims) - 1
+    counts = [Dim(f"{dims[i].name}_o", ops.ceildiv(_extent(dims[i]), BLOCK), None) for i in places]
+    rest = [d for i, d in enumerate(dims) if i not in places]
+
+    def block(opened: list[PrimExpr]) -> Stmt:
+        firsts = [index * BLOCK for index in opened[-2:]]
+        inner: list[Dim] = []
+        for i, first in zip(places, firsts, strict=True):
+            extent = _extent(dims[i])
+            whole = isinstance(extent, IntImm) and extent.value % BLOCK == 0
+            length = IntImm(extent.dtype, BLOCK) if whole else ops.minimum(extent - first, BLOCK)
+            inner.append(Dim(f"{dims[i].name}_i", length, None))
+
+        def one(indices: list[PrimExpr]) -> Stmt:
+            found = opened[:-2]
+            for i, first, index in zip(places, firsts, indices, strict=True):
+                found.insert(i, first + index)
+            return element(found)
+
+        return _nest(inner, one)
+
+    return _nest([*rest, *counts], block)
+
+
 def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Expression, to_expr: ToExpr) -> Stmt:
     """`y = compute(*inputs)` for every element."""
     operands = [y, *(o for x in inputs for o in x.operands())]
@@ -164,7 +194,8 @@ def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Ex
     unit = y.steps[-1].is_one and all(o.steps[-1] in (0, 1) for o in operands)
     unit = unit and not any(isinstance(x, Gathered) and x.indices.steps[-1] != 0 for x in inputs)
     if not unit:
-        return _nest(dims, element)
+        turned = next((i for i in reversed(range(len(dims) - 1)) if any(x.steps[i].is_one for x in inputs)), None)
+        return _nest(dims, element) if turned is None else _blocks(dims, turned, element)
     lanes, last = _lanes(operands), dims[-1]
 
     def row(outer: list[PrimExpr]) -> Stmt:

@@ -154,7 +154,8 @@ class _Builder:
             for tensor in op.outputs:
                 self.nodes[tensor, domain] = self._value(tensor, domain)
         for tensor in self.outputs:
-            stored = ops.Store(self.nodes[tensor, self.domain(tensor)])
+            value = self.nodes[tensor, self.domain(tensor)]
+            stored = ops.Store(self.turned(value, self._layout(tensor)[0]))
             self._argument(tensor, ops.Output(stored, self._name(tensor.name)))
         check_hint(self.graph)
         return self.graph
@@ -187,17 +188,27 @@ class _Builder:
                 return axis
         return self.graph.create_axis(f"z{len(self.graph.axes)}", 1)
 
+    def _held(self, tensor: te.Tensor) -> list[tuple[Axis, Size] | None]:
+        """The axis and the size of each dimension of a tensor, None where that is 1."""
+        return [
+            None if d is None else (self.along[tensor.op] if d.gathered else self.axis(d), d.size)
+            for d in self.dimensions.of(tensor)
+        ]
+
+    def _layout(self, tensor: te.Tensor) -> tuple[list[Axis], list[Size]]:
+        """The axes of an array of the tensor's own shape in the order of its memory, and the sizes along them."""
+        held = [h for h in self._held(tensor) if h is not None]
+        return ops.layout(self.graph, [a for a, _ in held], [s for _, s in held])
+
     def _argument(self, tensor: te.Tensor, y: AscTensor) -> AscTensor:
         """Give a Data or Output node the layout of an array of the tensor's own shape."""
-        dims = [
-            d and (self.along[tensor.op] if d.gathered else self.axis(d), d.size) for d in self.dimensions.of(tensor)
-        ]
-        y.node.attrs["array"] = ", ".join(d[0].name if d else "1" for d in dims)
-        held = [d for d in dims if d is not None]
-        sizes, strides = dict(held), dict(zip(dict(held), dense_strides([s for _, s in held]), strict=True))
-        y.axis = list(self.graph.sched_axes)
-        y.repeats = [sizes.get(a, Size.of(1)) for a in y.axis]
-        y.strides = [strides.get(a, Size.of(0)) for a in y.axis]
+        y.node.attrs["array"] = ", ".join(h[0].name if h else "1" for h in self._held(tensor))
+        y.axis, y.repeats = self._layout(tensor)
+        y.strides = dense_strides(y.repeats)
+        if tensor.op in self.along:  # what is read at indices has the axes of the graph in their order
+            facts = {a: (r, s) for a, r, s in zip(y.axis, y.repeats, y.strides, strict=True)}
+            y.axis = list(self.graph.sched_axes)
+            y.repeats, y.strides = [facts[a][0] for a in y.axis], [facts[a][1] for a in y.axis]
         return y
 
     # ------------------------------------------------------------------ domains
@@ -252,6 +263,10 @@ class _Builder:
                 x = self.made(("Broadcast", x, axis, size), make)
         return x
 
+    def turned(self, x: AscTensor, axes: list[Axis]) -> AscTensor:
+        """`x` with its axes in memory in the order of `axes`."""
+        return x if x.axis == axes else self.made(("Transpose", x, *axes), lambda: ops.Transpose(x, axes))
+
     def scalar(self, value: float, dtype: str, domain: Domain) -> AscTensor:
         """A number in all of a domain."""
         x = self.made(("Scalar", repr(value), dtype), lambda: ops.Scalar(self.graph, value, dtype))
@@ -268,7 +283,8 @@ class _Builder:
     def _value(self, tensor: te.Tensor, domain: Domain) -> AscTensor:
         op = tensor.op
         if isinstance(op, te.PlaceholderOp):
-            return self.spread(self.made(("Load", op), lambda: ops.Load(self.data[op])), domain)
+            loaded = self.spread(self.made(("Load", op), lambda: ops.Load(self.data[op])), domain)
+            return self.turned(loaded, self.graph.sched_axes)
         assert isinstance(op, te.ComputeOp)
         body = op.body[tensor.value_index]
         if not isinstance(body, Reduce):

@@ -24,6 +24,7 @@ __all__ = [
     "Store",
     "Transpose",
     "broadcast_to",
+    "layout",
     "reduce",
 ]
 
@@ -48,7 +49,7 @@ def _new(graph: AscGraph, type: str, inputs: Sequence[AscTensor], like: AscTenso
     return y
 
 
-def _layout(
+def layout(
     graph: AscGraph, axes: Sequence[Axis] | None, sizes: Sequence[SizeLike] | None
 ) -> tuple[list[Axis], list[Size]]:
     """All axes of the graph, `axes` among them in their own order, and the size along each (of `axes`: `sizes`)."""
@@ -78,7 +79,7 @@ def Data(
     strides: its strides in elements along each of its axes, those of size 1 among them; dense unless told.
     """
     y = graph.add_node("Data", (), name, index=len(graph.of_type("Data"))).y
-    y.dtype, (y.axis, y.repeats) = dtype, _layout(graph, axes, sizes)
+    y.dtype, (y.axis, y.repeats) = dtype, layout(graph, axes, sizes)
     y.strides = dense_strides(y.repeats) if strides is None else [Size.of(s) for s in strides]
     y.mem.alloc_type, y.mem.hardware = "Global", "GM"
     return y

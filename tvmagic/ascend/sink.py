@@ -1,4 +1,4 @@
-"""Broadcasts after elementwise calls in place of before them, where all operands are repeated alike.
+"""Broadcasts after elementwise calls and transposes in place of before them, where all operands are repeated alike.
 
 A HintGraph broadcasts directly behind its loads, so that what depends on a row alone is computed
 for every element. `abs(Broadcast(x))` becomes `Broadcast(abs(x))`, and so does every elementwise call whose
@@ -95,8 +95,8 @@ def _number(x: AscTensor) -> AscTensor | None:
 
 
 def _common_axis(node: AscNode) -> Axis | None:
-    """The axis along which all operands of an elementwise node were repeated last, numbers aside."""
-    if node.op.compute_type != "elewise":
+    """The axis along which all operands of an elementwise node or a Transpose were repeated last, numbers aside."""
+    if node.op.compute_type not in ("elewise", "transpose"):
         return None
     operands = [x for x in node.inputs if _number(x) is None]
     axes = [_last_axis(x.node) for x in operands]

@@ -7,6 +7,7 @@ are those that are read at indices. What is read in a part of an axis is of that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tvmagic import te
@@ -128,12 +129,13 @@ class Dimensions:
         return self._reads.get(op, [])
 
     def ordered(self, tensors: Iterable[te.Tensor]) -> list[Dimension]:
-        """All axes in an order that most of `tensors` keep: those of the most dimensions, then the first.
+        """All axes in an order that most of `tensors` keep: of those of the most dimensions, then of the others.
 
         Reduced axes stand behind the others where no tensor says otherwise.
         """
         lists = [self._axes(self._of[t.op]) for t in tensors]
-        lists.sort(key=len, reverse=True)
+        votes = Counter(map(tuple, lists))
+        lists.sort(key=lambda dims: (len(dims), votes[tuple(dims)]), reverse=True)
         lists += [self._axes([*self._of[op], *self.reduced(op)]) for op in self._of]
         after: dict[Dimension, list[Dimension]] = {d: [] for dims in lists for d in dims}
         for dims in lists:
