@@ -47,6 +47,10 @@ GRAPHS: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
         _ONE + "M[i] = max(X[i, k], over=k)\nE[i, j] = exp(X[i, j] - M[i])\nS[i] += E[i, k]\nZ[i, j] = E[i, j] / S[i]",
         softmax,
     ),
+    "transposed sum": (_TWO + "Z[j, i] = X[i, j] + Y[j, i]", lambda x, y: x.T + y),
+    "exponential of rows at indices": (
+        _ONE + "I: int32[4096]\nZ[i, j] = exp(X[I[i], j])", lambda x, i: np.exp(x[i])
+    ),
     "row sum": (_ONE + "Z[i] += X[i, j]", lambda x: x.sum(axis=1)),
     "column sum": (_ONE + "Z[j] += X[i, j]", lambda x: x.sum(axis=0)),
 }  # fmt: skip
@@ -57,7 +61,7 @@ def compare(cell: str, numpy: Callable[..., np.ndarray]) -> tuple[float, float, 
     op = operator("graph", cell)
     tiling = ascend.auto_tiling(ascend.auto_schedule(ascend.hint_graph(op)), machine=ascend.this_machine(1))
     kernel = tvmagic.build(tiling.lower())
-    arrays = [aligned(a) for a in op.random_inputs()]
+    arrays = [aligned(a if a.dtype.kind == "f" else a % 4096) for a in op.random_inputs()]  # indices are inside
     wanted = numpy(*arrays)
     out = aligned(np.zeros_like(wanted))
     kernel(*arrays, out)

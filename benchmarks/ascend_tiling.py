@@ -67,6 +67,21 @@ X: float32[1024, 512]
 S[j] += X[i, j]
 V[j] += (X[i, j] - S[j] / 1024) ** 2
 Z[i, j] = (X[i, j] - S[j] / 1024) * rsqrt(V[j] / 1024 + 1e-5)""",
+    "transposed sum": """
+X: float32[2048, 1500]
+Y: float32[1500, 2048]
+Z[j, i] = X[i, j] * 2 + Y[j, i]""",
+    "rows at indices": """
+X: float32[1000, 256]
+I: int32[8192]
+Z[i, j] = abs(X[I[i], j])""",
+    "concat": """
+X: float32[2000, 300]
+Y: float32[2000, 500]
+for i in range(2000):
+    for j in range(800):
+        C[i, j] = X[i, j] if j < 300 else Y[i, j - 300]
+Z[i, j] = max(C[i, j], 0)""",
 }  # fmt: skip
 Choices = list[tuple[ascend.ImplGraph, dict[str, int]]]  # of each group
 
@@ -123,7 +138,7 @@ def search(cell: str) -> tuple[Measured, list[Measured]]:
     machine = ascend.this_machine(1)
     op = operator("workload", cell)
     hint = ascend.hint_graph(op)
-    arrays = [aligned(a) for a in op.random_inputs()]
+    arrays = [aligned(a if a.dtype.kind == "f" else a % 1000) for a in op.random_inputs()]  # indices are inside
     wanted = op.reference(*arrays)
     out = aligned(np.zeros_like(wanted))
     results = ascend.auto_schedule(hint)

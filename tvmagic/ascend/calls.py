@@ -154,30 +154,33 @@ def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Call
 def _blocks(dims: Sequence[Dim], turned: int, element: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
     """Loops in small blocks of the innermost one and of `turned`, along which an input goes by ones.
 
-    Of the lines of both sides each is used whole while it is near.
+    Of the lines of both sides each is used whole while it is near. What is left over at the ends goes by elements.
     """
-    places = turned, len(dims) - 1
-    counts = [Dim(f"{dims[i].name}_o", ops.ceildiv(_extent(dims[i]), BLOCK), None) for i in places]
-    rest = [d for i, d in enumerate(dims) if i not in places]
+    across, along = dims[turned], dims[-1]
+    width = IntImm(along.extent.dtype, BLOCK)
 
-    def block(opened: list[PrimExpr]) -> Stmt:
-        firsts = [index * BLOCK for index in opened[-2:]]
-        inner: list[Dim] = []
-        for i, first in zip(places, firsts, strict=True):
-            extent = _extent(dims[i])
-            whole = isinstance(extent, IntImm) and extent.value % BLOCK == 0
-            length = IntImm(extent.dtype, BLOCK) if whole else ops.minimum(extent - first, BLOCK)
-            inner.append(Dim(f"{dims[i].name}_i", length, None))
+    def body(outer: list[PrimExpr]) -> Stmt:
+        def one(i: PrimExpr, j: PrimExpr) -> Stmt:
+            return element([*outer[:turned], i, *outer[turned:], j])
 
-        def one(indices: list[PrimExpr]) -> Stmt:
-            found = opened[:-2]
-            for i, first, index in zip(places, firsts, indices, strict=True):
-                found.insert(i, first + index)
-            return element(found)
+        def rows(i: PrimExpr) -> Stmt:
+            def block(j: PrimExpr) -> Stmt:
+                return _loop(f"{across.name}_i", width, lambda a: lanes(i + a, j))
 
-        return _nest(inner, one)
+            def lanes(i: PrimExpr, j: PrimExpr) -> Stmt:
+                return _loop("lane", width, lambda lane: one(i, j + lane), ForKind.VECTORIZED)
 
-    return _nest([*rest, *counts], block)
+            def column(j: PrimExpr) -> Stmt:
+                return _loop(f"{across.name}_i", width, lambda a: one(i + a, j))
+
+            return _strips(along, BLOCK, block, column)
+
+        def row(i: PrimExpr) -> Stmt:
+            return _loop(along.name, _extent(along), lambda j: one(i, j))
+
+        return _strips(across, BLOCK, rows, row)
+
+    return _nest([d for i, d in enumerate(dims[:-1]) if i != turned], body)
 
 
 def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Expression, to_expr: ToExpr) -> Stmt:
@@ -195,7 +198,9 @@ def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Ex
     unit = unit and not any(isinstance(x, Gathered) and x.indices.steps[-1] != 0 for x in inputs)
     if not unit:
         turned = next((i for i in reversed(range(len(dims) - 1)) if any(x.steps[i].is_one for x in inputs)), None)
-        return _nest(dims, element) if turned is None else _blocks(dims, turned, element)
+        if turned is None or not y.steps[-1].is_one or any(isinstance(x, Gathered) for x in inputs):
+            return _nest(dims, element)
+        return _blocks(dims, turned, element)
     lanes, last = _lanes(operands), dims[-1]
 
     def row(outer: list[PrimExpr]) -> Stmt:

@@ -29,6 +29,7 @@ __all__ = ["Cost", "CostModel"]
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
 _NEAR = 1.25  # steps in global memory up to so many lengths of what is moved count as going on
 _JUMP_NEARBY = 1 / 16  # the part of a jump that is left in the last cache
+_JUMP_GOES_ON = 1 / 4  # the part of a jump that is left where the next call goes on along all rows of this one
 _WRITTEN = 2  # a written line is read first
 _REGISTER_BYTES = 2048
 _UNROLLED_WORK = 300  # additions (and two for operands) of a call's vectors up to which its loop becomes straight code
@@ -221,6 +222,8 @@ class CostModel:
     def _row(self, call: _Call, run: float, place: float) -> float:
         """The time of one row of a call that is `run` elements long."""
         machine, weight, lanes = self.machine, call.weight, 64 // call.bytes
+        if call.kind == "transpose" and not call.unit:
+            return machine.row * _UNROLLED + run * machine.scalar  # in blocks, whose rows are short
         if not call.unit:
             return machine.row + run * (machine.scalar * weight + 2)
         full = run // lanes
@@ -243,11 +246,14 @@ class CostModel:
         source = machine.memory if far else machine.nearby
         if call.kind == "store":
             source *= _WRITTEN
-        jump = 0.0
-        if size > machine.l2 and not _follows(call, values, rows, run):
+        jump, apart = 0.0, not _follows(call, values, rows, run)
+        if size > machine.l2 and apart:
             jump = machine.jump if far else machine.jump * _JUMP_NEARBY
             source *= machine.scattered if far else 1.0
-        return times * (_lines(call, values, rows, run) * source + rows * jump)
+            next_call = call.steps[1]
+            if rows > 1 and next_call is not None and next_call(values) <= _NEAR * run:
+                jump *= _JUMP_GOES_ON
+        return times * (_lines(call, values, rows, run, apart) * source + rows * jump)
 
 
 def _counted(buffers: Sequence[tuple[Size, str]]) -> list[tuple[Number, int]]:
@@ -262,16 +268,19 @@ def _bytes(buffers: list[tuple[Number, int]], values: Mapping[str, int]) -> floa
     return sum(length(values) * width for length, width in buffers)
 
 
-def _lines(call: _Call, values: Mapping[str, int], rows: float, run: float) -> float:
-    """How many times 64 bytes a call moves: a line for each element where those of a row stand apart.
+def _lines(call: _Call, values: Mapping[str, int], rows: float, run: float, apart: bool) -> float:
+    """How many times 64 bytes a call moves.
 
-    Rows next to each other share such lines.
+    Where its rows stand apart and not by whole lines, the ends of a row are lines that it has in part. Where the
+    elements of a row stand apart, each is a line, which rows next to each other share.
     """
+    next_row, next_call = call.steps
+    step = next_row if rows > 1 else next_call
     if call.unit:
-        return rows * run * call.bytes / 64
-    next_row = call.steps[0]
-    step = 64 if next_row is None else min(64, next_row(values) * call.bytes)
-    return run * max(1.0, rows * step / 64)
+        ends = apart and step is not None and step(values) * call.bytes % 64
+        return rows * (run * call.bytes / 64 + (1 - call.bytes / 64 if ends else 0))
+    between = 64 if next_row is None else min(64, next_row(values) * call.bytes)
+    return run * max(1.0, rows * between / 64)
 
 
 def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:
