@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Affine", "affine_of", "solve_extents"]
+from tvmagic.arith import Analyzer, ConstIntBound
+from tvmagic.ir import Var, post_order_visit
+
+__all__ = ["Affine", "affine_of", "is_proved", "solve_extents"]
 
 
 @dataclass(frozen=True)
@@ -35,15 +38,16 @@ class Affine:
             return name if factor == 1 else None
         return None
 
-    def bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> tuple[int, int] | None:
-        """The least and the greatest value, where every range (min, extent) is of constants."""
-        low = high = self.constant
+    def bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any] | None:
+        """The least and the greatest value, expressions where sizes are symbolic; None for a name without a range."""
+        low: Any = self.constant
+        high: Any = self.constant
         for name, factor in self.factors.items():
-            begin, extent = ranges.get(name, (None, None))
-            if not isinstance(begin, int) or not isinstance(extent, int):
+            if name not in ranges:
                 return None
-            ends = (factor * begin, factor * (begin + extent - 1))
-            low, high = low + min(ends), high + max(ends)
+            begin, extent = ranges[name]
+            ends = (begin * factor, (begin + extent - 1) * factor)
+            low, high = low + ends[factor < 0], high + ends[factor > 0]
         return low, high
 
 
@@ -115,6 +119,19 @@ def _longest(affine: Affine, name: str, size: Any, found: Mapping[str, tuple[Any
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    if a is None:
-        return b
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else a
+    """The smaller of two extents; the first where none is proved to be smaller."""
+    if a is None or (isinstance(a, int) and isinstance(b, int)):
+        return b if a is None else min(a, b)
+    return b if is_proved(b <= a) else a
+
+
+def is_proved(claim: Any) -> bool:
+    """Whether a comparison of sizes, which are all at least 1, holds whatever they are."""
+    if isinstance(claim, bool):
+        return claim
+    analyzer = Analyzer()
+    sizes: dict[Var, None] = {}
+    post_order_visit(claim, lambda node: sizes.setdefault(node) if isinstance(node, Var) else None)
+    for size in sizes:
+        analyzer.update(size, ConstIntBound(1, ConstIntBound.POS_INF))
+    return analyzer.can_prove(claim)

@@ -103,10 +103,12 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = 6
     return memory[start : start + size].view(dtype).reshape(tuple(shape))
 
 
-def random_inputs(tensors: Sequence[Any], seed: int, sizes: Mapping[str, int] | int) -> list[np.ndarray]:
+def random_inputs(
+    tensors: Sequence[Any], seed: int, sizes: Mapping[str, int] | int, limits: Sequence[int | None] | None = None
+) -> list[np.ndarray]:
     """Random arrays for tensors: floats from -1 to 1, whole numbers from a small range, bools.
 
-    `sizes` gives symbolic sizes by name, or one number for all.
+    `sizes` gives symbolic sizes by name, or one number for all; whole numbers with a limit are from 0 to below it.
     """
     generator = np.random.default_rng(seed)
     values: dict[Any, int] = {}
@@ -114,16 +116,18 @@ def random_inputs(tensors: Sequence[Any], seed: int, sizes: Mapping[str, int] | 
         for size in tensor.shape:
             if isinstance(size, Var):
                 values[size] = sizes if isinstance(sizes, int) else sizes.get(size.name, 16)
-    return [_random_array(t, [evaluate_size(s, values) for s in t.shape], generator) for t in tensors]
+    shapes = [[evaluate_size(s, values) for s in t.shape] for t in tensors]
+    return [_random_array(t, s, generator, n) for t, s, n in zip(tensors, shapes, limits or [None] * len(shapes))]
 
 
-def _random_array(tensor: Any, shape: Sequence[int], generator: np.random.Generator) -> np.ndarray:
+def _random_array(tensor: Any, shape: Sequence[int], generator: np.random.Generator, limit: int | None) -> np.ndarray:
     dtype = numpy_dtype(tensor.dtype)
     result = aligned_empty(shape, dtype)
     if dtype.kind == "b":
         result[...] = generator.random(shape) < 0.5
     elif dtype.kind in "iu":
-        result[...] = generator.integers(-8 if dtype.kind == "i" else 0, 8, shape)
+        least, end = (0, min(limit, np.iinfo(dtype).max)) if limit else (-8 if dtype.kind == "i" else 0, 8)
+        result[...] = generator.integers(least, end, shape)
     else:
         result[...] = generator.uniform(-1, 1, shape).astype(dtype)
     return result

@@ -60,12 +60,12 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
         if is_notation(statement, scope):
             notation.run(statement)
         elif isinstance(statement, ast.Return) and statement.value is not None:
-            return _operator_of(name, source, scope, _returned(statement.value, scope, source))
+            return _operator_of(name, source, scope, notation, _returned(statement.value, scope, source))
         else:
             run_statement(statement, source, scope)
             _note_numbers(statement, scope, notation)
             _place_operations(scope, source.span(statement))
-    return _operator_of(name, source, scope, None)
+    return _operator_of(name, source, scope, notation, None)
 
 
 def parse(source: Source) -> ast.Module:
@@ -166,7 +166,7 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
     return values
 
 
-def _operator_of(name: str, source: Source, scope: _Scope, outputs: list[Any] | None) -> Operator:
+def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, outputs: list[Any] | None) -> Operator:
     functions = [v for n, v in scope.items() if n in scope.own and isinstance(v, PrimFunc)]
     tensors = dict(scope.tensors)
     if outputs is None and functions and not tensors:
@@ -181,6 +181,7 @@ def _operator_of(name: str, source: Source, scope: _Scope, outputs: list[Any] | 
             hint="write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
         )
     inputs = _inputs(computed, tensors)
+    notation.sizes.check(name, inputs, computed)
     return Operator(name, inputs, computed, source=source, tensors=tensors)
 
 

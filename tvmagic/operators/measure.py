@@ -206,12 +206,20 @@ def bench(
     baselines = [numpy_baseline(op, inputs)]
     if against is not None:
         baselines.append(own_baseline(op, inputs, *against))
-    notes = [f"{b.name}: {b.words}" for b in baselines]
+    notes = [f"{b.name}: {b.words}" for b in baselines] + _checked(op)
     for baseline in baselines:
         difference = _difference(op, baseline.call(), output)
         notes += [f"{baseline.name} {difference}"] if difference else []
         rows.append((baseline.name, measure(baseline.call, seconds)))
     return Benchmark(op, rows, baselines, notes)
+
+
+def _checked(op: Operator) -> list[str]:
+    """That accesses are checked in what is measured, which takes time, and how it is left out."""
+    if not op.check_bounds:
+        return []
+    why = f", as nothing bounds `{op.accesses.open[0]}`" if op.accesses.open else ""
+    return [f"accesses are checked while it runs{why}; `{op.name}.check_bounds = False` leaves the checks out"]
 
 
 def _difference(op: Operator, got: Any, expected: Any) -> str:

@@ -22,9 +22,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmagic import te
+from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr
-from tvmagic.operators.affine import Affine, affine_of, solve_extents
+from tvmagic.operators.affine import Affine, affine_of, is_proved, solve_extents
 from tvmagic.operators.expressions import (
     DTYPES,
     FUNCTIONS,
@@ -36,6 +37,7 @@ from tvmagic.operators.expressions import (
     fail_undefined,
     index_items,
 )
+from tvmagic.operators.sizes import Sizes
 from tvmagic.operators.source import Source
 from tvmagic.operators.syntax import cast_types, is_dtype, is_fraction, over_names, reduction_name
 
@@ -57,7 +59,7 @@ class Notation:
     ) -> None:
         self.source, self.tensors, self.values, self.dtype = source, tensors, values, dtype
         self.numbers: dict[str, int] = {}
-        self.sizes: dict[str, Any] = {}
+        self.sizes = Sizes(source, self.numbers, values)
         self.ranges: dict[str, tuple[Any, Any]] = {}
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
@@ -91,7 +93,7 @@ class Notation:
         assert isinstance(node.target, ast.Name)
         name, annotation = node.target.id, node.annotation
         if isinstance(annotation, ast.Call):
-            self.ranges[name] = self._range(annotation)
+            self.ranges[name] = self.sizes.range(annotation)
             return
         if isinstance(annotation, ast.List):
             dtype, items = self.dtype, annotation.elts
@@ -102,7 +104,7 @@ class Notation:
                 close = te_close(dtype)
                 fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", close)
             items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
-        shape = [self._size(item) for item in items]
+        shape = [self.sizes.size(item) for item in items]
         if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
             earlier = self.tensors[name].op.span
             if earlier.source == self.source.name and name in self.declared:
@@ -112,49 +114,10 @@ class Notation:
             self.tensors[name] = te.placeholder(shape, dtype, name=name)
             self.tensors[name].op.span = self.source.span(node)
 
-    def _size(self, node: ast.expr) -> Any:
-        """A dimension: a number, or an expression of symbolic sizes."""
-        match node:
-            case ast.Constant(value=int(value)) if not isinstance(value, bool):
-                size: Any = value
-            case ast.Name(id=name):
-                size = self._size_name(name)
-            case ast.BinOp(left=left, op=op, right=right):
-                a, b = self._size(left), self._size(right)
-                handlers = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.FloorDiv: "__floordiv__"}
-                name = handlers.get(type(op))
-                if name is None:
-                    fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size")
-                size = (
-                    getattr(a, name)(b) if not isinstance(b, PrimExpr) else getattr(b, name.replace("__", "__r", 1))(a)
-                )
-            case _:
-                fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "write a whole number or a name")
-        if isinstance(size, int) and size < 1:
-            fail_at(self.source, node, f"a size is at least 1, not {size}")
-        return size
-
-    def _size_name(self, name: str) -> Any:
-        value = self.numbers.get(name, self.values.get(name))
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if name not in self.sizes:
-            self.sizes[name] = te.size_var(name)
-        return self.sizes[name]
-
-    def _range(self, call: ast.Call) -> tuple[Any, Any]:
-        ends: list[Any] = [self._size(a) if not isinstance(a, ast.Constant) else a.value for a in call.args]
-        if len(ends) not in (1, 2) or call.keywords:
-            fail_at(self.source, call, "an index range is `range(extent)` or `range(begin, end)`")
-        begin, end = (0, ends[0]) if len(ends) == 1 else ends
-        if isinstance(begin, int) and isinstance(end, int) and end <= begin:
-            fail_at(self.source, call, f"the range from {begin} to {end} is empty")
-        return begin, end - begin
-
     def _for(self, node: ast.For) -> None:
         assert isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)
         name, outer = node.target.id, dict(self.ranges)
-        self.ranges[name] = self._range(node.iter)
+        self.ranges[name] = self.sizes.range(node.iter)
         for statement in node.body:
             self.run(statement)
         self.ranges = outer
@@ -297,7 +260,9 @@ class _Statement:
         for node in ast.walk(self.value):
             names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
         called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-        return names - set(self.notation.numbers) - set(self.notation.sizes) - (called & set(FUNCTIONS)) - DTYPES
+        return (
+            names - set(self.notation.numbers) - set(self.notation.sizes.symbols) - (called & set(FUNCTIONS)) - DTYPES
+        )
 
     def _infer(self) -> dict[str, tuple[Any, Any]]:
         """The range (min, extent) of every index name."""
@@ -398,13 +363,16 @@ class _Statement:
             for item, size in self._dimensions(access):
                 affine = affine_of(item, self.names, self.notation.numbers)
                 bounds = affine.bounds(ranges) if affine else None
-                if bounds is None or not isinstance(size, int) or (bounds[0] >= 0 and bounds[1] < size):
+                if bounds is None:
                     continue
-                reached = bounds[0] if bounds[0] < 0 else bounds[1]
+                below, above = is_proved(bounds[0] < 0), is_proved(bounds[1] >= size)
+                if not below and not above:
+                    continue
+                reached, last = [Analyzer().simplify(x) for x in (bounds[0] if below else bounds[1], size - 1)]
                 fail_at(
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
-                    f"outside 0 to {size - 1}",
+                    f"outside 0 to {last}",
                     "shorten the range, or write `... if CONDITION else 0` for padding",
                 )  # fmt: skip
 
@@ -502,7 +470,7 @@ class _Statement:
         return tensor
 
     def _values(self) -> Mapping[str, Any]:
-        return _Layered(self.notation.numbers, self.notation.sizes, self.notation.values)
+        return _Layered(self.notation.numbers, self.notation.sizes.symbols, self.notation.values)
 
     def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
         """The stage of a reduction inside an expression, and its element at the present indices."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
+from tvmagic.operators.inside import Accesses
 from tvmagic.operators.source import Source, known_sources
 from tvmagic.passes import Record, recording, run_step
 
@@ -31,6 +33,9 @@ class Operator:
     tensors: all tensors of its cell by name.
     versions: the schedules given so far, by name.
     attempt: the last schedule tried; where its cell failed, as it was before the failing call.
+    check_bounds: whether compiled accesses are checked while they run. True unless all are proved to be inside
+        of their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, where
+        the arrays are known to be right.
     """
 
     def __init__(
@@ -104,6 +109,16 @@ class Operator:
 
     # ------------------------------------------------------------------------ compiling
 
+    @cached_property
+    def accesses(self) -> Accesses:
+        """What is known of the places that the operator reads and writes."""
+        return Accesses(self.outputs, self.prim_func)
+
+    @cached_property
+    def check_bounds(self) -> bool:
+        """Whether compiled accesses are checked while they run."""
+        return bool(self.accesses.open)
+
     def lower(self, schedule: Any = None, **options: Any) -> IRModule:
         """The lowered module of a schedule (TE or TensorIR; the plain loops where left out)."""
         from tvmagic.driver import lower
@@ -122,7 +137,7 @@ class Operator:
         """The compiled module of a schedule; call it with inputs and outputs."""
         from tvmagic.codegen import compile_module
 
-        return compile_module(self.lower(schedule), target)
+        return compile_module(self.lower(schedule), target, self.check_bounds)
 
     def passes(self, schedule: Any = None, target: Any = None, code: bool = True) -> Record:
         """The record of lowering and (unless `code` is False) of code generation.
@@ -223,10 +238,10 @@ class Operator:
         return [as_array(values[n], n) for n in names]
 
     def random_inputs(self, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> list[np.ndarray]:
-        """Arrays to try the operator on; symbolic sizes become `sizes`."""
+        """Arrays to try the operator on; symbolic sizes become `sizes`, and what is an index stays inside."""
         from tvmagic.operators.arrays import random_inputs
 
-        return random_inputs(self.inputs, seed, sizes)
+        return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs])
 
     # ------------------------------------------------------------------------ text
 
@@ -263,7 +278,7 @@ class Version:
 
     def __init__(self, operator: Operator, schedule: Any, name: str = "default", record: Record | None = None) -> None:
         self.operator, self.schedule, self.name, self.record = operator, schedule, name, record
-        self.module: Any = None
+        self.modules: dict[bool, Any] = {}
         self.lowered: IRModule | None = None
 
     def lower(self) -> IRModule:
@@ -276,11 +291,12 @@ class Version:
         """The compiled module; kept where it is for this machine."""
         from tvmagic.codegen import compile_module
 
+        checked = self.operator.check_bounds
         if target is not None:
-            return compile_module(self.lower(), target)
-        if self.module is None:
-            self.module = compile_module(self.lower(), None)
-        return self.module
+            return compile_module(self.lower(), target, checked)
+        if checked not in self.modules:
+            self.modules[checked] = compile_module(self.lower(), None, checked)
+        return self.modules[checked]
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         op = self.operator

@@ -1,0 +1,80 @@
+"""Accesses: those proved to be inside run unchecked, all others are checked, so that no cell kills the process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import BoundsError
+from tvmagic.operators import operator
+from tvmagic.operators.measure import bench, check
+from tvmagic.operators.scheduling import schedule
+
+FAR = 100_000_000  # elements outside: unchecked, the access would end the process
+
+PROVED = {
+    "dense": "X: float32[64, 32]\nW: float32[48, 32]\nY[i, j] += X[i, k] * W[j, k]",
+    "symbolic": "X: float32[n, m]\nW: float32[m, 32]\nY[i, j] += X[i, k] * W[k, j]",
+    "padding": "X: float32[n]\nP: float32[n + 2]\nP[i] = X[i - 1] if 1 <= i < n + 1 else 0",
+    "shifted": "X: float32[n]\nZ: float32[n - 1]\nZ[i] = X[i] + X[i + 1]",
+    "convolution": "A: float32[n]\nK: float32[k]\nC[i] += A[i + r] * K[r]",
+    "reversed": "X: float32[n]\nY: float32[n]\nY[i] = X[n - 1 - i]",
+    "halves": "X: float32[n]\nY[i] = max(X[2 * i], X[2 * i + 1])",
+    "clipped": "X: float32[5]\nI: int32[9]\nY[i] = X[max(min(I[i], 4), 0)]",
+    "guarded": "X: float32[5]\nI: int32[9]\nY[i] = X[I[i]] if 0 <= I[i] < 5 else 0",
+    "recurrence": "A = te.placeholder((8,), name='A')\nS = te.placeholder((8,), name='S')\n"
+    "init = te.compute((1,), lambda _: A[0])\nstep = te.compute((8,), lambda t: S[t - 1] + A[t])\n"
+    "Y = te.scan(init, step, S, inputs=[A])",
+    "blocks": "@T.prim_func\ndef f(A: T.Buffer((64,)), B: T.Buffer((64,))):\n    for i, j in T.grid(8, 8):\n"
+    "        with T.block('B'):\n            v = T.axis.spatial(64, i * 8 + j)\n            B[v] = A[63 - v]",
+    "predicate": "@T.prim_func\ndef f(A: T.Buffer((60,)), B: T.Buffer((60,))):\n    for i, j in T.grid(8, 8):\n"
+    "        with T.block('B'):\n            v = T.axis.spatial(60, i * 8 + j)\n            T.where(i * 8 + j < 60)\n"
+    "            B[v] = A[v]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_what_is_proved_to_be_inside_runs_unchecked(name: str) -> None:
+    op = operator("f", PROVED[name])
+    assert op.accesses.open == [] and not op.check_bounds
+
+
+OUTSIDE = {
+    "data": "X: float32[4]\nI: int32[4]\nY[i] = X[I[i]]",
+    "half guarded": "X: float32[4]\nI: int32[4]\nY[i] = X[I[i]] if I[i] < 4 else 0",
+    "te": f"A = te.placeholder((8,), name='A')\nB = te.compute((8,), lambda i: A[i + {FAR}], name='B')",
+    "store": f"@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    for i in range(8):\n        B[i + {FAR}] = A[i]",
+    "claimed": "@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    for i in range(8):\n"
+    f"        with T.block('B'):\n            v = T.axis.spatial(8, i + {FAR})\n            B[v] = A[0]",
+    "sizes": f"X: float32[n]\nW: float32[m]\nY: float32[m]\nY[i] = X[i * {FAR}] + W[i]",
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_not_is_checked_and_ends_in_an_error(name: str) -> None:
+    op = operator("f", OUTSIDE[name])
+    assert op.check_bounds
+    arrays = op.random_inputs()
+    if op.inputs[-1].dtype == "int32":
+        arrays[-1][:] = -FAR
+    with pytest.raises(BoundsError, match="outside the buffer"):
+        op(*arrays)
+
+
+def test_random_indices_are_inside_so_that_a_gather_can_be_checked_and_measured() -> None:
+    op = operator("f", "X: float32[3, 5]\nI: int64[40]\nJ: uint8[40]\nY[i] = X[I[i], int32(J[i])]")
+    _, i, j = op.random_inputs()
+    assert set(i) == {0, 1, 2} and set(j) == {0, 1, 2, 3, 4}
+    version = schedule(op, "s[Y].vectorize(s[Y].split(s[Y].axis[0], 8)[1])")
+    assert check(version).ok
+    assert any("X[I[i], T.Cast" in n and "check_bounds = False" in n for n in bench(op, seconds=0.001).notes)
+
+
+def test_checks_can_be_left_out() -> None:
+    op = operator("f", OUTSIDE["data"])
+    x, i = op.random_inputs()
+    checked = op.current.build()
+    op.check_bounds = False
+    assert op.current.build() is not checked
+    assert not any("checked" in n for n in bench(op, seconds=0.001).notes)
+    np.testing.assert_array_equal(op(x, i), x[i])

@@ -1,0 +1,179 @@
+"""Whether every access of an operator is proved to stay inside its tensor, whatever the arrays hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvmagic import te
+from tvmagic.arith import Analyzer, ProofStrength
+from tvmagic.ir import (
+    AttrStmt,
+    BlockRealize,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    For,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    ProducerLoad,
+    Range,
+    Visitor,
+    handles,
+    ops,
+)
+
+__all__ = ["Accesses"]
+
+
+class Accesses(Visitor):
+    """What is known of the accesses of an operator.
+
+    Attributes
+    ----------
+    open: the accesses that are not proved to be inside; they depend on data or on sizes that nothing relates.
+    limits: for a tensor whose elements themselves are indices, the least size of what they index, by identity
+        of its operation or buffer.
+    """
+
+    def __init__(self, outputs: Sequence[Any], func: PrimFunc | None = None) -> None:
+        self.analyzer = Analyzer()
+        self.open: list[Any] = []
+        self.limits: dict[int, int] = {}
+        if func is not None:
+            self.visit(func.body)
+            return
+        operations = _operations(outputs)
+        times = {id(t.op): o.scan_axis.dom for o in operations if isinstance(o, te.ScanOp) for t in o.update}
+        for operation in operations:
+            self._operation(operation, times.get(id(operation)))
+
+    def limit(self, tensor: Any) -> int | None:
+        """One more than the largest index that the elements of `tensor` may be; None where they are no indices."""
+        return self.limits.get(id(_key(tensor)))
+
+    def _operation(self, operation: Any, time: Range | None) -> None:
+        """`time`: when the operation is computed, where it is a step of a recurrence."""
+        if isinstance(operation, te.ComputeOp):
+            for number, iv in enumerate((*operation.axis, *operation.reduce_axis)):
+                dom = iv.dom if time is None or number else time
+                if dom is not None:
+                    self.analyzer.bind(iv.var, dom, True)
+            for expr in operation.body:
+                self.visit(expr)
+        elif isinstance(operation, te.ExternOp):
+            self.visit(operation.body)
+
+    # ------------------------------------------------------------------------ what bounds a variable
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        self.visit(node.body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            self.analyzer.bind(node.node.var, Range.from_min_extent(0, node.value), True)
+        self.visit(node.value)
+        self.visit(node.body)
+
+    @handles(BlockRealize)
+    def block(self, node: BlockRealize) -> None:
+        """What the variables are bound to counts, not the domains that the block claims."""
+        for value in node.iter_values:
+            self.visit(value)
+        for iv, value in zip(node.block.iter_vars, node.iter_values):
+            self.analyzer.bind(iv.var, value, True)
+        with self.analyzer.constraint_scope(node.predicate):
+            for part in (node.block.init, node.block.body):
+                if part is not None:
+                    self.visit(part)
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        if node.value.dtype.is_index:
+            self.analyzer.bind(node.var, node.value, True)
+        self.visit(node.body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        self._branches(node.condition, node.then_case, node.else_case)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+            self._branches(*node.args)
+        else:
+            self.visit_children(node)
+
+    def _branches(self, condition: PrimExpr, then: Any, other: Any) -> None:
+        self.visit(condition)
+        with self.analyzer.constraint_scope(condition):
+            self.visit(then)
+        if other is not None:
+            with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(ops.logical_not(condition))):
+                self.visit(other)
+
+    # ------------------------------------------------------------------------ accesses
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> None:
+        self.visit_children(node)
+        self._check(node, node.indices, node.buffer.shape)
+
+    @handles(ProducerLoad)
+    def read(self, node: ProducerLoad) -> None:
+        self.visit_children(node)
+        self._check(node, node.indices, node.producer.shape)
+
+    def _check(self, node: Any, indices: Iterable[PrimExpr], shape: Iterable[Any]) -> None:
+        pairs = list(zip(indices, shape))
+        for index, size in pairs:
+            self._note_limit(index, size)
+        if not all(self._inside(index, size) for index, size in pairs):
+            self.open.append(node)
+
+    def _inside(self, index: PrimExpr, size: PrimExpr) -> bool:
+        """Whether `index` is at least 0 and less than `size`."""
+        if index.dtype.lanes != 1:
+            return False
+        if isinstance(size, IntImm):
+            bound = self.analyzer.const_int_bound(index)
+            if bound.min_value >= 0 and bound.max_value < size.value:
+                return True
+        prove = lambda claim: self.analyzer.can_prove(claim, ProofStrength.SYMBOLIC_BOUND)  # noqa: E731
+        return prove(ops.greater_equal(index, 0)) and prove(ops.less(index, size))
+
+    def _note_limit(self, index: PrimExpr, size: Any) -> None:
+        while isinstance(index, Cast):
+            index = index.value
+        if isinstance(index, (ProducerLoad, BufferLoad)) and isinstance(size, IntImm):
+            key = id(_key(index.producer if isinstance(index, ProducerLoad) else index.buffer))
+            self.limits[key] = min(size.value, self.limits.get(key, size.value))
+
+
+def _key(tensor: Any) -> Any:
+    """What stands for a tensor or a buffer: its operation, or its memory."""
+    return tensor.op if isinstance(tensor, te.Tensor) else tensor.data
+
+
+def _operations(outputs: Sequence[Any]) -> list[Any]:
+    """The operations of `outputs` and of all that they read."""
+    found: dict[int, Any] = {}
+    pending = [t.op for t in outputs]
+    while pending:
+        operation = pending.pop()
+        if id(operation) not in found:
+            found[id(operation)] = operation
+            pending += [t.op for t in operation.input_tensors]
+    return list(found.values())
