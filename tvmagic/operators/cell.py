@@ -15,11 +15,12 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimFunc, Span
 from tvmagic.operators.notation import Notation
 from tvmagic.operators.operator import Operator
+from tvmagic.operators.running import run_python
 from tvmagic.operators.source import Source
-from tvmagic.operators.syntax import is_notation
+from tvmagic.operators.syntax import is_notation, meant, python_names
 from tvmagic.script.cinn_parser import from_cinn, is_cinn_text
 
-__all__ = ["operator", "operator_from_cell", "run_statement"]
+__all__ = ["cell_names", "operator", "operator_from_cell", "parse"]
 
 
 def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None, dtype: str = "float32") -> Operator:
@@ -54,12 +55,14 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
     tree = parse(source)
     scope = _Scope(namespace, cell_names(tree))
     notation = Notation(source, scope.tensors, scope, dtype)
-    known = {**scope}
-    notation.prepare([s for s in tree.body if is_notation(s, known)])
+    own = python_names(tree)
+    notation.prepare([s for s in tree.body if is_notation(s, scope, own)])
     for statement in tree.body:
-        if is_notation(statement, scope):
+        if is_notation(statement, scope, own):
             notation.run(statement)
-        elif isinstance(statement, ast.Return) and statement.value is not None:
+        elif isinstance(statement, ast.Return):
+            if statement.value is None:
+                raise TVMagicError("`return` names no tensor", span=source.span(statement), hint="write `return Y`")
             return _operator_of(name, source, scope, notation, _returned(statement.value, scope, source))
         else:
             run_statement(statement, source, scope)
@@ -104,40 +107,22 @@ class _TensorNames(dict[str, Any]):
         self.scope.set_own(name, value)
 
 
-def run_statement(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> None:
+def run_statement(statement: ast.stmt, source: Source, scope: _Scope) -> None:
     """Run one statement of a cell as Python, with the cell's own line numbers.
 
-    A `TVMagicError` without a place gets that of the innermost line of the cell that ran.
+    What fails in it becomes an error of ours with its place, and a hint where index notation was meant.
     """
-    module = ast.Module([statement], type_ignores=[])
     before = dict(scope)
     try:
-        exec(compile(module, source.name, "exec"), scope)
+        run_python(statement, source, scope)
     except TVMagicError as error:
-        if error.span is None or error.span.source != source.name:
-            error.span = innermost_span(error, source) or source.span(statement)
+        error.hint = meant(statement, scope.tensors) or error.hint
         raise
-    if isinstance(scope, _Scope):
-        for name, value in scope.items():
-            if name not in before or before[name] is not value:
-                scope.own.add(name)
-                if isinstance(value, te.Tensor):
-                    dict.__setitem__(scope.tensors, name, value)
-
-
-def innermost_span(error: BaseException, source: Source) -> Span | None:
-    """The place of the innermost line of `source` in an error's traceback."""
-    found: Span | None = None
-    traceback = error.__traceback__
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if code.co_filename == source.name:
-            positions = list(code.co_positions())
-            line, end, column, end_column = positions[traceback.tb_lasti // 2]
-            if line is not None:
-                found = Span(source.name, line, (column or 0) + 1, end or line, (end_column or 0) + 1)
-        traceback = traceback.tb_next
-    return found
+    for name, value in scope.items():
+        if name not in before or before[name] is not value:
+            scope.own.add(name)
+            if isinstance(value, te.Tensor):
+                dict.__setitem__(scope.tensors, name, value)
 
 
 def _note_numbers(statement: ast.stmt, scope: _Scope, notation: Notation) -> None:

@@ -278,13 +278,16 @@ class Expressions:
         if name in ("sum", "prod"):
             fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
         if name not in FUNCTIONS:
-            self.unknown(node.func, name)
+            close = difflib.get_close_matches(name, [*FUNCTIONS, *DTYPES], n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "there are exp, max, sqrt and others; in `te` any Python"
+            fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
         if node.keywords:
             fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")
         function, least, most = FUNCTIONS[name]
         if not least <= len(node.args) <= most:
             count = str(least) if least == most else f"{least} or more"
-            fail_at(self.source, node, f"`{name}` takes {count} arguments, not {len(node.args)}")
+            over = f"write `{name}(..., over=k)` for a reduction" if name in REDUCTIONS else None
+            fail_at(self.source, node, f"`{name}` takes {count} arguments, not {len(node.args)}", over)
         args = [self.value(a) for a in node.args]
         first = next((a for a in args if isinstance(a, PrimExpr) and not a.dtype.is_bool), None)
         if first is not None:

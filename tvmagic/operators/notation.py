@@ -18,6 +18,8 @@ a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 from __future__ import annotations
 
 import ast
+import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,7 +41,7 @@ from tvmagic.operators.expressions import (
 )
 from tvmagic.operators.sizes import Sizes
 from tvmagic.operators.source import Source
-from tvmagic.operators.syntax import cast_types, is_dtype, is_fraction, over_names, reduction_name
+from tvmagic.operators.syntax import cast_types, declaration, is_dtype, is_fraction, over_names, reduction_name
 
 __all__ = ["Notation"]
 
@@ -92,7 +94,10 @@ class Notation:
     def _declare(self, node: ast.AnnAssign) -> None:
         assert isinstance(node.target, ast.Name)
         name, annotation = node.target.id, node.annotation
-        if isinstance(annotation, ast.Call):
+        if node.value is not None:
+            fail_at(self.source, node.value, "a declaration has no value", f"write `{name}: {ast.unparse(annotation)}`")
+        if declaration(annotation) == "range":
+            assert isinstance(annotation, ast.Call)
             self.ranges[name] = self.sizes.range(annotation)
             return
         if isinstance(annotation, ast.List):
@@ -101,8 +106,7 @@ class Notation:
             dtype_node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
             dtype = ast.unparse(dtype_node)
             if dtype not in DTYPES:
-                close = te_close(dtype)
-                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", close)
+                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", dtype_hint(dtype))
             items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
         shape = [self.sizes.size(item) for item in items]
         if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
@@ -116,6 +120,8 @@ class Notation:
 
     def _for(self, node: ast.For) -> None:
         assert isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)
+        if node.orelse:
+            fail_at(self.source, node.orelse[0], "`else` after `for` has no meaning in the index notation")
         name, outer = node.target.id, dict(self.ranges)
         self.ranges[name] = self.sizes.range(node.iter)
         for statement in node.body:
@@ -162,11 +168,14 @@ class Notation:
             fail_at(self.source, target, f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}")
 
 
-def te_close(dtype: str) -> str:
+def dtype_hint(text: str) -> str:
     """A hint for a data type that is none."""
-    import difflib
-
-    close = difflib.get_close_matches(dtype, sorted(DTYPES), n=1)
+    known = sorted(DTYPES, key=lambda name: (name != "float32", name))
+    inside = next((d for d in known if re.search(rf"\b{d}\b", text)), None)
+    if inside is not None:
+        return f"write it as `{inside}[...]`, with the sizes in brackets"
+    common = {"float": "float32", "int": "int32", "double": "float64", "half": "float16"}
+    close = [common[text]] if text in common else difflib.get_close_matches(text, known, n=1)
     return f"did you mean `{close[0]}`?" if close else "write a name such as float32, int8 or bool"
 
 
@@ -187,7 +196,7 @@ class _Statement:
         casts = cast_types(self.value)
         for node in ast.walk(self.value):
             if id(node) in casts and isinstance(node, ast.Constant) and not is_dtype(str(node.value)):
-                fail_at(self.source, node, f"`{node.value}` is not a data type", te_close(str(node.value)))
+                fail_at(self.source, node, f"`{node.value}` is not a data type", dtype_hint(str(node.value)))
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_dtype(node.value):
                 fail_at(self.source, node, f"`{node.value!r}` is not a number")
             if not isinstance(node, ast.Name):

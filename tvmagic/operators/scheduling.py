@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import contextlib
-import difflib
 import functools
 import re
 import sys
@@ -18,10 +16,11 @@ from tvmagic.ir import For, Span, pre_order_visit
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.running import CellError, instruction_span, run_python
 from tvmagic.operators.source import Source
 from tvmagic.passes import Record, recording, run_step
 
-__all__ = ["CellError", "program_of_schedule", "recorded_calls", "run_python", "schedule", "schedule_from_cell"]
+__all__ = ["CellError", "program_of_schedule", "recorded_calls", "schedule", "schedule_from_cell"]
 
 _STAGE_CALLS = (
     "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel", "pragma",
@@ -29,10 +28,6 @@ _STAGE_CALLS = (
     "tile", "transform_layout", "unroll", "vectorize",
 )  # fmt: skip
 _SCHEDULE_CALLS = ("cache_read", "cache_write", "create_group", "rfactor")
-
-
-class CellError(TVMagicError):
-    """Python code in a cell failed by itself; the message is that of the Python error."""
 
 
 def schedule(op: Operator, text: str, name: str = "default", namespace: Mapping[str, Any] | None = None) -> Version:
@@ -135,50 +130,6 @@ def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any]) -> Any:
     if "s" in used:
         return scope["s"]
     return op.te_schedule() if op.prim_func is None else op.schedule()
-
-
-def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> None:
-    """Run a statement of a cell; what fails in it becomes an error of ours with its place."""
-    try:
-        exec(compile(ast.Module([statement], []), source.name, "exec"), scope)
-    except TVMagicError as error:
-        if error.span is None or error.span.source != source.name or error.span.end_line == 0:
-            error.span = place_in_cell(error, source) or error.span or source.span(statement)
-        raise
-    except Exception as error:
-        span = place_in_cell(error, source) or source.span(statement)
-        raise CellError(f"{type(error).__name__}: {error}", span=span, hint=_meant(error, scope)) from error
-
-
-def _meant(error: Exception, scope: Mapping[str, Any]) -> str | None:
-    """`did you mean ...?` for an attribute or a name that does not exist."""
-    name = getattr(error, "name", None)
-    if not isinstance(name, str) or not isinstance(error, (AttributeError, NameError)):
-        return None
-    known = dir(error.obj) if isinstance(error, AttributeError) else [*scope, *dir(builtins)]
-    public = [k for k in known if not k.startswith("_")]
-    close = difflib.get_close_matches(name, public, n=1, cutoff=0.5)
-    return f"did you mean `{close[0]}`?" if close else None
-
-
-def place_in_cell(error: BaseException, source: Source) -> Span | None:
-    """The place of the innermost expression of the cell in an error's traceback."""
-    found: Span | None = None
-    traceback = error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == source.name:
-            found = instruction_span(traceback.tb_frame.f_code, traceback.tb_lasti, source) or found
-        traceback = traceback.tb_next
-    return found
-
-
-def instruction_span(code: Any, offset: int, source: Source) -> Span | None:
-    """The place in the cell of an instruction of code compiled from it."""
-    for index, (line, end_line, column, end_column) in enumerate(code.co_positions()):
-        if index * 2 == offset and line is not None:
-            node = ast.Pass(lineno=line, col_offset=column or 0, end_lineno=end_line, end_col_offset=end_column or 0)
-            return source.span(node)
-    return None
 
 
 # ---------------------------------------------------------------------------- recording the calls

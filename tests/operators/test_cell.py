@@ -1,0 +1,70 @@
+"""Python in a `%%tensor` cell: names from outside, and what is told where index notation was meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.operators import operator
+
+X = "X: float32[4]\n"
+
+
+def test_a_tensor_hides_the_name_of_an_array_or_an_operator_outside() -> None:
+    kept = np.zeros(4)
+    for outside in (kept, operator("Y", X + "Y[i] = X[i]"), {}, 3):
+        op = operator("f", X + "Y[k] = X[k] * 2", {"Y": outside, "k": 2})
+        np.testing.assert_array_equal(op(np.ones(4, "float32")), [2, 2, 2, 2])
+    assert not kept.any()
+
+
+def test_elements_of_what_the_cell_makes_itself_are_python() -> None:
+    outside: dict[str, int] = {}
+    text = X + "c = {}\nc[k] = 3\nl = [0] * 3\nl[1] = 5\nd['y'] = c[k] + l[1]\nf = float(d['y'])\nY[i] = X[i] * f"
+    op = operator("f", text, {"k": 2, "d": outside})
+    assert outside == {"y": 8}
+    np.testing.assert_array_equal(op(np.ones(4, "float32")), [8, 8, 8, 8])
+
+
+def test_a_tensor_of_te_is_added_to_by_index_notation() -> None:
+    op = operator("f", X + "Y = te.compute((4,), lambda i: X[i] * 2, name='Y')\nY[i] += X[i] * X[k]")
+    np.testing.assert_array_equal(op(np.ones(4, "float32")), [6, 6, 6, 6])
+
+
+MEANT = [
+    ("Y[i] == X[i]", "by one `=`: `Y[i] = X[i]`", "Y[i] == X[i]"),
+    ("W = float32[4]", "declare an input as `W: float32[4]`", "float32"),
+    ("Y = X[i] + X[j]", "on the left too: `Y[i, j] = X[i] + X[j]`", "i"),
+    ("Y = sum(X[i], over=i)", "`Y[()] = sum(X[i], over=i)`", "i"),
+    ("Y = X + 1", "indices on both sides", "X + 1"),
+    ("Y[i], Z[i] = X[i], X[i]", "a statement for each tensor", "i"),
+    ("Y[i] = Z[i] = X[i]", "a statement for each tensor", "i"),
+    ("if True:\n    Y[i] = X[i]", "at the top of a cell", "i"),
+    ("for q in range(3):\n    Y[i] = X[i]\n    print()", "at the top of a cell", "i"),
+    ("for q in range(3):\n    Y[i] = X[i]\nelse:\n    Z[i] = X[i]", None, "Z[i] = X[i]"),
+    ("Y[i] = X[i]\nreturn", "write `return Y`", "return"),
+    ("W: np.float32[4]", "write it as `float32[...]`", "np.float32"),
+    ("W: float32(4)", "write it as `float32[...]`", "float32(4)"),
+    ("W: float[4]", "did you mean `float32`?", "float"),
+    ("W: int[4]", "did you mean `int32`?", "int"),
+    ("W: float32[4] = 3", "write `W: float32[4]`", "3"),
+    ("Y[i] = print(X[i])", None, "print"),
+    ("Y[i] = maxx(X[i], 0)", "did you mean `max`?", "maxx"),
+    ("Y[i] = max(X[i])", "`max(..., over=k)`", "max(X[i])"),
+    ("1 / 0", None, "1 / 0"),
+    ("open('/nowhere')", None, "open('/nowhere')"),
+]
+
+
+@pytest.mark.parametrize(("text", "hint", "marked"), MEANT, ids=[m[0] for m in MEANT])
+def test_what_fails_as_python_is_told_with_its_place_and_what_was_meant(text: str, hint: Any, marked: str) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", X + text)
+    error = caught.value
+    assert not isinstance(error, InternalError) and (hint is None or hint in (error.hint or ""))
+    assert error.span is not None and error.span.source == "tensor f"
+    line = (X + text).split("\n")[error.span.line - 2]
+    assert line[error.span.column - 1 :].startswith(marked[:3])
