@@ -389,3 +389,49 @@ def test_tune_keeps_the_best_schedule_and_shows_the_trials(loaded: Any) -> None:
     assert "dense: the best of 3 schedules" in text and "def apply_trace(sch: tir.Schedule)" in text
     assert "Trials" in shown.html() and "random" in shown.html()
     assert len(loaded.run_line_magic("passes", "dense -v fast")) > 5
+
+
+def test_an_interrupt_shows_the_users_line_alone_and_leaves_all_as_it_was(
+    loaded: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = fails(loaded, "%%schedule dense\ns[Z].vectorize(s[Z].axis[1])\nraise KeyboardInterrupt", capsys)
+    assert "KeyboardInterrupt: stopped\nin %%schedule dense, line 3:\n   3 | raise KeyboardInterrupt" in text
+    assert "KeyboardInterrupt: stopped" in fails(loaded, "%%tensor other\nraise KeyboardInterrupt", capsys)
+    run(loaded, SCHEDULE)
+    loaded.run_cell("raise KeyboardInterrupt")
+    assert "Traceback" in capsys.readouterr().out, "an interrupt of the user's own code is shown as it always was"
+
+
+BIG = "%%tensor big -q\nX: float32[1 << 40]\nY[i] = X[i] * 2"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["%%schedule big -q --check\ns[Y].split(s[Y].axis[0], 16)", "%%schedule big -q --verify\npass", "%bench big",
+     "%%schedule big --play\npass", "_ = big.random_inputs()"],
+)  # fmt: skip
+def test_arrays_that_do_not_fit_into_memory_are_refused(
+    shell: Any, capsys: pytest.CaptureFixture[str], cell: str
+) -> None:
+    run(shell, BIG)
+    run(shell, "%%schedule big -q --cost\ns[Y].split(s[Y].axis[0], 16)")
+    assert "4 TiB of memory are needed for the inputs" in fails(shell, cell, capsys)
+
+
+def test_what_allocates_too_much_by_itself_shows_the_users_line_alone(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(shell, "%%tensor long -q\nX: float32[4]\ni: range(1 << 45)\nY[i] = X[0] * i")
+    run(shell, "import numpy as _np\n_x = _np.ones(4, 'float32')")
+    assert "128 TiB of memory are needed for an array" in fails(shell, "long(_x)", capsys)
+    text = fails(shell, "long.reference(_x)", capsys)
+    assert "MemoryError: Unable to allocate" in text and "   1 | long.reference(_x)" in text
+
+
+def test_small_words_of_the_magics(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "its help is shown by `%bench?`" in fails(loaded, "%bench dense --help", capsys)
+    text = fails(loaded, "%%schedule dense\ns[Y]\nx = 3; sch.mod", capsys)
+    assert "   3 | x = 3; sch.mod\n     |        ^^^" in text and "not by both" in text
+    assert len(run(loaded, "%passes dense -p ,").view.steps) > 5
+    run(loaded, SCHEDULE.replace("tiled", "tiled -q --verify"))
+    assert "none differs\n" in (out := capsys.readouterr().out) and "verdict" not in out

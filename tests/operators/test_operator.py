@@ -195,3 +195,23 @@ def test_a_wrong_method_is_answered_with_the_nearest(text: str, hint: str | None
     with pytest.raises(TVMagicError) as caught:
         schedule(op, text)
     assert caught.value.hint == hint
+
+
+def test_arguments_that_are_no_arrays_are_told() -> None:
+    class Broken:
+        def __array__(self, *_: object) -> object:
+            raise ValueError("not today")
+
+    op, (x, w) = dense()
+    with pytest.raises(TVMagicError, match="`X` is a Broken that does not give its array: ValueError: not today"):
+        op(Broken(), w)
+    with pytest.raises(TVMagicError, match="`X` of `dense` is given twice"):
+        op(x, w, X=x)
+
+
+def test_random_inputs_are_made_in_parts_that_make_no_difference() -> None:
+    op = operator("f", "X: float32[1500, 1000]\nI: int64[1500, 1000]\nY[i, j] = X[i, j] * float32(I[i, j])")
+    x, i = op.random_inputs(3)
+    generator = np.random.default_rng(3)
+    np.testing.assert_array_equal(x, generator.uniform(-1, 1, (1500, 1000)).astype("float32"))
+    np.testing.assert_array_equal(i, generator.integers(-8, 8, (1500, 1000)))

@@ -212,3 +212,13 @@ def test_many_random_programs(part: int) -> None:
 def test_parts_of_a_loop_that_runs_no_iteration() -> None:
     """A tight split whose last outer iterations have nothing left."""
     run_random(range(5097, 5098))
+
+
+def test_long_loops_are_counted_without_an_array_of_their_values() -> None:
+    A = te.placeholder((1 << 40,), name="A")
+    B = te.compute((1 << 40,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], 16)
+    assert report(s) == {"B": (1 << 40, 1 << 40)}
+    s[B].split(s[B].leaf_iter_vars[0], 3)
+    assert report(s) == {"B": (None, 1 << 40)}, "a guard over too many iterations is not counted"

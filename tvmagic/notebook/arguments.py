@@ -83,6 +83,8 @@ class Arguments(argparse.ArgumentParser):
             self.error(f"the line cannot be read: {error}")
         namespace, unknown = self.parse_known_args(words)
         if unknown:
+            if unknown[0] in ("-h", "--help"):
+                self.error(f"its help is shown by `{self.magic}?`")
             known = self.flags if unknown[0].startswith("-") else []
             self.error(f"there is no argument `{unknown[0]}`{did_you_mean(unknown[0], known)}")
         return namespace
@@ -110,6 +112,9 @@ def documented(parser: Arguments) -> Callable[[Callable[..., Any]], Callable[...
                 return function(*args, **kwargs)
             except (TVMagicError, UsageError):
                 raise
+            except MemoryError as error:
+                text = f"{parser.magic} needs more memory than there is: {error}"
+                raise TVMagicError(text, hint="take smaller sizes") from error
             except Exception as error:
                 raise InternalError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 

@@ -14,6 +14,7 @@ __all__ = ["error_lines", "install", "uninstall"]
 
 _RED, _BOLD, _CYAN, _RESET = "\033[1;31m", "\033[1m", "\033[36m", "\033[0m"
 _CONTEXT = 3
+_STOPS = (KeyboardInterrupt, MemoryError)
 
 
 def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True) -> list[str]:
@@ -43,6 +44,20 @@ def place_lines(span: Span) -> list[str]:
         return []  # what IPython made of a magic, which the user did not write
     name = "the cell" if "ipykernel" in span.source or span.source.startswith("<ipython") else span.source
     return [f"in {name}, line {span.line}:", f"{span.line:>4} | {line}"] if line else []
+
+
+def stopped_lines(error: BaseException, traceback_: Any, colour: bool = True) -> list[str]:
+    """The lines that tell where an interrupt, or a lack of memory, stopped our code."""
+    red, reset = (_RED, _RESET) if colour else ("", "")
+    name = next(kind.__name__ for kind in _STOPS if isinstance(error, kind))
+    span = user_place(traceback_)
+    return [f"{red}{name}{reset}: {str(error) or 'stopped'}", *(place_lines(span) if span is not None else [])]
+
+
+def is_ours(traceback_: Any) -> bool:
+    """Whether code of this package was running."""
+    frames = [frame for frame, _ in traceback.walk_tb(traceback_)]
+    return any(frame.f_globals.get("__name__", "").partition(".")[0] == "tvmagic" for frame in frames)
 
 
 def user_place(traceback_: Any) -> Span | None:
@@ -91,17 +106,27 @@ def headers_underlined(lines: list[str]) -> list[str]:
 
 
 def install(shell: Any) -> None:
-    """Show our errors in `shell` without our own stack frames; the handler before stays for others."""
+    """Show our errors, and what stops our code, in `shell` without our own stack frames.
+
+    The handler before stays for others.
+    """
     before = (shell.custom_exceptions, shell.CustomTB)
 
     def handler(self: Any, kind: type, error: Exception, traceback_: Any, tb_offset: int | None = None) -> list[str]:
-        if not isinstance(error, TVMagicError):
+        colour = getattr(self, "colors", "").lower() != "nocolor"
+        if isinstance(error, _STOPS) and not isinstance(error, before[0]):
+            if not is_ours(traceback_):
+                self.showtraceback((kind, error, traceback_), tb_offset=tb_offset)
+                return []
+            lines = stopped_lines(error, traceback_, colour)
+        elif isinstance(error, TVMagicError):
+            lines = error_lines(error, traceback_, colour)
+        else:
             return before[1](kind, error, traceback_, tb_offset=tb_offset)
-        lines = error_lines(error, traceback_, colour=getattr(self, "colors", "").lower() != "nocolor")
         self._showtraceback(kind, error, lines)
         return lines
 
-    shell.set_custom_exc((TVMagicError, *before[0]), handler)
+    shell.set_custom_exc((TVMagicError, *_STOPS, *before[0]), handler)
     shell._tvmagic_before = before
 
 

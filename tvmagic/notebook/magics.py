@@ -379,4 +379,4 @@ class TensorMagics(Magics):
 
     @staticmethod
     def _pass_names(text: str | None) -> list[str] | None:
-        return [name.strip() for name in text.split(",") if name.strip()] if text else None
+        return [name.strip() for name in (text or "").split(",") if name.strip()] or None

@@ -107,10 +107,12 @@ class Table(Shown):
     def html(self, styled: bool = True) -> str:
         notes = "".join(f'<div class="tm-meta">{escape(n)}</div>' for n in self.notes)
         head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
-        return frame(head + table(self.columns, self.rows) + notes, self.title or "Table", styled)
+        rows = table(self.columns, self.rows) if self.rows else ""
+        return frame(head + rows + notes, self.title or "Table", styled)
 
     def text(self, colour: bool | None = None) -> str:
-        return "\n".join([*([self.title] if self.title else []), text_table(self.columns, self.rows), *self.notes])
+        rows = [text_table(self.columns, self.rows)] if self.rows else []
+        return "\n".join([*([self.title] if self.title else []), *rows, *self.notes])
 
 
 class Listing(Shown):

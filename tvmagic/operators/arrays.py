@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,10 @@ from tvmagic.te.numpy_ops import numpy_dtype
 
 __all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "random_inputs", "size_values"]
 
+_SMALL = 1 << 26  # bytes that are there in any case
+_CHUNK = 1 << 20  # random values that are made at once
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
 
 def as_array(value: Any, name: str) -> np.ndarray:
     """`value` as a NumPy array, without a copy where it offers `__dlpack__` or `__array__`.
@@ -21,12 +28,16 @@ def as_array(value: Any, name: str) -> np.ndarray:
     """
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__array__"):
-        return np.asarray(value)
-    if hasattr(value, "numpy") and not hasattr(value, "__dlpack__"):
-        return np.asarray(value.numpy())
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+    try:
+        if hasattr(value, "__array__"):
+            return np.asarray(value)
+        if hasattr(value, "numpy") and not hasattr(value, "__dlpack__"):
+            return np.asarray(value.numpy())
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except Exception as error:
+        text = f"`{name}` is a {type(value).__name__} that does not give its array: {type(error).__name__}: {error}"
+        raise TVMagicError(text, hint="pass a NumPy array") from error
     raise TVMagicError(
         f"`{name}` is a {type(value).__name__}, not an array",
         hint="pass a NumPy array, for example `numpy.asarray(value, dtype=...)`",
@@ -97,10 +108,48 @@ def empty_outputs(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[np.
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = 64) -> np.ndarray:
     """An array without content that begins at a multiple of `alignment` bytes."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(max(n, 0) for n in shape) * dtype.itemsize
+    require_memory(size, f"an array of shape ({', '.join(map(str, shape))}) and dtype `{dtype}`")
     memory = np.empty(size + alignment, dtype=np.uint8)
     start = -memory.ctypes.data % alignment
     return memory[start : start + size].view(dtype).reshape(tuple(shape))
+
+
+def require_memory(size: int, what: str) -> None:
+    """Raise `TVMagicError` where `what`, of `size` bytes, is more than the memory that is free.
+
+    Linux gives more than there is, and ends the process when it is used.
+    """
+    if size < _SMALL:
+        return
+    free = _free_memory()
+    if size > (free or sys.maxsize // 4):
+        have = f", {_bytes(free)} are free" if free else ""
+        raise TVMagicError(f"{_bytes(size)} of memory are needed for {what}{have}", hint="take smaller sizes")
+
+
+def _free_memory() -> int | None:
+    """Bytes that can be used without ending the process; None where the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        free = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]
+    except (OSError, ValueError):
+        return None
+    group = Path("/sys/fs/cgroup")
+    for most, used in (
+        (group / "memory.max", group / "memory.current"),
+        (group / "memory/memory.limit_in_bytes", group / "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            free.append(int(most.read_text()) - int(used.read_text()))
+        except (OSError, ValueError):
+            continue
+    return max(min(free), 0) if free else None
+
+
+def _bytes(count: int) -> str:
+    power = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    return f"{count / (1 << 10 * power):.3g} {_UNITS[power]}"
 
 
 def random_inputs(
@@ -117,17 +166,24 @@ def random_inputs(
             if isinstance(size, Var):
                 values[size] = sizes if isinstance(sizes, int) else sizes.get(size.name, 16)
     shapes = [[evaluate_size(s, values) for s in t.shape] for t in tensors]
+    total = sum(math.prod(shape) * numpy_dtype(t.dtype).itemsize for t, shape in zip(tensors, shapes))
+    require_memory(total, "the inputs")
     return [_random_array(t, s, generator, n) for t, s, n in zip(tensors, shapes, limits or [None] * len(shapes))]
 
 
 def _random_array(tensor: Any, shape: Sequence[int], generator: np.random.Generator, limit: int | None) -> np.ndarray:
     dtype = numpy_dtype(tensor.dtype)
     result = aligned_empty(shape, dtype)
-    if dtype.kind == "b":
-        result[...] = generator.random(shape) < 0.5
-    elif dtype.kind in "iu":
-        least, end = (0, min(limit, np.iinfo(dtype).max)) if limit else (-8 if dtype.kind == "i" else 0, 8)
-        result[...] = generator.integers(least, end, shape)
-    else:
-        result[...] = generator.uniform(-1, 1, shape).astype(dtype)
+    flat = result.reshape(-1)
+    least, end = -8 if dtype.kind == "i" else 0, 8
+    if limit is not None and dtype.kind in "iu":
+        least, end = 0, min(limit, int(np.iinfo(dtype).max))
+    for start in range(0, flat.size, _CHUNK):
+        part = flat[start : start + _CHUNK]
+        if dtype.kind == "b":
+            part[...] = generator.random(part.size) < 0.5
+        elif dtype.kind in "iu":
+            part[...] = generator.integers(least, end, part.size)
+        else:
+            part[...] = generator.uniform(-1, 1, part.size).astype(dtype)
     return result

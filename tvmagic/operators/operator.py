@@ -227,6 +227,9 @@ class Operator:
                     f"`{self.name}` has no input `{name}`", hint="its inputs are " + ", ".join(f"`{n}`" for n in names)
                 )
         values = dict(zip(names, arrays))
+        for name in named:
+            if name in values:
+                raise TVMagicError(f"`{name}` of `{self.name}` is given twice, by its place and by its name")
         values.update(named)
         missing = [n for n in names if n not in values]
         if missing or len(arrays) > len(names):

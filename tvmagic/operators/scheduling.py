@@ -58,7 +58,7 @@ def schedule_from_cell(
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     record = Record(title=op.name) if record is None else record
     scope = _scope(op, used, tree, namespace, given or {})
-    chosen = _chosen(op, used, scope)
+    chosen = _chosen(op, used, scope, source, tree)
     try:
         with recording(record=record), recorded_calls(chosen, source):
             for statement in tree.body:
@@ -118,11 +118,15 @@ def _block_names(sch: Any) -> set[str]:
     return found
 
 
-def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any]) -> Any:
+def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any], source: Source, tree: ast.AST) -> Any:
     """The schedule that the cell works on."""
     if "s" in used and "sch" in used:
+        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in ("s", "sch")]
+        first, *_ = sorted(uses, key=lambda n: (n.lineno, n.col_offset))
+        other = min((n for n in uses if n.id != first.id), key=lambda n: (n.lineno, n.col_offset))
         raise TVMagicError(
             "the cell uses both `s` and `sch`",
+            span=source.span(other),
             hint="arrange loops by the TE schedule `s` or by the TensorIR schedule `sch`, not by both",
         )
     if "sch" in used:

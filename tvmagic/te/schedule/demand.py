@@ -132,7 +132,7 @@ def _domains(op: ComputeOp, box: Box) -> dict[Var, Any] | None:
     """The sets of the axes of `op` for one box of its elements."""
     domains: dict[Var, Any] = {}
     for iv, steps in zip(op.axis, box):
-        domains[iv.var] = _set_of(steps)
+        domains[iv.var] = _set_of(steps, iv.var.dtype)
     for iv in op.reduce_axis:
         range_ = iv.dom
         if range_ is None or not (isinstance(range_.min, IntImm) and isinstance(range_.extent, IntImm)):
@@ -143,10 +143,10 @@ def _domains(op: ComputeOp, box: Box) -> dict[Var, Any] | None:
     return domains
 
 
-def _set_of(steps: Steps) -> Any:
+def _set_of(steps: Steps, dtype: Any) -> Any:
     from tvmagic.arith.regions import StrideSet
 
-    return StrideSet(steps.first, steps.count, steps.stride)
+    return StrideSet(steps.first, steps.count, steps.stride, dtype=dtype)
 
 
 def _requested(load: ProducerLoad, domains: Mapping[Var, Any]) -> list[Steps] | None:

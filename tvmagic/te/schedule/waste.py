@@ -28,6 +28,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    post_order_visit,
 )
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.schedule.demand import needed_elements
@@ -102,7 +103,8 @@ class _Counter(Visitor):
     def __init__(self) -> None:
         self.stores: dict[Tensor, list[int | None]] = {}
         self.loops: list[tuple[Var, int]] = []
-        self.env: dict[Var, Any] = {}
+        self.axes: dict[Var, frozenset[int]] = {}  # the loops that a variable depends on, by their depth
+        self.lets: dict[Var, np.ndarray] = {}
         self.guards: list[np.ndarray] = []
         self.unknown = 0
 
@@ -132,8 +134,7 @@ class _Counter(Visitor):
             self.unknown -= 1
             return
         self.loops.append((node.loop_var, extent))
-        # outer loops are the last dimensions, so that arrays broadcast as they are
-        self.env[node.loop_var] = np.arange(extent, dtype=np.int64).reshape([extent] + [1] * axis)
+        self.axes[node.loop_var] = frozenset([axis])
         if guard is not None:
             self.guards.append(guard)
         self.visit(node.body)
@@ -149,14 +150,26 @@ class _Counter(Visitor):
         if value is None:
             return None, None
         largest = max(int(value.max(initial=0)), 0)
-        counts = np.arange(largest, dtype=np.int64).reshape([largest] + [1] * axis)
-        return largest, counts < value
+        if largest * value.size > LIMIT:
+            return None, None
+        return largest, _steps(largest, axis) < value
 
     def _value(self, value: Any) -> Any:
+        """An expression as an array over the loops that it depends on; None where it has no value or too many."""
+        variables: dict[Var, None] = {}
+        post_order_visit(value, lambda node: variables.setdefault(node) if isinstance(node, Var) else None)
+        used = [v for v in variables if v in self.axes]
+        if math.prod(self.loops[a][1] for a in frozenset().union(*(self.axes[v] for v in used))) > LIMIT:
+            return None
+        env = {v: self.lets[v] if v in self.lets else self._loop_values(v) for v in used}
         try:
-            return np.asarray(ArrayEvaluator(self.env).visit(value))
+            return np.asarray(ArrayEvaluator(env).visit(value))
         except TVMagicError:  # what has no value by NumPy is not known
             return None
+
+    def _loop_values(self, var: Var) -> np.ndarray:
+        (axis,) = self.axes[var]
+        return _steps(self.loops[axis][1], axis)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
@@ -178,7 +191,8 @@ class _Counter(Visitor):
     def let(self, node: LetStmt) -> None:
         value = self._value(node.value)
         if value is not None:
-            self.env[node.var] = value
+            self.lets[node.var] = value
+            self.axes[node.var] = frozenset(a for a in range(value.ndim) if value.shape[value.ndim - 1 - a] > 1)
         self.visit(node.body)
 
     @handles(AttrStmt)
@@ -215,3 +229,8 @@ class _Counter(Visitor):
                 holds = np.logical_and(holds, guard)
             total *= int(np.count_nonzero(holds))
         return total if all(extents) else 0
+
+
+def _steps(extent: int, axis: int) -> np.ndarray:
+    """The values of the loop at depth `axis`; outer loops are the last dimensions, so that arrays broadcast as they are."""
+    return np.arange(extent, dtype=np.int64).reshape([extent] + [1] * axis)
