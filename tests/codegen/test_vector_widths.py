@@ -8,6 +8,7 @@ from handmade import function
 
 from tvmagic import codegen, tir
 from tvmagic.codegen.intrinsics import MATH_NAMES
+from tvmagic.errors import BuildError
 from tvmagic.ir import Call, ForKind, IRModule, Ramp, decl_buffer
 from tvmagic.runtime.ndarray import numpy_dtype
 
@@ -78,3 +79,11 @@ def test_the_code_does_not_grow_with_the_lanes(name):
         return codegen.llvm_ir(function_of(name, "float32", lanes), target, optimize=False).count("\n")
 
     assert lines(1008) == lines(7)
+
+
+def test_a_vector_that_llvm_would_end_the_process_for_is_refused():
+    x, y = decl_buffer((COUNT,), "float32", "X"), decl_buffer((COUNT,), "float32", "Y")
+    wide = [Ramp(0, 1, 1 << 20)]
+    with pytest.raises(BuildError, match="1048576 lanes is too wide") as caught:
+        codegen.llvm_ir(function(tir.BufferStore(y, x[wide], wide), x, y))
+    assert "split the loop" in (caught.value.hint or "")

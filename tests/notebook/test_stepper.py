@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import random
 import re
 from typing import Any
 
@@ -61,6 +62,30 @@ def test_rows_hold_every_line_of_both_sides_once() -> None:
     rows = diff_lines(a, b)
     assert [r.before for r in rows if r.before is not None] == list(range(60))
     assert [r.after for r in rows if r.after is not None] == list(range(50))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_long_texts_are_divided_at_lines_that_both_have_once(seed: int) -> None:
+    choose = random.Random(seed)
+    a = [choose.choice(["for", "if", f"x {n}", f"y {n // 2}"]) for n in range(300)]
+    b = [line for line in a if choose.random() < 0.9]
+    for _ in range(30):
+        b.insert(choose.randrange(len(b)), choose.choice(["for", "new", f"x {choose.randrange(300)}"]))
+    rows = diff_lines(a, b)
+    assert [r.before for r in rows if r.before is not None] == list(range(len(a)))
+    assert [r.after for r in rows if r.after is not None] == list(range(len(b)))
+    same = [r for r in rows if r.kind == "same"]
+    assert all(a[r.before] == b[r.after] for r in same if r.before is not None and r.after is not None)
+    assert len(same) > 200, "nine lines of ten stand in both"
+
+
+def test_the_time_of_a_comparison_does_not_grow_with_the_square(cpu_seconds: Any) -> None:
+    def compare(count: int) -> float:
+        before = [line for n in range(count) for line in ("for i in range(64):", f"A{n}[i] = B{n}[i]", "", "if x:")]
+        after = [line for n in range(count) for line in ("for i in range(64):", f"A{n}[i] = B{n}[i]", "if x:")]
+        return cpu_seconds(lambda: diff_lines(before, after), 2)
+
+    assert compare(2400) < 8 * compare(600), "four times the lines, about four times the work"
 
 
 def test_word_marks_cover_what_differs() -> None:

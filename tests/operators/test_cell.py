@@ -9,6 +9,7 @@ import pytest
 
 from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.operators import operator
+from tvmagic.operators.source import excerpt
 
 X = "X: float32[4]\n"
 
@@ -68,3 +69,45 @@ def test_what_fails_as_python_is_told_with_its_place_and_what_was_meant(text: st
     assert error.span is not None and error.span.source == "tensor f"
     line = (X + text).split("\n")[error.span.line - 2]
     assert line[error.span.column - 1 :].startswith(marked[:3])
+
+
+ROW = "A: T.Buffer((8,), 'float32')"
+FUNCTION = "@T.prim_func\ndef f({}):\n    for i in range(8):\n        {}"
+MODULE = "@I.ir_module\nclass M:\n" + "    @T.prim_func\n    def {}(A: T.Buffer((8,)), B: T.Buffer((8,))):\n        for i in range(8):\n            B[i] = A[i] * 2.0\n"  # fmt: skip
+
+
+def test_a_module_of_one_function_is_an_operator() -> None:
+    op = operator("f", MODULE.format("main"))
+    np.testing.assert_array_equal(op(np.ones(8, "float32")), [2] * 8)
+
+
+FUNCTIONS = [
+    (FUNCTION.format(ROW, "A[i] = A[i] + 1.0"), "`A` is read before it is written", 5),
+    (FUNCTION.format(ROW + ", n: T.int32", "A[i] = 1.0"), "`f` takes a scalar", 3),
+    (FUNCTION.format(ROW, "T.evaluate(A[i])"), "writes none of its buffers", 3),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "line"), FUNCTIONS, ids=[f[1] for f in FUNCTIONS])
+def test_functions_that_are_no_operators_are_told_with_their_place(text: str, message: str, line: int) -> None:
+    with pytest.raises(TVMagicError, match=message) as caught:
+        operator("f", text)
+    assert caught.value.span is not None and caught.value.span.line == line
+
+
+def test_values_that_no_array_holds_are_told() -> None:
+    text = "A = te.placeholder((8,), name='A')\nB = te.compute((8,), lambda i: 'x', name='B')"
+    with pytest.raises(TVMagicError, match="`B` of `f` holds no numbers"):
+        operator("f", text)
+    op = operator("f", "A = te.placeholder((8,), 'int4', name='A')\nB = te.compute((8,), lambda i: A[i], name='B')")
+    with pytest.raises(TVMagicError, match="NumPy has no arrays of `int4`"):
+        op.random_inputs()
+
+
+def test_a_long_line_is_shown_in_part_and_deep_nesting_is_told() -> None:
+    with pytest.raises(TVMagicError, match="nested too deeply"):
+        operator("f", X + "Y[i] = " + "-" * 3000 + "X[i]")
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", X + "Y[i] = " + "X[i] + " * 300 + "Q[i]" + " + X[i]" * 300)
+    line, marks = excerpt(caught.value.span).split("\n")
+    assert len(line) < 180 and line[marks.index("^")] == "Q"

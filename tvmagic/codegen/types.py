@@ -11,6 +11,9 @@ from tvmagic.ir import DataType
 
 __all__ = ["constant", "float_bits", "llvm_type", "memory_type", "splat"]
 
+# Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
+# the process where the bits of a vector are no integer type any more.
+_MOST_LANES = 1 << 14
 _FLOATS = {("float", 16): "half", ("bfloat", 16): "bfloat", ("float", 32): "float", ("float", 64): "double"}
 
 
@@ -27,6 +30,11 @@ def memory_type(dtype: DataType) -> str:
 
 
 def _vector(scalar: str, lanes: int) -> str:
+    if lanes > _MOST_LANES:
+        raise BuildError(
+            f"a vector of {lanes} lanes is too wide, the widest has {_MOST_LANES}",
+            hint="split the loop, and vectorize the inner one of 4 to 64 iterations",
+        )
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 

@@ -6,9 +6,11 @@ new line and a shift, not as a new body.
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,6 +19,7 @@ __all__ = ["Row", "diff_lines", "word_marks"]
 _WORDS = re.compile(r"\w+|\s+|.")
 _LIKE = 0.45
 _PAIRING_LIMIT = 40
+_MATCHED = 40_000  # pairs of lines that are all compared with each other
 
 Marks = tuple[tuple[int, int], ...]
 
@@ -43,9 +46,8 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Row]:
     rows = [Row("same", i, i) for i in range(start)]
     a, b = before[start : len(before) - end], after[start : len(after) - end]
     left, right = [line.strip() for line in a], [line.strip() for line in b]
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=len(left) * len(right) > 4_000_000)
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        if tag == "equal":
+    for equal, i, i_end, j, j_end in _parts(left, right):
+        if equal:
             for p, q in zip(range(i, i_end), range(j, j_end)):
                 kind = "same" if a[p] == b[q] else "moved"
                 rows.append(Row(kind, start + p, start + q))
@@ -53,6 +55,62 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Row]:
             rows += _replaced(a, b, range(i, i_end), range(j, j_end), start)
     tail_a, tail_b = len(before) - end, len(after) - end
     return rows + [Row("same", tail_a + k, tail_b + k) for k in range(end)]
+
+
+Part = tuple[bool, int, int, int, int]
+
+
+def _parts(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
+    """Both texts in parts that are equal and parts that are not: (equal, begin, end, begin, end).
+
+    Long texts are divided at the lines that both have once, so that the time does not grow with the square
+    where lines such as `for i in range(64):` occur again and again.
+    """
+    i, j = 0, 0
+    anchors = _anchors(left, right) if len(left) * len(right) > _MATCHED else []
+    for p, q in [*anchors, (len(left), len(right))]:
+        inside = (left[i:p], right[j:q])
+        between = _parts(*inside) if anchors else _matched(*inside)
+        yield from ((e, i + a, i + a_end, j + b, j + b_end) for e, a, a_end, b, b_end in between)
+        if p < len(left):
+            yield True, p, p + 1, q, q + 1
+        i, j = p + 1, q + 1
+
+
+def _matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
+    if not left or not right:
+        if left or right:
+            yield False, 0, len(left), 0, len(right)
+        return
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=len(left) * len(right) > 4_000_000)
+    for tag, i, i_end, j, j_end in matcher.get_opcodes():
+        yield tag == "equal", i, i_end, j, j_end
+
+
+def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """The pairs of lines that occur once in both, as many as stand in the same order."""
+    once = [_once(left), _once(right)]
+    pairs = [(p, once[1][line]) for line, p in once[0].items() if line in once[1]]
+    ends: list[int] = []  # of each length of a rising sequence, the least place that it ends at
+    chains: list[tuple[int, int, int]] = []  # a pair, and the pair before it in its sequence
+    tops: list[int] = []
+    for p, q in pairs:
+        length = bisect.bisect_left(ends, q)
+        before = tops[length - 1] if length else -1
+        ends[length : length + 1], tops[length : length + 1] = [q], [len(chains)]
+        chains.append((p, q, before))
+    found: list[tuple[int, int]] = []
+    at = tops[-1] if tops else -1
+    while at >= 0:
+        p, q, at = chains[at]
+        found.append((p, q))
+    return found[::-1]
+
+
+def _once(text: Sequence[str]) -> dict[str, int]:
+    """The lines that occur once, with their places."""
+    counts = Counter(text)
+    return {line: n for n, line in enumerate(text) if counts[line] == 1}
 
 
 def _common_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:

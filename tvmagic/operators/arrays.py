@@ -44,6 +44,14 @@ def as_array(value: Any, name: str) -> np.ndarray:
     )
 
 
+def array_dtype(tensor: Any) -> np.dtype[Any]:
+    """The dtype of the arrays of a tensor or a buffer; TVMagicError where NumPy has none."""
+    try:
+        return numpy_dtype(tensor.dtype)
+    except TypeError:
+        raise TVMagicError(f"NumPy has no arrays of `{tensor.dtype}`, the dtype of `{tensor.name}`") from None
+
+
 def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The arrays, after a check of rank, dtype, and shape against the tensors.
 
@@ -51,7 +59,7 @@ def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]
     """
     sizes: dict[int, tuple[int, str]] = {}
     for tensor, array in zip(tensors, arrays):
-        if array.dtype != numpy_dtype(tensor.dtype):
+        if array.dtype != array_dtype(tensor):
             raise TVMagicError(
                 f"`{tensor.name}` of `{name}` is of dtype `{tensor.dtype}`, the array is `{array.dtype}`",
                 hint=f"convert it by `.astype('{tensor.dtype}')`",
@@ -103,7 +111,7 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
 
 def empty_outputs(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[np.ndarray]:
     """Fresh arrays for the outputs, aligned to 64 bytes."""
-    return [aligned_empty([evaluate_size(s, values) for s in t.shape], numpy_dtype(t.dtype)) for t in tensors]
+    return [aligned_empty([evaluate_size(s, values) for s in t.shape], array_dtype(t)) for t in tensors]
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = 64) -> np.ndarray:
@@ -166,13 +174,13 @@ def random_inputs(
             if isinstance(size, Var):
                 values[size] = sizes if isinstance(sizes, int) else sizes.get(size.name, 16)
     shapes = [[evaluate_size(s, values) for s in t.shape] for t in tensors]
-    total = sum(math.prod(shape) * numpy_dtype(t.dtype).itemsize for t, shape in zip(tensors, shapes))
+    total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
     return [_random_array(t, s, generator, n) for t, s, n in zip(tensors, shapes, limits or [None] * len(shapes))]
 
 
 def _random_array(tensor: Any, shape: Sequence[int], generator: np.random.Generator, limit: int | None) -> np.ndarray:
-    dtype = numpy_dtype(tensor.dtype)
+    dtype = array_dtype(tensor)
     result = aligned_empty(shape, dtype)
     flat = result.reshape(-1)
     least, end = -8 if dtype.kind == "i" else 0, 8

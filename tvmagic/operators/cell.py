@@ -12,7 +12,7 @@ import numpy as np
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimFunc, Span
+from tvmagic.ir import IRModule, PrimFunc, Span
 from tvmagic.operators.notation import Notation
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python
@@ -59,7 +59,7 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
     notation.prepare([s for s in tree.body if is_notation(s, scope, own)])
     for statement in tree.body:
         if is_notation(statement, scope, own):
-            notation.run(statement)
+            _run_notation(statement, source, notation)
         elif isinstance(statement, ast.Return):
             if statement.value is None:
                 raise TVMagicError("`return` names no tensor", span=source.span(statement), hint="write `return Y`")
@@ -69,6 +69,18 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
             _note_numbers(statement, scope, notation)
             _place_operations(scope, source.span(statement))
     return _operator_of(name, source, scope, notation, None)
+
+
+def _run_notation(statement: ast.stmt, source: Source, notation: Notation) -> None:
+    """Take in one statement of the index notation; what is nested deeper than Python's stack is told."""
+    try:
+        notation.run(statement)
+    except RecursionError:
+        raise TVMagicError(
+            "the expression is nested too deeply",
+            span=source.span(statement),
+            hint="divide it into several statements",
+        ) from None
 
 
 def parse(source: Source) -> ast.Module:
@@ -152,10 +164,14 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
 
 
 def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, outputs: list[Any] | None) -> Operator:
-    functions = [v for n, v in scope.items() if n in scope.own and isinstance(v, PrimFunc)]
+    functions = [f for n, v in scope.items() if n in scope.own for f in _functions(v)]
     tensors = dict(scope.tensors)
     if outputs is None and functions and not tensors:
-        return Operator.from_prim_func(name, functions[-1], source)
+        try:
+            return Operator.from_prim_func(name, functions[-1], source)
+        except TVMagicError as error:
+            error.span = error.span or functions[-1].span or Span(source.name, 1, 1)
+            raise
     if outputs is None:
         outputs = _unread(list(tensors.values()))
     computed = [t for t in outputs if not isinstance(t.op, te.PlaceholderOp)]
@@ -168,6 +184,13 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
     inputs = _inputs(computed, tensors)
     notation.sizes.check(name, inputs, computed)
     return Operator(name, inputs, computed, source=source, tensors=tensors)
+
+
+def _functions(value: Any) -> list[PrimFunc]:
+    """The functions that a name of the cell stands for: one, or those of a module."""
+    if isinstance(value, IRModule):
+        return [f for f in value.functions.values() if isinstance(f, PrimFunc)]
+    return [value] if isinstance(value, PrimFunc) else []
 
 
 def _unread(tensors: list[Any]) -> list[Any]:

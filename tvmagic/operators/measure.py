@@ -62,7 +62,8 @@ def compare(got: Sequence[np.ndarray], expected: Sequence[np.ndarray], names: Se
         if not a.size:
             continue
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-        error = np.where(same, 0.0, np.abs(a - b))
+        with np.errstate(invalid="ignore"):
+            error = np.where(same, 0.0, np.abs(a - b))
         error = np.where(np.isnan(error), np.inf, error)
         rel_limit, abs_limit = tolerance(np.asarray(array).dtype)
         ok = ok and bool(np.all(error <= abs_limit + rel_limit * np.abs(b)))

@@ -49,6 +49,9 @@ class Operator:
         prim_func: PrimFunc | None = None,
     ) -> None:
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
+        for tensor in self.args:
+            if tensor.dtype.is_handle:
+                raise TVMagicError(f"`{tensor.name}` of `{name}` holds no numbers, its dtype is `{tensor.dtype}`")
         self.source = source
         self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
         self.prim_func = prim_func
@@ -59,7 +62,7 @@ class Operator:
     @staticmethod
     def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
         """The operator of a TensorIR function: what it only reads are the inputs, the rest outputs."""
-        from tvmagic.operators.analysis import written_buffers
+        from tvmagic.operators.analysis import read_before_written, written_buffers
 
         written = written_buffers(func)
         buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
@@ -72,6 +75,14 @@ class Operator:
         if any(b is not p for b, p in zip(buffers, [*inputs, *outputs])):
             raise TVMagicError(
                 f"the function `{name}` takes its outputs after its inputs", hint="reorder the parameters"
+            )
+        early = read_before_written(func, outputs)
+        if early is not None:
+            raise TVMagicError(
+                f"`{early.buffer.name}` is read before it is written, so it is an input and an output of `{name}` at once",
+                node=early,
+                root=func,
+                hint="write the result into a buffer of its own",
             )
         func = func.with_attr("global_symbol", name)
         return Operator(name, inputs, outputs, source=source, prim_func=func)

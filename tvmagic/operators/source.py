@@ -16,6 +16,7 @@ from tvmagic.ir import Span
 
 __all__ = ["Source", "excerpt", "find_source", "known_sources"]
 
+_WIDEST = 160  # columns of a line that an error shows: a window on longer ones
 _SOURCES: dict[str, Source] = {}
 
 
@@ -91,6 +92,8 @@ def _excerpt_lines(span: Span | None) -> Iterator[str]:
     one_line = span.end_line in (0, span.line)
     end = span.end_column if one_line and span.end_column > span.column else 0
     width = (end or (len(line) + 1 if not one_line else span.column + 1)) - span.column
+    begin = max(span.column - 1 - _WIDEST // 4, 0) if len(line) > _WIDEST else 0
+    line, start = line[begin : begin + _WIDEST], span.column - 1 - begin
     gutter = f"{span.line:>4} | "
     yield f"{gutter}{line}"
-    yield " " * (len(gutter) - 2) + "| " + " " * (span.column - 1) + "^" * max(width, 1)
+    yield " " * (len(gutter) - 2) + "| " + " " * start + "^" * min(max(width, 1), _WIDEST - start)
