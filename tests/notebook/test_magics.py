@@ -435,3 +435,38 @@ def test_small_words_of_the_magics(loaded: Any, capsys: pytest.CaptureFixture[st
     assert len(run(loaded, "%passes dense -p ,").view.steps) > 5
     run(loaded, SCHEDULE.replace("tiled", "tiled -q --verify"))
     assert "none differs\n" in (out := capsys.readouterr().out) and "verdict" not in out
+
+
+def test_the_loop_that_an_error_names_is_one_of_its_stage(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    text = fails(loaded, "%%schedule dense -q\nz = s[Z]\nz.split(z.axis[0], 4)\nz.vectorize(z.axis[0])", capsys)
+    assert "was split or fused already" in text and "in the program" not in text, "only `Y` has a loop `i`"
+    text = fails(loaded, "%%schedule dense -q\ns[Z].reorder(s[Z].axis[0], s[Z].axis[0])", capsys)
+    assert text.index("ProducerRealize(Z") < text.index("for i, j in T.grid(32, 24):\n            ^^^^")
+
+
+def test_help_of_an_operator_names_its_inputs(loaded: Any) -> None:
+    words = loaded.inspector.info(loaded.user_ns["dense"])["definition"].split()
+    assert "".join(words) == "(X:float32[32,16],W:float32[24,16],b:float32[24],*,out=None)->float32[32,24]"
+    run(loaded, "%%tensor odd -q\nA = te.placeholder((8,), name='A.b')\nB = te.compute((8,), lambda i: A[i], name='B')")
+    assert "*arrays" in loaded.inspector.info(loaded.user_ns["odd"])["definition"]
+
+
+def test_a_comparison_says_above_the_stepper_where_two_part(
+    loaded: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvmagic.notebook import results
+
+    shown = run(loaded, "%compare dense:plain dense:tiled")
+    monkeypatch.setattr(results, "in_kernel", lambda: True)
+    capsys.readouterr()
+    shown._repr_mimebundle_()
+    assert "they part at te.ScheduleOps" in capsys.readouterr().out
+
+
+def test_knobs_without_a_name_are_told_apart_by_their_lines(loaded: Any) -> None:
+    from tvmagic.notebook.playing import playground
+    from tvmagic.operators import Source
+
+    text = "%%schedule dense\nf = knob(8, [4, 8])\ns[Z].tile(*s[Z].axis, knob(8, [4, 8]), knob(4, [4, 8]))"
+    names = list(playground(loaded.user_ns["dense"], Source("schedule dense", text)).values)
+    assert names == ["f", "knob at line 3", "knob 2 at line 3"]

@@ -80,7 +80,7 @@ class Comparison(Parts):
         if in_kernel():
             from IPython.display import display
 
-            display(Parts(*self.parts, title=self.title))
+            display(Parts(Table([], [], self.title), *self.parts, title=self.title))
             return self.passes._repr_mimebundle_()
         return {"text/plain": self.text()}
 

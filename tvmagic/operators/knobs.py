@@ -47,10 +47,11 @@ class Knobs:
         if default not in options:
             options = (default, *options)
         frame = sys._getframe(1)
-        name = name or self._names.get(frame.f_lineno, f"knob at line {frame.f_lineno}")
-        key, number = name, 2
+        name = name or self._names.get(frame.f_lineno)
+        key, number = name or f"knob at line {frame.f_lineno}", 2
         while key in self.found:
-            key, number = f"{name} {number}", number + 1
+            key = f"{name} {number}" if name else f"knob {number} at line {frame.f_lineno}"
+            number += 1
         self.found[key] = Knob(key, default, options)
         return self.value(key)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import keyword
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -260,6 +262,18 @@ class Operator:
     # ------------------------------------------------------------------------ text
 
     @property
+    def __signature__(self) -> inspect.Signature:
+        """How it is called, for help and completion: its inputs by name, where these are names."""
+        names = [t.name for t in self.inputs]
+        if not all(n.isidentifier() and not keyword.iskeyword(n) for n in names) or len({*names, "out"}) <= len(names):
+            return inspect.signature(type(self).__call__.__get__(self))
+        either, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        parameters = [inspect.Parameter(t.name, either, annotation=_Shown(tensor_type(t))) for t in self.inputs]
+        outputs = _Shown(", ".join(tensor_type(t) for t in self.outputs))
+        parameters.append(inspect.Parameter("out", alone, default=None))
+        return inspect.Signature(parameters, return_annotation=outputs)
+
+    @property
     def signature(self) -> str:
         """`dense(X: float32[128, 256], b: float32[64]) -> Z: float32[128, 64]`"""
         inputs = ", ".join(f"{t.name}: {tensor_type(t)}" for t in self.inputs)
@@ -273,6 +287,13 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"<Operator {self.signature}>"
+
+
+class _Shown(str):
+    """An annotation that is shown without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _add_code_steps(module: IRModule, target: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import For, Span, pre_order_visit
+from tvmagic.ir import For, ProducerStore, Span, pre_order_visit
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
@@ -75,24 +75,34 @@ def schedule_from_cell(
 
 
 def _attach_program(error: TVMagicError, record: Record) -> None:
-    """Let the error of a TE schedule call show the loops before the call, those it names underlined."""
+    """Let the error of a TE schedule call show the loops before the call, the one of its stage that it names underlined."""
     failed = next((s for s in record if s.error is error), None)
     if failed is None or error.root is not None or not isinstance(failed.before, te.schedule.Schedule):
         return
+    stage = re.match(r"stage `([^`]+)`", error.message)
     names = {name.replace(".", "_") for name in re.findall(r"`([^`]+)`", error.message)}
     try:
         program = program_of_schedule(failed.before)
     except TVMagicError:
         return
-    found: list[Any] = []
+    found: list[For] = []
+    around: list[For] = []
 
     def look(node: Any) -> None:
         if isinstance(node, For) and node.loop_var.name in names:
-            found.append(node)
+            around.append(node)
+        if isinstance(node, ProducerStore) and (stage is None or node.producer.op.name == stage[1]):
+            found.extend(loop for loop in around if _is_inside(node, loop))
 
     pre_order_visit(program, look)
     if found:
         error.root, error.node = program, found[0]
+
+
+def _is_inside(node: Any, loop: For) -> bool:
+    found: list[Any] = []
+    pre_order_visit(loop.body, lambda n: found.append(n) if n is node else None)
+    return bool(found)
 
 
 def _scope(
