@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators import Operator, operator
+from tvmagic.ir import PrimFunc
+from tvmagic.operators import Operator, Version, operator
+from tvmagic.passes import Record
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune import Trial, mutate, random_schedule, tune_operator
 
@@ -106,6 +108,47 @@ def twice(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32")):
             b[vi] = a[vi] * T.float32(2)""",
     )
     assert tune_operator(op, 2).best.seconds
+
+
+class Counted:
+    """A program whose schedules are not run: a schedule's time is the length of its trace, odd ones are refused."""
+
+    name = "counted"
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func, self.kept = func, ("", "")
+
+    def workload(self, seed: int, sizes: int) -> Counted:
+        return self
+
+    def seconds(self, schedule: Schedule) -> float:
+        if len(schedule.trace.insts) % 2:
+            raise TVMagicError("odd")
+        return float(len(schedule.trace.insts))
+
+    def plain_seconds(self) -> float:
+        return 1000.0
+
+    def reference(self) -> tuple[float, str]:
+        return 500.0, "a guess"
+
+    def keep(self, schedule: Schedule, name: str, record: Record) -> Version:
+        self.kept = (name, str(schedule.trace))
+        return Version(operator("dense", DENSE), schedule, name, record)
+
+
+def test_the_search_needs_only_who_times_a_schedule(dense: Operator) -> None:
+    counted = Counted(dense.to_prim_func())
+    result = tune_operator(counted, 24, name="short", seed=1)
+    times = [t.seconds for t in result.trials]
+    assert times == [None if len(t.trace.insts) % 2 else len(t.trace.insts) for t in result.trials] and None in times
+    assert {t.error for t in result.trials if t.seconds is None} == {"odd"}
+    assert result.best.seconds == min(t for t in times if t is not None)
+    assert counted.kept == ("short", str(result.best.trace))
+    assert (result.plain, result.reference, result.compared_with) == (1000.0, 500.0, "a guess")
+    # With times that are always the same, so is the whole search.
+    again = tune_operator(counted, 24, name="short", seed=1)
+    assert [str(t.trace) for t in again.trials] == [str(t.trace) for t in result.trials]
 
 
 def test_wrong_arguments(dense: Operator) -> None:

@@ -76,12 +76,16 @@ def compare(got: Sequence[np.ndarray], expected: Sequence[np.ndarray], names: Se
     return CheckResult(ok, worst.absolute, relative, worst.place, worst.got, worst.expected, elements)
 
 
+def as_list(value: Any) -> list[Any]:
+    """The arrays of a result, which is one array or several."""
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
 def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
     """Run a version on random inputs and compare it with the operator's reference."""
     op = version.operator
     inputs = op.random_inputs(seed, sizes)
     got, expected = version(*inputs), op.reference(*inputs)
-    as_list = lambda value: list(value) if isinstance(value, tuple) else [value]  # noqa: E731
     return compare(as_list(got), as_list(expected), [t.name for t in op.outputs])
 
 
@@ -225,7 +229,7 @@ def _checked(op: Operator) -> list[str]:
 
 def _difference(op: Operator, got: Any, expected: Any) -> str:
     """How the values of a baseline differ from those of a version; empty where they do not."""
-    left, right = [list(v) if isinstance(v, (tuple, list)) else [v] for v in (got, expected)]
+    left, right = as_list(got), as_list(expected)
     try:
         arrays = [np.asarray(a) for a in left]
     except ValueError:

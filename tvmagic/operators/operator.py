@@ -6,7 +6,7 @@ import inspect
 import keyword
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size
 from tvmagic.operators.inside import Accesses
 from tvmagic.operators.source import Source, known_sources
 from tvmagic.passes import Record, recording, run_step
+
+if TYPE_CHECKING:
+    from tvmagic.operators.workload import OperatorWorkload
 
 __all__ = ["Operator", "Version"]
 
@@ -258,6 +261,12 @@ class Operator:
         from tvmagic.operators.arrays import random_inputs
 
         return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs])
+
+    def workload(self, seed: int = 0, sizes: Mapping[str, int] | int = 256) -> OperatorWorkload:
+        """Its schedules tried on random inputs, as a search asks for them; symbolic sizes become `sizes`."""
+        from tvmagic.operators.workload import OperatorWorkload
+
+        return OperatorWorkload(self, seed, sizes)
 
     # ------------------------------------------------------------------------ text
 

@@ -4,25 +4,60 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import Any, Protocol
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.measure import compare, measure, numpy_baseline
-from tvmagic.operators.operator import Operator, Version
+from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.passes import Record, recording
 from tvmagic.tir.schedule import Schedule, Trace
 from tvmagic.tune.space import mutate, random_schedule
 
-__all__ = ["Trial", "TuneResult", "tune_operator"]
+__all__ = ["Trial", "Tunable", "TuneResult", "Workload", "tune_operator"]
 
 _SURVIVORS = 4  # the best traces, which are changed further
 _RANDOM_SHARE = 0.4  # of the trials, before the first change
 _EXPLORE = 0.2  # how often a trial after these is random all the same
-_BASELINE_SECONDS = 0.1  # how long NumPy is measured
+
+
+class Kept(Protocol):
+    """What stands for the best schedule where it is kept: a version of the operator."""
+
+    name: str
+    schedule: Any
+
+
+class Workload(Protocol):
+    """What a search needs of the program it schedules: who checks and times a schedule, and who keeps the best."""
+
+    func: PrimFunc | IRModule
+
+    def seconds(self, schedule: Schedule) -> float:
+        """Seconds a call with a schedule; `TVMagicError` where it cannot be built or its result is wrong."""
+        ...
+
+    def plain_seconds(self) -> float:
+        """Seconds a call of the program without a schedule."""
+        ...
+
+    def reference(self) -> tuple[float, str]:
+        """Seconds a call of what the program is compared with, and what that is in words."""
+        ...
+
+    def keep(self, schedule: Schedule, name: str, record: Record) -> Kept:
+        """Take in the best schedule under a name, with the record of its calls."""
+        ...
+
+
+class Tunable(Protocol):
+    """What can be tuned: an operator, by its workload on random inputs."""
+
+    name: str
+
+    def workload(self, seed: int, sizes: int) -> Workload:
+        """The operator on inputs drawn from `seed`, its symbolic sizes being `sizes`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,13 +79,13 @@ class Trial:
 class TuneResult:
     """What a search found.
 
-    `version` is the best schedule, which the operator keeps; `plain` the seconds of the plain
+    `version` is what the operator keeps of the best schedule; `plain` the seconds of the plain
     loops; `reference` those of NumPy, of which `compared_with` tells the calls; `elapsed` of the whole search.
     """
 
-    operator: Operator
+    operator: Tunable
     trials: tuple[Trial, ...]
-    version: Version
+    version: Kept
     plain: float
     reference: float
     compared_with: str
@@ -73,7 +108,7 @@ class TuneResult:
 
 
 def tune_operator(
-    op: Operator,
+    op: Tunable,
     trials: int = 64,
     *,
     seconds: float = 60.0,
@@ -99,7 +134,8 @@ def tune_operator(
     if not name.isidentifier() or name == "plain":
         raise TVMagicError(f"`{name}` cannot be the name of a schedule", hint="write a name such as `tuned`")
     started = time.perf_counter()
-    search = _Search(op, seed, sizes)
+    workload = op.workload(seed, sizes)
+    search = _Search(workload, seed)
     while len(search.trials) < trials and (not search.trials or time.perf_counter() - started < seconds):
         trial = search.step(trials)
         if trial is None:
@@ -109,24 +145,21 @@ def tune_operator(
     if search.best is None:
         first = next((t.error for t in search.trials if t.error), "there is nothing to schedule")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
-    version = search.version(search.best.trace, name)
-    plain = search.time(op.version("plain"))
-    op.add_version(version)
+    plain = workload.plain_seconds()
+    record = Record(title=op.name)
+    with recording(record=record):
+        schedule = search.replay(search.best.trace)
+    version = workload.keep(schedule, name, record)
     elapsed = time.perf_counter() - started
-    numpy = numpy_baseline(op, search.inputs)
-    reference = measure(numpy.call, seconds=_BASELINE_SECONDS).median
-    return TuneResult(op, tuple(search.trials), version, plain, reference, numpy.words, elapsed)
+    return TuneResult(op, tuple(search.trials), version, plain, *workload.reference(), elapsed)
 
 
 class _Search:
-    """The state of a search: inputs, what is expected, the trials so far."""
+    """The state of a search: the trials so far, and what was tried in them."""
 
-    def __init__(self, op: Operator, seed: int, sizes: int) -> None:
-        self.op, self.seed = op, seed
+    def __init__(self, workload: Workload, seed: int) -> None:
+        self.workload, self.seed = workload, seed
         self.draw = random.Random(seed)
-        self.func = op.schedule().mod
-        self.inputs = op.random_inputs(seed, sizes)
-        self.expected = _as_list(op.reference(*self.inputs))
         self.trials: list[Trial] = []
         self.seen: set[str] = set()
         self.next_seed = seed * 1_000_003
@@ -161,7 +194,7 @@ class _Search:
         parents = self.ranked()[:_SURVIVORS]
         if not parents or len(self.trials) < _RANDOM_SHARE * total or self.draw.random() < _EXPLORE:
             self.next_seed += 1
-            return "random", random_schedule(self.func, self.next_seed)
+            return "random", random_schedule(self.workload.func, self.next_seed)
         parent = self.draw.choice(parents)
         trace = mutate(parent.trace, self.draw)
         if trace is None:
@@ -173,36 +206,14 @@ class _Search:
 
     def replay(self, trace: Trace) -> Schedule:
         """A fresh schedule with the trace applied."""
-        sch = Schedule(self.func, seed=self.seed + 1)
+        sch = Schedule(self.workload.func, seed=self.seed + 1)
         trace.apply_to_schedule(sch)
         return sch
 
     def evaluate(self, origin: str, sch: Schedule) -> Trial:
-        """Build, check and time a schedule."""
+        """Let a schedule be built, checked and timed."""
         number = len(self.trials) + 1
-        version = Version(self.op, sch, f"trial{number}")
         try:
-            result = compare(_as_list(version(*self.inputs)), self.expected, [t.name for t in self.op.outputs])
-            if not result.ok:
-                return Trial(number, origin, sch.trace, None, str(result))
-            return Trial(number, origin, sch.trace, self.time(version))
+            return Trial(number, origin, sch.trace, self.workload.seconds(sch))
         except TVMagicError as error:
             return Trial(number, origin, sch.trace, None, error.message)
-
-    def time(self, version: Version) -> float:
-        """Seconds a call, the arguments ready."""
-        output: Any = version(*self.inputs)
-        arrays: Sequence[np.ndarray] = [*self.inputs, *_as_list(output)]
-        module = version.build()
-        return measure(lambda: module(*arrays), seconds=0.05, repeats=5).best
-
-    def version(self, trace: Trace, name: str) -> Version:
-        """The version of a trace, with its calls as a record."""
-        record = Record(title=self.op.name)
-        with recording(record=record):
-            sch = self.replay(trace)
-        return Version(self.op, sch, name, record)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, tuple) else [value]
