@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.cost import count
-from tvmagic.operators.measure import bench, check, compare
+from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.passes import Record
 
@@ -167,6 +170,46 @@ def test_benchmarks_hold_every_version_and_numpy() -> None:
     result = bench(op, seconds=0.01)
     assert [name for name, _ in result.rows] == ["tiled", "NumPy"]
     assert result.ratio("tiled") > 0
+
+
+def clock(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Callable[[str, float, float], Callable[[], None]]]:
+    """Calls that take the time they say, by a clock of their own; what is called or slept is listed in order."""
+    now, order = [0.0], list[str]()
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        order.append("pause")
+
+    def taking(name: str, seconds: float, more: float = 0.0) -> Callable[[], None]:
+        def call() -> None:
+            order.append(name)
+            now[0] += seconds + (more if order.count(name) > 9 else 0.0)
+
+        return call
+
+    monkeypatch.setattr("tvmagic.operators.measure.time", SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep))
+    return order, taking
+
+
+def test_versions_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    order, taking = clock(monkeypatch)
+    first, second = measure_in_turns([taking("a", 0.25, 0.5), taking("b", 0.125)], 8.0, turns=4, repeats=2)
+    # one call each to see how long it takes, then runs of 1 s: 4 of `a`, 8 of `b`, two runs a turn
+    turn = ["pause", *["a"] * 8, "pause", *["b"] * 16]
+    assert order == ["a", "b", *turn * 4]
+    assert (second.best, second.median, second.calls) == (0.125, 0.125, 64)
+    # `a` was slowed down after its first turn: the best time does not tell, the median does
+    assert (first.best, first.median, first.calls) == (0.25, 0.75, 32)
+
+
+def test_slow_calls_are_measured_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    order, taking = clock(monkeypatch)
+    slow, quick = measure_in_turns([taking("slow", 16.0), taking("quick", 1.0)], 8.0, turns=4, repeats=2)
+    assert slow == Timing(16.0, 16.0, 3) and quick == Timing(1.0, 1.0, 8)
+    assert [n for n in order if n == "slow"] == ["slow"] * 4
+    order.clear()
+    assert measure(taking("alone", 0.5), seconds=7.0) == Timing(0.5, 0.5, 14)
+    assert "pause" not in order
 
 
 def test_costs_are_counted_exactly() -> None:

@@ -218,7 +218,10 @@ def bench(
     size: int = 256,
     against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
 ) -> BenchmarkTable:
-    """Times of the versions of an operator (all unless told) beside NumPy's, as a table.
+    """Times of the versions of an operator (all unless told) beside NumPy's, measured in turns, as a table.
+
+    The columns are the median and the least of the runs' seconds a call, how many times the speed of the last row
+    that is (by the least times), and how many calls were measured.
 
     `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
     """
@@ -238,10 +241,10 @@ class BenchmarkTable(Table):
 
 
 def bench_table(result: Benchmark) -> BenchmarkTable:
-    """A benchmark as a table."""
-    reference = result.reference.median
+    """A benchmark as a table: seconds a call (`Timing`), and the baseline's best time over that of each."""
+    reference = result.reference.best
     rows = [
-        [name, format_seconds(t.median), format_seconds(t.best), f"{reference / t.median:.2f}", t.calls]
+        [name, format_seconds(t.median), format_seconds(t.best), f"{reference / t.best:.2f}", t.calls]
         for name, t in result.rows
     ]
     columns = ["version", "median", "best", f"times {result.baseline.name}'s speed", "calls"]

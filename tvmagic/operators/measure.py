@@ -17,6 +17,8 @@ from tvmagic.operators.operator import Operator, Version
 
 __all__ = ["Baseline", "Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_baseline"]
 
+_PAUSE = 0.03  # seconds between two turns of a benchmark
+
 
 @dataclass(frozen=True)
 class CheckResult:
@@ -94,7 +96,12 @@ def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16) 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call: the median, the least, and how many calls were measured."""
+    """Seconds a call, and how many calls were measured.
+
+    They were made in runs of several, each timed as a whole: `median` and `best` are the median and the least of
+    the runs' means. Other work on the machine only ever adds time, so `best` is the steadier of the two and the
+    one that ratios are made of; `median` far above it tells of a busy machine.
+    """
 
     median: float
     best: float
@@ -102,20 +109,45 @@ class Timing:
 
 
 def measure(call: Callable[[], Any], seconds: float = 0.2, repeats: int = 7) -> Timing:
-    """Time `call`: `repeats` runs of as many calls as fit, after one call that is not counted."""
-    start = time.perf_counter()
-    call()
-    once = max(time.perf_counter() - start, 1e-7)
-    number = max(1, int(seconds / repeats / once))
+    """Time `call`: `repeats` runs of as many calls as fit into `seconds`, after one call that is not counted."""
+    return measure_in_turns([call], seconds, turns=1, repeats=repeats)[0]
+
+
+def measure_in_turns(
+    calls: Sequence[Callable[[], Any]], seconds: float, turns: int = 7, repeats: int = 4
+) -> list[Timing]:
+    """Time each of `calls` for about `seconds`, in `turns` of `repeats` runs, so that all meet the same machine.
+
+    Before each turn is a pause: the threads of NumPy's BLAS wait for more work for some 30 ms after a call, and
+    would take processors from what is measured next. A call that is slow is made once a run, and no more after
+    four times `seconds`.
+    """
+    numbers: list[int] = []
+    for call in calls:
+        start = time.perf_counter()
+        call()
+        once = max(time.perf_counter() - start, 1e-7)
+        numbers.append(max(1, int(seconds / turns / repeats / once)))
+    runs: list[list[float]] = [[] for _ in calls]
+    for _ in range(turns):
+        for call, number, times in zip(calls, numbers, runs):
+            if sum(times) * number > 4 * seconds:
+                continue
+            if len(calls) > 1:
+                time.sleep(min(_PAUSE, seconds / turns))
+            times += _turn(call, number, repeats, 4 * seconds / turns)
+    return [Timing(statistics.median(t), min(t), n * len(t)) for n, t in zip(numbers, runs)]
+
+
+def _turn(call: Callable[[], Any], number: int, repeats: int, limit: float) -> list[float]:
+    """Seconds a call in each of `repeats` runs of `number` calls, or fewer runs where they take longer than `limit`."""
     times: list[float] = []
-    for _ in range(repeats):
+    while len(times) < repeats and sum(times) * number <= limit:
         start = time.perf_counter()
         for _ in range(number):
             call()
         times.append((time.perf_counter() - start) / number)
-        if sum(times) * number > 4 * seconds:
-            break
-    return Timing(statistics.median(times), min(times), number * len(times))
+    return times
 
 
 @dataclass(frozen=True)
@@ -150,8 +182,8 @@ class Benchmark:
         return self.rows[-1][1]
 
     def ratio(self, name: str) -> float:
-        """How many times faster than the baseline a version is."""
-        return self.reference.median / dict(self.rows)[name].median
+        """How many times faster than the baseline a version is, by the best times of both."""
+        return self.reference.best / dict(self.rows)[name].best
 
 
 def numpy_baseline(op: Operator, inputs: Sequence[np.ndarray]) -> Baseline:
@@ -194,20 +226,20 @@ def bench(
     seed: int = 0,
     against: tuple[str, Callable[..., Any]] | None = None,
 ) -> Benchmark:
-    """Time versions (all of them unless told) and NumPy on the same random inputs, in one process.
+    """Time versions (all of them unless told) and NumPy on the same random inputs, in one process and in turns.
 
     Parameters
     ----------
-    seconds: how long each is measured.
+    seconds: how long each is measured, all runs together.
     against: a name and a function of the inputs that the versions are compared with besides.
     """
     chosen = list(versions) if versions is not None else [*op.versions.values()] or [op.current]
     inputs = op.random_inputs(seed, sizes)
-    rows: list[tuple[str, Timing]] = []
+    calls: list[tuple[str, Callable[[], Any]]] = []
     output: Any = None
     for version in chosen:
         output = version(*inputs)
-        rows.append((version.name, measure(lambda v=version, o=output: v(*inputs, out=o), seconds)))
+        calls.append((version.name, lambda v=version, o=output: v(*inputs, out=o)))
     baselines = [numpy_baseline(op, inputs)]
     if against is not None:
         baselines.append(own_baseline(op, inputs, *against))
@@ -215,8 +247,9 @@ def bench(
     for baseline in baselines:
         difference = _difference(op, baseline.call(), output)
         notes += [f"{baseline.name} {difference}"] if difference else []
-        rows.append((baseline.name, measure(baseline.call, seconds)))
-    return Benchmark(op, rows, baselines, notes)
+        calls.append((baseline.name, baseline.call))
+    timings = measure_in_turns([call for _, call in calls], seconds)
+    return Benchmark(op, [(name, timing) for (name, _), timing in zip(calls, timings)], baselines, notes)
 
 
 def _checked(op: Operator) -> list[str]:
