@@ -469,3 +469,14 @@ def test_refused_expressions(what: str) -> None:
     call, message = EXPRESSIONS[what]
     with pytest.raises(TVMagicError, match=message):
         call()
+
+
+def test_tensors_as_arguments_are_the_buffers_of_the_body() -> None:
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] * 2, name="B")
+    s = te.create_schedule(b.op).normalize()
+    stmt = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
+    func = te.schedule.SchedulePostProcToPrimFunc([a, b], stmt)
+    assert "B[i] = A[i] * T.float32(2.0)" in func.script()
+    with pytest.raises(TVMagicError, match="tensor `A` is an argument twice"):
+        te.schedule.SchedulePostProcToPrimFunc([a, b, a], stmt)

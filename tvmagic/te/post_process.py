@@ -52,7 +52,7 @@ def schedule_postproc_to_primfunc(
         if isinstance(arg, Tensor):
             if arg in buffers:
                 raise TVMagicError(f"tensor `{arg.name}` is an argument twice")
-            arg = buffers[arg] = _buffer_of(arg)
+            buffers[arg] = arg = _buffer_of(arg)
         if not isinstance(arg, Buffer):
             raise TVMagicError(f"`{arg!r}` cannot be an argument", hint="give tensors, buffers and variables")
         pointer = Var(arg.name, PrimType("handle"))
