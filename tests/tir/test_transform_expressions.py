@@ -135,3 +135,31 @@ def test_bfloat16_is_computed_in_float32() -> None:
         'def main(A: T.Buffer((8,), "bfloat16")):\n'
         '    A[0] = T.Cast("bfloat16", T.Cast("float32", A[1]) * T.Cast("float32", A[2]) + T.float32(1))',
     )
+
+
+def test_lets_follow_the_dtype_of_their_values() -> None:
+    check(
+        NarrowDataType(32),
+        """
+        def main(A: T.Buffer((T.int64(64),), "float32")):
+            for i in range(T.int64(8)):
+                v: T.int64 = i
+                A[i] = T.Cast("float32", v)
+        """,
+        """
+        def main(A: T.Buffer((T.int64(64),), "float32")):
+            for i in range(8):
+                v: T.int32 = i
+                A[i] = T.Cast("float32", v)
+        """,
+    )
+    text = script(
+        BF16ComputeLegalize()(
+            module(
+                'def main(A: T.Buffer((8,), "bfloat16")):\n    w = T.bfloat16()\n    v: T.bfloat16 = A[0] + A[1]\n'
+                "    A[2] = v + T.Let(w * w, where={w: A[3]})"
+            )
+        )
+    )
+    assert 'v: T.float32 = T.Cast("float32", A[0]) + T.Cast("float32", A[1])' in text
+    assert 'T.Cast("bfloat16", v + T.Let(w * w, where={w: T.Cast("float32", A[3])}))' in text

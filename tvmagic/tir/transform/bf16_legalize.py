@@ -12,9 +12,6 @@ from tvmagic.ir import (
     Cast,
     DataType,
     FloatImm,
-    Let,
-    LetStmt,
-    Mutator,
     Op,
     PrimExpr,
     PrimFunc,
@@ -27,6 +24,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import cast
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.retyper import Retyper
 
 FLOAT32 = DataType("float32")
 _KEPT = frozenset({"tir.address_of", "tir.reinterpret", "tir.tvm_access_ptr", "tir.type_annotation"})
@@ -49,14 +47,14 @@ class _Bf16Finder(Visitor):
         super().visit(node)
 
 
-class _Bf16Legalizer(Mutator):
-    def __init__(self) -> None:
-        self.vars: dict[Var, Var] = {}
-
+class _Bf16Legalizer(Retyper):
     def wide(self, node: PrimExpr) -> PrimExpr:
         """`node` visited, as float32 where it is bfloat16."""
         new = self.visit(node)
         return cast(FLOAT32.with_lanes(new.dtype.lanes), new) if _is_bf16(new.dtype) else new
+
+    def bound_value(self, value: PrimExpr) -> PrimExpr:
+        return self.wide(value)
 
     @handles(Var)
     def var(self, var: Var) -> Var:
@@ -105,18 +103,6 @@ class _Bf16Legalizer(Mutator):
         if dtype is node.dtype and all(a is b for a, b in zip(args, node.args)):
             return node
         return Call(dtype, node.op, args, node.span)
-
-    @handles(Let, LetStmt)
-    def let(self, node: Any) -> Any:
-        value, var = self.wide(node.value), node.var
-        if value.dtype is not var.dtype and _is_bf16(var.dtype):
-            var = self.vars[var] = var.copy_with_dtype(value.dtype)
-        body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        return (
-            Let(var, value, body, node.span) if isinstance(node, Let) else node.replace(var=var, value=value, body=body)
-        )
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:

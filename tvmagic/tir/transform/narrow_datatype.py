@@ -20,9 +20,6 @@ from tvmagic.ir import (
     For,
     IntImm,
     IterVar,
-    Let,
-    LetStmt,
-    Mutator,
     Op,
     PrimExpr,
     PrimFunc,
@@ -37,6 +34,7 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import binary, cast, match_types
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.retyper import Retyper
 
 MAX_BITS = 64
 
@@ -120,10 +118,10 @@ class _Needs(Visitor):
         self.bits[key] = max(self.bits.get(key, 0), bits)
 
 
-class _Narrower(Mutator):
+class _Narrower(Retyper):
     def __init__(self, needs: _Needs) -> None:
+        super().__init__()
         self.needs = needs
-        self.vars: dict[Var, Var] = {}
         self.indexing = False
 
     def _bits(self, node: Any) -> int:
@@ -210,19 +208,6 @@ class _Narrower(Mutator):
         if indices is node.indices and value is node.value:
             return node
         return node.replace(indices=indices, value=cast(node.value.dtype, value))
-
-    @handles(Let, LetStmt)
-    def let(self, node: Any) -> Any:
-        value = self.visit(node.value)
-        var = node.var
-        if value.dtype is not node.value.dtype:
-            var = self.vars[var] = var.copy_with_dtype(value.dtype)
-        body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        return (
-            Let(var, value, body, node.span) if isinstance(node, Let) else node.replace(var=var, value=value, body=body)
-        )
 
     @handles(For)
     def loop(self, node: For) -> Stmt:

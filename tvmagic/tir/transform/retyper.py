@@ -1,0 +1,33 @@
+"""What passes share that give values another dtype: variables follow the values they are bound to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import Let, LetStmt, Mutator, PrimExpr, Var, handles
+
+
+class Retyper(Mutator):
+    """A mutator that changes dtypes; `vars` has what stands for a variable whose dtype has changed.
+
+    A subclass reads `vars` where it handles `Var`.
+    """
+
+    def __init__(self) -> None:
+        self.vars: dict[Var, Var] = {}
+
+    def bound_value(self, value: PrimExpr) -> PrimExpr:
+        """What a variable is bound to in the place of `value`."""
+        return self.visit(value)
+
+    @handles(Let, LetStmt)
+    def let(self, node: Any) -> Any:
+        value, var = self.bound_value(node.value), node.var
+        if value.dtype is not node.value.dtype:
+            self.vars[node.var] = var = var.copy_with_dtype(value.dtype)
+        body = self.visit(node.body)
+        if value is node.value and body is node.body:
+            return node
+        if isinstance(node, Let):  # its dtype is the body's
+            return Let(var, value, body, node.span)
+        return node.replace(var=var, value=value, body=body)
