@@ -1,6 +1,8 @@
 """Passes on loops that are bound to threads, and such schedules on this machine."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -222,6 +224,15 @@ def test_dynamic_shared_buffers_are_one_allocation() -> None:
     body = "B[threadIdx_x] = s[threadIdx_x]\nu[threadIdx_x] = A[threadIdx_x]"
     assert "sync" not in synchronized(body)
     assert synchronized(body, "shared.dyn") == ["B[threadIdx_x] = s[threadIdx_x]", "sync", "u[threadIdx_x] = A[threadIdx_x]"]  # fmt: skip
+
+
+def test_the_work_grows_with_the_statements(calls: Callable[[Callable[[], Any]], int]) -> None:
+    def work(rows: int) -> int:
+        lines = ["    s[threadIdx_x] = u[threadIdx_x] + A[0]", "    u[threadIdx_x] = s[threadIdx_x] * A[1]"] * rows
+        mod = module(KERNEL.format(scope="shared", body="\n".join(lines)))
+        return calls(lambda: ThreadSync("shared")(mod))
+
+    assert work(80) < 5 * work(20)
 
 
 def test_a_barrier_in_a_branch_is_refused() -> None:

@@ -60,6 +60,37 @@ class _Step:
 
 
 _BARRIER = _Access(SYNC)
+_MEETS = {READ: WRITE, WRITE: READ}
+
+
+class _Pending:
+    """The accesses since the last barrier, by what they do and to which memory.
+
+    Of accesses at one place the first is kept, and of places two: whatever comes next is elsewhere than one of them.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, dict[Var | None, list[_Access]]] = {READ: {}, WRITE: {}}
+
+    def __bool__(self) -> bool:
+        return any(self.kinds.values())
+
+    def add(self, access: _Access) -> None:
+        places = self.kinds[access.kind].setdefault(access.data, [])
+        if len(places) < 2 and not any(_same_place(known, access) for known in places):
+            places.append(access)
+
+    def opposed(self, access: _Access) -> list[_Access]:
+        """Those of the same memory that must not meet `access`."""
+        return self.kinds[_MEETS[access.kind]].get(access.data, [])
+
+    def opposed_elsewhere(self, access: _Access) -> bool:
+        """Whether there are such of other memory."""
+        return any(data is not access.data for data in self.kinds[_MEETS[access.kind]])
+
+
+def _same_place(one: _Access, other: _Access) -> bool:
+    return one.indices is not None and structural_equal(one.indices, other.indices)
 
 
 class _Planner(Visitor):
@@ -187,12 +218,12 @@ class _Planner(Visitor):
     # ------------------------------------------------------------------ barriers
 
     def _plan(self, steps: list[_Step], loop: For | While | None) -> list[_Access]:
-        pending = self._pass_over(steps, [], None)
+        pending = self._pass_over(steps, _Pending(), None)
         if loop is not None and pending:
             self._pass_over(steps, pending, loop)
         return self._visible(steps)
 
-    def _pass_over(self, steps: list[_Step], pending: list[_Access], loop: For | While | None) -> list[_Access]:
+    def _pass_over(self, steps: list[_Step], pending: _Pending, loop: For | While | None) -> _Pending:
         """Go through `steps` with the accesses since the last barrier; of a `loop`, for a second time."""
         carried = loop is not None
         for step in steps:
@@ -201,14 +232,14 @@ class _Planner(Visitor):
             if step.stmt not in self.before and any(self._conflicts(pending, a, loop) for a in step.accesses):
                 self._insert(step.stmt)
             if step.stmt in self.before:
-                pending = []
+                pending = _Pending()
                 if carried:
                     break
             for access in step.accesses:
                 if access.kind == SYNC:
-                    pending = []
+                    pending = _Pending()
                 elif not carried:
-                    pending.append(access)
+                    pending.add(access)
         return pending
 
     def _insert(self, stmt: Stmt) -> None:
@@ -235,18 +266,19 @@ class _Planner(Visitor):
                     (head if tail is None else tail).append(access)
         return head if tail is None else [*head, _BARRIER, *tail]
 
-    def _conflicts(self, pending: list[_Access], access: _Access, loop: For | While | None) -> bool:
-        other = {READ: WRITE, WRITE: READ}.get(access.kind)
-        return any(p.kind == other and self._may_meet(p, access, loop) for p in pending)
+    def _conflicts(self, pending: _Pending, access: _Access, loop: For | While | None) -> bool:
+        if access.kind == SYNC:
+            return False
+        if self.scope == "shared.dyn" and pending.opposed_elsewhere(access):
+            return True  # those will be one allocation
+        return any(self._may_meet(known, access, loop) for known in pending.opposed(access))
 
     def _may_meet(self, one: _Access, other: _Access, loop: For | While | None) -> bool:
-        """Whether two threads may come to the same place, in one iteration or in two of `loop`.
+        """Whether two threads may come to the same place of a buffer, in one iteration or in two of `loop`.
 
         As in TVM, equal indices are the only ground to say no: each thread has its place then.
         """
-        if one.data is not other.data:
-            return self.scope == "shared.dyn"  # those will be one allocation
-        if one.indices is None or not structural_equal(one.indices, other.indices):
+        if one.indices is None or not _same_place(one, other):
             return True
         if not self.threads or not all(any(mentions(i, (t,)) for i in one.indices) for t in self.threads):
             return True  # the place is not each thread's own
