@@ -399,3 +399,9 @@ def test_conditions_that_exclude_each_other_have_bounds() -> None:
         for e in (fld(x + 7, x + y), tdiv(x + 7, x + y), flm(x + 7, x + y), tmod(x + 7, x + y)):
             analyzer.const_int_bound(e)
             analyzer.simplify(e)
+
+
+def test_ranges_may_be_known_from_the_start() -> None:
+    analyzer = Analyzer({x: ir.Range(0, 8), y: ir.Range.from_min_extent(x + 3, ir.IntImm("int32", 1))})
+    assert analyzer.can_prove(x < 8) and not analyzer.can_prove(x < 7)
+    assert analyzer.can_prove_equal(y, x + 3)

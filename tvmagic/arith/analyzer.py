@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
@@ -54,9 +54,12 @@ class ConstraintScope:
 
 
 class Analyzer:
-    """Simplifies expressions and proves conditions, knowing ranges of variables and conditions."""
+    """Simplifies expressions and proves conditions, knowing ranges of variables and conditions.
 
-    def __init__(self) -> None:
+    `ranges`: those of some variables, known from the start.
+    """
+
+    def __init__(self, ranges: Mapping[Var, Range] | None = None) -> None:
         self.bounds = ConstIntBoundAnalyzer(self)
         self.modular = ModularSetAnalyzer(self)
         self.rewriter = RewriteSimplifier(self)
@@ -69,6 +72,9 @@ class Analyzer:
         self.budget = BUDGET
         self._open = 0
         self.proving = 0  # above 0 while a simplification only serves a proof
+        if ranges:
+            for var, range_ in ranges.items():
+                self.bind(var, range_)
 
     # ------------------------------------------------------------------ what is known
 

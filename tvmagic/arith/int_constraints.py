@@ -63,9 +63,7 @@ class IntGroupBounds:
         `ranges`: the ranges of the variables in the bounds.
         """
         domains = dict(ranges or {})
-        analyzer = new_analyzer()
-        for var, range_ in domains.items():
-            analyzer.bind(var, range_)
+        analyzer = new_analyzer(domains)
         lowers, uppers = [*self.equal, *self.lower], [*self.equal, *self.upper]
         if len(lowers) == 1 and len(uppers) == 1 and is_const(self.coef, 1):
             return Range(analyzer.simplify(lowers[0]), analyzer.simplify(uppers[0] + 1))
@@ -139,8 +137,8 @@ class IntConstraintsTransform:
         """This transform and then `other`, whose `src` is this one's `dst`."""
         if other.src is not self.dst:
             raise TVMagicError("the second transform does not start from the system that the first one ends in")
-        back = _analyzer_of(self.src.ranges)
-        forth = _analyzer_of(other.dst.ranges)
+        back = new_analyzer(self.src.ranges)
+        forth = new_analyzer(other.dst.ranges)
         return IntConstraintsTransform(
             self.src,
             other.dst,
@@ -150,13 +148,6 @@ class IntConstraintsTransform:
 
     def __repr__(self) -> str:
         return f"IntConstraintsTransform(\n\t{self.src}\n\t{self.dst}\n\t{self.src_to_dst}\n\t{self.dst_to_src}\n)"
-
-
-def _analyzer_of(ranges: Mapping[Var, Range]) -> Any:
-    analyzer = new_analyzer()
-    for var, range_ in ranges.items():
-        analyzer.bind(var, range_)
-    return analyzer
 
 
 def contradiction() -> IntConstraints:

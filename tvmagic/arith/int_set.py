@@ -70,11 +70,11 @@ def is_infinite(value: PrimExpr) -> bool:
     return value is POS_INF or value is NEG_INF
 
 
-def new_analyzer() -> Analyzer:
-    """A fresh analyzer (which itself evaluates sets, and so is loaded late)."""
+def new_analyzer(ranges: Mapping[Var, Range] | None = None) -> Analyzer:
+    """A fresh analyzer (which itself evaluates sets, and so is loaded late) that knows some ranges."""
     from tvmagic.arith.analyzer import Analyzer
 
-    return Analyzer()
+    return Analyzer(ranges)
 
 
 def is_const(value: PrimExpr, number: int) -> bool:

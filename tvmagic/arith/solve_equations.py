@@ -175,9 +175,7 @@ def _range_relations(
     system: IntConstraints, values: Mapping[Var, PrimExpr], ranges: Mapping[Var, Range]
 ) -> list[PrimExpr]:
     """The ranges of the old variables as conditions on the new ones, as far as they do not follow."""
-    analyzer = new_analyzer()
-    for var, range_ in ranges.items():
-        analyzer.bind(var, range_)
+    analyzer = new_analyzer(ranges)
     result: list[PrimExpr] = []
     for var in system.variables:
         domain = system.ranges.get(var)
@@ -208,9 +206,7 @@ def solve_linear_equations(equations: Any, variables: Any = None, ranges: Any = 
     relation false where there is no solution.
     """
     system = equations if isinstance(equations, IntConstraints) else IntConstraints(variables, ranges, equations)
-    analyzer = new_analyzer()
-    for var, range_ in system.ranges.items():
-        analyzer.bind(var, range_)
+    analyzer = new_analyzer(system.ranges)
     simplify = analyzer.simplify
     matrix, right, rest = _rows(system, simplify)
     matrix, basis, unknowns, right = smith_normal_form(matrix, right, system.variables)

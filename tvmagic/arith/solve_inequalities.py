@@ -51,9 +51,7 @@ class _Eliminator:
 
     def __init__(self, system: IntConstraints) -> None:
         self.system = system
-        self.analyzer = new_analyzer()
-        for var, range_ in system.ranges.items():
-            self.analyzer.bind(var, range_)
+        self.analyzer = new_analyzer(system.ranges)
         self.rest: list[PrimExpr] = []
         self.current: list[PrimExpr] = []
         for relation in system.relations:
@@ -189,9 +187,7 @@ def _to_ranges(system: IntConstraints) -> IntConstraints:
     result: dict[Var, Range] = {}
     # the last variable has bounds without the others
     for var in reversed(system.variables):
-        analyzer = new_analyzer()
-        for v, r in known.items():
-            analyzer.bind(v, r)
+        analyzer = new_analyzer(known)
         group = bounds[var]
         if _is_equation(group):
             best: Range | None = Range(group.equal[0], analyzer.simplify(group.equal[0] + 1, SIMPLIFY_STEPS))
@@ -203,9 +199,7 @@ def _to_ranges(system: IntConstraints) -> IntConstraints:
                 return contradiction()
         if best is not None:
             result[var] = known[var] = best
-    analyzer = new_analyzer()
-    for v, r in known.items():
-        analyzer.bind(v, r)
+    analyzer = new_analyzer(known)
     conditions = as_conditions(system.variables, bounds, others)
     return IntConstraints(system.variables, result, [c for c in conditions if not analyzer.can_prove(c)])
 
@@ -214,11 +208,10 @@ class _Deskewer:
     """Replaces each variable by one that starts from 0."""
 
     def __init__(self, system: IntConstraints) -> None:
-        self.system, self.analyzer = system, new_analyzer()
+        self.system = system
         self.bounds, self.others = _solve(system)
         self.known = dict(system.ranges)
-        for var, range_ in self.known.items():
-            self.analyzer.bind(var, range_)
+        self.analyzer = new_analyzer(self.known)
         self.src_to_dst: dict[Var, PrimExpr] = {}
         self.dst_to_src: dict[Var, PrimExpr] = {}
         self.variables: list[Var] = []

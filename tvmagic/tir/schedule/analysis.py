@@ -204,10 +204,8 @@ def suggest_index_map(
     """
     from tvmagic.arith.iter_map import IterSplitExpr, detect_iter_map, normalize_iter_map_to_expr
 
-    analyzer = Analyzer()
     domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
-    for var, domain in domains.items():
-        analyzer.bind(var, domain)
+    analyzer = Analyzer(domains)
     flat: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
     for index, size in zip(indices, buffer.shape):
         flat = flat * size + index
@@ -230,9 +228,8 @@ def suggest_index_map(
         return None
     variables = [Var(f"i{i}", size.dtype) for i, size in enumerate(buffer.shape)]
     place: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
-    bounds = Analyzer()
+    bounds = Analyzer({v: Range.from_min_extent(IntImm(n.dtype, 0), n) for v, n in zip(variables, buffer.shape)})
     for var, size in zip(variables, buffer.shape):
-        bounds.bind(var, Range.from_min_extent(IntImm(size.dtype, 0), size))
         place = place * size + var
     results: list[PrimExpr] = []
     for i in order:

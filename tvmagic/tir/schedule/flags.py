@@ -12,6 +12,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -32,23 +33,6 @@ class CachedFlags(NamedTuple):
     affine_binding: bool
     region_cover: bool
     stage_pipeline: bool
-
-
-def loop_domains(loops: list[StmtSRef]) -> dict[Var, Range]:
-    """The range of each loop's variable."""
-    domains: dict[Var, Range] = {}
-    for sref in loops:
-        loop = sref.loop
-        domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
-    return domains
-
-
-def loop_analyzer(loops: list[StmtSRef]) -> Analyzer:
-    """An analyzer that knows the ranges of the loops' variables."""
-    analyzer = Analyzer()
-    for var, domain in loop_domains(loops).items():
-        analyzer.bind(var, domain)
-    return analyzer
 
 
 def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
@@ -107,7 +91,8 @@ class FlagCache:
         if found is None:
             if len(self.affine) > _LIMIT:
                 self.affine.clear()
-            found = self.affine[key] = is_affine_binding(realize, loop_domains(loops), loop_analyzer(loops))
+            domains = loop_domains(loops)
+            found = self.affine[key] = is_affine_binding(realize, domains, Analyzer(domains))
         return found
 
     def stage_pipeline(self, state: ScheduleState, scope_root: StmtSRef) -> bool:
@@ -188,7 +173,7 @@ def _covered_at(
         for region in bind_regions(state, producer, "writes"):
             written.setdefault(region.buffer, []).append(eval_sets(region.region, domains))
     outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
-    analyzer = loop_analyzer([s for s in outer if s.is_loop])
+    analyzer = Analyzer(loop_domains([s for s in outer if s.is_loop]))
     domains = loop_domains(path_below(consumer, meeting))
     for region in bind_regions(state, consumer, "reads"):
         produced = written.get(region.buffer)

@@ -27,31 +27,16 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
+from tvmagic.tir.schedule.domains import analyzer_at, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["analyzer_at", "check_inside", "check_writes_all", "clipped"]
+__all__ = ["check_inside", "check_writes_all", "clipped"]
 
 
-def analyzer_at(sref: StmtSRef) -> Analyzer:
-    """What is known of the variables at a block or loop: its own, and those of all above it."""
-    analyzer = Analyzer()
-    for above in [sref, *sref.ancestors()]:
-        if above.is_loop:
-            loop = above.loop
-            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-        else:
-            for var in above.block.iter_vars:
-                assert var.dom is not None
-                analyzer.bind(var.var, var.dom)
-    return analyzer
-
-
-def clipped(region: BufferRegion, place: StmtSRef) -> BufferRegion:
-    """The part of the region that is inside its buffer, where `place` knows the region's variables."""
-    analyzer = analyzer_at(place)
+def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:
+    """The part of the region that is inside its buffer, where `analyzer` knows the region's variables."""
     sides: list[Range] = []
     for side, size in zip(region.region, region.buffer.shape):
         low, end = side.min, side.min + side.extent

@@ -9,7 +9,7 @@ from typing import Any
 from tvmagic.arith import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
 from tvmagic.ir.ops import logical_and
-from tvmagic.tir.schedule.flags import loop_domains
+from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = ["BlockReuse", "append_predicate", "remove_child", "simplify_bindings", "substitute_loops"]
@@ -68,9 +68,7 @@ class _BindingSimplifier(Mutator):
         self.loops = dict(loops)
         self.reuse = reuse
         self.preserve_unit_iters = preserve_unit_iters
-        self.analyzer = Analyzer()
-        for var, domain in self.loops.items():
-            self.analyzer.bind(var, domain, True)
+        self.analyzer = Analyzer(self.loops)
 
     @handles(For)
     def loop(self, node: For) -> Stmt:

@@ -29,8 +29,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import all as all_of
 from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, prepare_index
+from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_analyzer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.limits import check_writes_all
 from tvmagic.tir.schedule.primitives.cache import with_scope
@@ -84,7 +84,7 @@ def _copy_block(
     region: BufferRegion, source: Buffer, target: Buffer, name: str, loops: list[StmtSRef]
 ) -> tuple[Block, BlockRealize]:
     """The block that copies a region; its variables are bound to the loops that the region depends on."""
-    analyzer = loop_analyzer(loops)
+    analyzer = Analyzer(loop_domains(loops))
     region = region.replace(
         region=tuple(
             [Range.from_min_extent(analyzer.simplify(r.min), analyzer.simplify(r.extent)) for r in region.region]
@@ -102,10 +102,7 @@ def _copy_block(
     inside = substitute(region, dict(zip(used, [v.var for v in iters])))
     axes = [Var(f"ax{i}", r.extent.dtype) for i, r in enumerate(inside.region)]
     indices = [r.min + axis for r, axis in zip(inside.region, axes)]
-    known = Analyzer()
-    for v in iters:
-        assert v.dom is not None
-        known.bind(v.var, v.dom)
+    known = Analyzer(iter_domains(iters))
     body: Stmt = BufferStore(target, BufferLoad(source, indices), indices)
     guard = _within(inside, indices, known)
     if guard is not None:

@@ -27,8 +27,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_analyzer, loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
 from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 from tvmagic.tir.schedule.requirements import is_one
@@ -84,7 +84,7 @@ def _keep_predicate(
     realize: BlockRealize, marks: list[list[IterMark]], loops: list[StmtSRef], inner: set[Var]
 ) -> list[list[IterMark]]:
     """The marks with the conditions that they do not say yet; none where they cannot say them."""
-    analyzer = loop_analyzer(loops)
+    analyzer = Analyzer(loop_domains(loops))
     for var, value, (outer_mark, inner_mark) in zip(realize.block.iter_vars, realize.iter_values, marks):
         assert var.dom is not None
         if not analyzer.can_prove(outer_mark.extent * inner_mark.extent <= var.dom.extent):
@@ -157,11 +157,9 @@ class _Divide(Mutator):
 
     def __init__(self, division: Division) -> None:
         self.values = division.values
-        self.analyzer = Analyzer()
-        for var in (*division.outer_iters, *division.inner_iters):
-            assert var.dom is not None
-            if not is_one(var.dom.extent):  # a variable of one value stays a variable
-                self.analyzer.bind(var.var, var.dom)
+        domains = iter_domains([*division.outer_iters, *division.inner_iters])
+        # a variable of one value stays a variable
+        self.analyzer = Analyzer({var: dom for var, dom in domains.items() if not is_one(dom.extent)})
 
     @handles(Var)
     def var(self, node: Var) -> PrimExpr:
@@ -247,7 +245,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
     loops = state.loops_of(inner_sref)
     place = loops.index(loop)
     outer, inner = loops[:place], loops[place:]
-    marks = _marks(realize, outer, inner, preserve_unit_iters, loop_analyzer(loops))
+    marks = _marks(realize, outer, inner, preserve_unit_iters, Analyzer(loop_domains(loops)))
     if not marks:
         raise ScheduleError(
             f"the variables of {inner_sref.label} cannot be divided into a part outside and a part inside {loop.label}",
@@ -267,7 +265,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
     init = None
     if substituted.init is not None:
         init = _outer_init(substituted.init, inner_realize, inner, block.name_hint + "_init")
-    domains = {v.var: v.dom for v in division.inner_iters if v.dom is not None}
+    domains = iter_domains(division.inner_iters)
     outer_block = Block(
         division.outer_iters,
         swept_regions(substituted.reads, domains),
@@ -351,7 +349,7 @@ def _divided(
     """A block divided at its outer loops; its init must stay inside."""
     realize, loops = state.realize_of(sref), state.loops_of(sref)
     inner = loops[len(outer) :]
-    marks = _marks(realize, outer, inner, preserve_unit_iters, loop_analyzer(loops))
+    marks = _marks(realize, outer, inner, preserve_unit_iters, Analyzer(loop_domains(loops)))
     if not marks:
         raise ScheduleError(f"the variables of {sref.label} cannot be divided at the loops round the blocks", sref)
     division = divide(realize, marks)
@@ -404,7 +402,7 @@ def blockize_blocks(state: ScheduleState, blocks: Sequence[StmtSRef], preserve_u
         new = substitute(new, names).replace(iter_vars=tuple(division.inner_iters))
         reuse.note(sref.block, new)
         realizes[sref.block] = BlockRealize(division.inner_values, division.inner_predicate, new, span=realize.span)
-        domains = {v.var: v.dom for v in division.inner_iters if v.dom is not None}
+        domains = iter_domains(division.inner_iters)
         reads[:0] = swept_regions(new.reads, domains)
         writes[:0] = swept_regions(new.writes, domains)
     body = SeqStmt.flatten(*[_SwapRealizes(realizes).visit(part) for part in parts[first:end]])

@@ -30,6 +30,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import check_storage_scope, prepare_index
+from tvmagic.tir.schedule.domains import analyzer_at
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
 from tvmagic.tir.schedule.limits import check_writes_all, clipped
@@ -287,7 +288,7 @@ def read_place(
     writer = only_writer(state, scope, buffer)
     if writer is None:
         known = next((r for r in scope.block.reads if r.buffer is buffer), None)
-        return scope, 0, clipped(known, scope) if known is not None else whole_region(buffer)
+        return scope, 0, clipped(known, analyzer_at(scope)) if known is not None else whole_region(buffer)
     for reader in state.get_block_scope(scope).children if not consumers else ():
         is_reader = any(r.buffer is buffer for r in effective_regions(reader.block)[0])
         if is_reader and reader is not writer and reader not in state.get_block_scope(scope).consumers(writer):
@@ -299,7 +300,7 @@ def read_place(
             )
     place, index = find_place(state, writer, scope, consumers)
     written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
-    return place, index, clipped(relax_region(state, written, writer, writer.parent, place), place)
+    return place, index, clipped(relax_region(state, written, writer, writer.parent, place), analyzer_at(place))
 
 
 @primitive("CacheRead", prepare=prepare_index("read_buffer_index", "read"))
@@ -354,7 +355,7 @@ def cache_write(
     only_writer(state, scope, buffer)
     place, index = find_place(state, block, scope, ())
     check_writes_all(state, block, buffer, scope, place)
-    relaxed = clipped(relax_region(state, region, block, block.parent, place), place)
+    relaxed = clipped(relax_region(state, region, block, block.parent, place), analyzer_at(place))
     copy = with_scope(buffer, storage_scope)
     cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
     cache.make(relaxed, storage_scope)
@@ -380,10 +381,11 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     realize = state.realize_of(block)
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     copy = with_scope(read.buffer, storage_scope)
+    analyzer = analyzer_at(block)
     before = CacheStage(read.buffer, copy, copy, scope, 0)
-    before.make(clipped(substitute(read, bound), block), storage_scope)
+    before.make(clipped(substitute(read, bound), analyzer), storage_scope)
     after = CacheStage(copy, read.buffer, copy, scope, 0)
-    after.make(clipped(substitute(written[0], bound), block), storage_scope)
+    after.make(clipped(substitute(written[0], bound), analyzer), storage_scope)
     rewriter = _InplaceRewriter(scope, block, before, after)
     state.replace(scope, rewriter.visit(scope.block), rewriter.reuse)
     assert before.block is not None and after.block is not None

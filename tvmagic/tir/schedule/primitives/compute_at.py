@@ -28,6 +28,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
+from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.relax import domains_between
@@ -210,7 +211,7 @@ def _solve_affine(
         return False
     found = detect_iter_map(
         [s.min() for s in gives],
-        {v.var: v.dom for v in iter_vars if v.dom is not None},
+        iter_domains(iter_vars),
         check_level="bijective",
         analyzer=analyzer,
         simplify_trivial_iterators=False,

@@ -20,6 +20,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.regions import with_detected_regions
@@ -46,7 +47,7 @@ def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, Pri
 
 def inside_domains(block: StmtSRef, condition: PrimExpr) -> dict[Var, Range]:
     """The range of each variable where the condition holds; the condition must be just those ranges."""
-    domains = {v.var: v.dom for v in block.block.iter_vars if v.dom is not None}
+    domains = iter_domains(block.block.iter_vars)
     sets = {var: IntSet.from_range(dom) for var, dom in domains.items()}
     bounds = condition_bounds(condition, sets)
     analyzer = Analyzer()
@@ -55,10 +56,7 @@ def inside_domains(block: StmtSRef, condition: PrimExpr) -> dict[Var, Range]:
         found = bounds.get(var, sets[var])
         low, high = analyzer.simplify(found.min()), analyzer.simplify(found.max())
         result[var] = Range.from_min_extent(low, analyzer.simplify(high - low + 1))
-    check = Analyzer()
-    for var, dom in result.items():
-        check.bind(var, dom)
-    if not check.can_prove(condition):
+    if not Analyzer(result).can_prove(condition):
         raise ScheduleError(f"the condition `{condition}` of {block.label} is not a range of each variable", block)
     if all(analyzer.can_prove_equal(r.extent, domains[v].extent) for v, r in result.items()):
         raise ScheduleError(f"the condition `{condition}` of {block.label} always holds", block)

@@ -24,6 +24,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.regions import used_buffers, with_detected_regions
@@ -110,8 +111,7 @@ class _ComputeInliner(_Inliner):
         """Placeholders for the indices, with the value rewritten in terms of them."""
         from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
 
-        iter_vars = block.block.iter_vars
-        domains = {v.var: v.dom for v in iter_vars if v.dom is not None}
+        domains = iter_domains(block.block.iter_vars)
         found = detect_iter_map(store.indices, domains, check_level="bijective", simplify_trivial_iterators=False)
         if not found.indices:
             raise ScheduleError(
@@ -120,10 +120,9 @@ class _ComputeInliner(_Inliner):
         places = [Var(f"ph_{i}", index.dtype) for i, index in enumerate(store.indices)]
         inverse = dict(inverse_affine_iter_map(found.indices, places))
         analyzer = Analyzer()
-        for var in iter_vars:
-            assert var.dom is not None
-            if isinstance(var.dom.min, IntImm) and analyzer.can_prove_equal(var.dom.extent, 1):
-                inverse[var.var] = var.dom.min
+        for var, dom in domains.items():
+            if isinstance(dom.min, IntImm) and analyzer.can_prove_equal(dom.extent, 1):
+                inverse[var] = dom.min
         self.value = substitute(store.value, inverse)
         return places
 
@@ -245,7 +244,7 @@ class _ReverseInliner(_Inliner):
             raise ScheduleError(
                 f"{self.label} must read `{self.buffer.name}` at one place, written by one store", consumer
             )
-        domains = {v.var: v.dom for v in self.consumer.iter_vars if v.dom is not None}
+        domains = iter_domains(self.consumer.iter_vars)
         found = detect_iter_map(
             loads[0].indices, domains, check_level="nocheck", simplify_trivial_iterators=False, analyzer=self.analyzer
         )
@@ -258,29 +257,26 @@ class _ReverseInliner(_Inliner):
                 f"the indices at which {self.label} reads `{self.buffer.name}` cannot be inverted", consumer
             )
         values: dict[Var, PrimExpr] = {}
-        for var in self.consumer.iter_vars:
-            assert var.dom is not None
-            if is_one(var.dom.extent) and isinstance(var.dom.min, IntImm):
-                values[var.var] = var.dom.min
+        for var, dom in iter_domains(self.consumer.iter_vars).items():
+            if is_one(dom.extent) and isinstance(dom.min, IntImm):
+                values[var] = dom.min
         values.update(inverse)
         return values
 
     def _check_covered(self, consumer: StmtSRef) -> None:
-        domains = {v.var: v.dom for v in self.producer.iter_vars}
-        for var in self.consumer.iter_vars:
-            assert var.dom is not None
-            value = self.values.get(var.var)
+        domains = iter_domains(self.producer.iter_vars)
+        for var, dom in iter_domains(self.consumer.iter_vars).items():
+            value = self.values.get(var)
             covered = value is not None
             if value is not None:
                 reached = eval_set(value, domains)
-                last = var.dom.min + var.dom.extent - 1
+                last = dom.min + dom.extent - 1
                 covered = not (
-                    self.analyzer.can_prove(reached.min() > var.dom.min)
-                    or self.analyzer.can_prove(reached.max() < last)
+                    self.analyzer.can_prove(reached.min() > dom.min) or self.analyzer.can_prove(reached.max() < last)
                 )
             if not covered:
                 raise ScheduleError(
-                    f"{self.label} is not covered by its producer: `{var.var.name}` goes beyond what is written",
+                    f"{self.label} is not covered by its producer: `{var.name}` goes beyond what is written",
                     consumer,
                 )
 
@@ -297,15 +293,10 @@ class _ReverseInliner(_Inliner):
 
     def _in_bounds(self) -> PrimExpr:
         """That the consumer's variables lie in their domains, in the producer's variables."""
-        analyzer = Analyzer()
-        for var in self.producer.iter_vars:
-            assert var.dom is not None
-            analyzer.bind(var.var, var.dom)
+        analyzer = Analyzer(iter_domains(self.producer.iter_vars))
         inside: PrimExpr = IntImm("bool", 1)
-        for var in self.consumer.iter_vars:
-            assert var.dom is not None
-            value = var.var
-            inside = logical_and(inside, logical_and(value >= var.dom.min, value < var.dom.min + var.dom.extent))
+        for var, dom in iter_domains(self.consumer.iter_vars).items():
+            inside = logical_and(inside, logical_and(var >= dom.min, var < dom.min + dom.extent))
         return analyzer.simplify(substitute(inside, self.values))
 
     @handles(BufferStore)

@@ -37,6 +37,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import assume, const, if_then_else, logical_not, logical_or
 from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.regions import with_detected_regions
 from tvmagic.tir.schedule.requirements import is_one, is_zero
@@ -221,10 +222,8 @@ def _stored_variables(block: Block, padding: Padding) -> list[Var] | None:
         post_order_visit(block.init, look)
     if others or any(store.buffer is not padding.new for store in stores):
         return None
-    analyzer = Analyzer()
-    domains = {v.var: v.dom for v in block.iter_vars if v.dom is not None}
-    for var, dom in domains.items():
-        analyzer.bind(var, dom)
+    domains = iter_domains(block.iter_vars)
+    analyzer = Analyzer(domains)
     by_var = {v.var: v for v in block.iter_vars}
     found: list[Var] | None = None
     for store in stores:

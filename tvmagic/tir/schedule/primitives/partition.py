@@ -25,8 +25,8 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
+from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
 from tvmagic.tir.schedule.requirements import DependenceGuard, check_plain_loop, check_starts_at_zero, only_child
 from tvmagic.tir.schedule.scope import DepKind

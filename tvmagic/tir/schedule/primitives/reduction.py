@@ -21,8 +21,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.requirements import check_reduction, is_one, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef

@@ -32,6 +32,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
+from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
@@ -209,10 +210,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     check_not_in_place(block, old, "use cache_inplace")
     scope = scope_root(state, block, stage_pipeline=True)
     indices = _SingleAccess(block, old).find()
-    analyzer = Analyzer()
-    for var in block.block.iter_vars:
-        assert var.dom is not None
-        analyzer.bind(var.var, var.dom)
+    analyzer = Analyzer(iter_domains(block.block.iter_vars))
     check_inside(block, old, indices)
     if not read:
         check_writes_all(state, block, old, scope)

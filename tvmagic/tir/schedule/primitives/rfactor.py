@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
@@ -27,8 +28,8 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_analyzer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
 from tvmagic.tir.schedule.primitives.reduction import conjuncts
@@ -248,7 +249,7 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
 def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: StmtSRef, gone: set[Var]) -> None:
     """For each value of `loop` some iteration must pass the predicate: else a part is read that nobody made."""
     first = {s.loop.loop_var: s.loop.min for s in loops if s.loop.loop_var in gone}
-    analyzer = loop_analyzer(loops)
+    analyzer = Analyzer(loop_domains(loops))
     for condition in conjuncts(predicate):
         if uses_var(condition, {loop.loop.loop_var}) and not analyzer.can_prove(substitute(condition, first)):
             raise ScheduleError(

@@ -28,8 +28,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import loop_domains
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.regions import detected_regions
 from tvmagic.tir.schedule.requirements import check_not_output, is_one, region_at, scope_root
