@@ -38,3 +38,21 @@ def test_imports_follow_the_levels(path: pathlib.Path) -> None:
         assert other == me or other in NAMES_ONLY or LEVEL[other] < LEVEL[me] or LEVEL[other] == LEVEL[me] == 0, (
             f"{path.name}:{line} imports tvmagic.{other}, which is not above tvmagic.{me}"
         )
+
+
+def lazy_names(path: pathlib.Path) -> dict[str, str]:
+    """The names that a package loads when they are first asked for, with the modules that have them."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values):
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    found[str(key.value)] = value.value.rsplit(".")[-1]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("__init__.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_lazy_name_is_not_the_name_of_its_module(path: pathlib.Path) -> None:
+    """Whoever imports the module puts it in the place of the name."""
+    clashes = [name for name, module in lazy_names(path).items() if name == module]
+    assert [name for name in clashes if not name.startswith("_")] == []

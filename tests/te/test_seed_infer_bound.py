@@ -12,7 +12,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.driver import schedule_to_module
 from tvmagic.ir import For, IntImm, Mul, ProducerLoad, ProducerRealize, ProducerStore, SeqStmt
 from tvmagic.passes import PassContext, Record, recording, run_step
-from tvmagic.script.classic import classic
+from tvmagic.script import classic
 
 
 def two_stages() -> tuple[Any, Any, Any]:

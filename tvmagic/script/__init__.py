@@ -15,7 +15,7 @@ _PLACES = {
     "from_source": "tvmagic.script.parser",
     "parse": "tvmagic.script.parser",
     "ir_module": "tvmagic.script.ir",
-    "classic": "tvmagic.script.classic",
+    "classic": "tvmagic.script.classic_text",
     "cinn_text": "tvmagic.script.cinn",
     "from_cinn": "tvmagic.script.cinn_parser",
     "is_cinn_text": "tvmagic.script.cinn_parser",

@@ -13,9 +13,9 @@ _NAMES = {
     "find_anchor_block": "tvmagic.tir.analysis.anchor",
     "get_block_access_region": "tvmagic.tir.analysis.regions",
     "get_block_read_write_region": "tvmagic.tir.analysis.regions",
-    "side_effect": "tvmagic.tir.analysis.side_effect",
-    "undefined_vars": "tvmagic.tir.analysis.verify_ssa",
-    "verify_ssa": "tvmagic.tir.analysis.verify_ssa",
+    "side_effect": "tvmagic.tir.analysis.effects",
+    "undefined_vars": "tvmagic.tir.analysis.ssa",
+    "verify_ssa": "tvmagic.tir.analysis.ssa",
     "verify_well_formed": "tvmagic.ir.wellformed",
 }
 

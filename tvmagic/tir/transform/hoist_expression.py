@@ -28,7 +28,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.passes import IRModule, Pass, PassContext, Sequential, is_recording, note, prim_func_pass
-from tvmagic.tir.analysis.side_effect import side_effect
+from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.config import pass_options
 from tvmagic.tir.transform.convert_ssa import convert_ssa
 from tvmagic.tir.transform.remove_no_op import RemoveNoOp

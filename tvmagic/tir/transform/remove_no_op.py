@@ -29,7 +29,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import equal, less_equal
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
-from tvmagic.tir.analysis.side_effect import side_effect
+from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.uses import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 

@@ -27,7 +27,7 @@ from tvmagic.ir import (
 )
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
-from tvmagic.tir.analysis.side_effect import side_effect
+from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.config import pass_options
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 

@@ -28,7 +28,7 @@ from tvmagic.ir import (
     Stmt,
     handles,
 )
-from tvmagic.tir.analysis.side_effect import side_effect
+from tvmagic.tir.analysis.effects import side_effect
 
 THREAD_KEYS = frozenset({"thread_extent", "virtual_thread"})
 
