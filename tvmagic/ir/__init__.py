@@ -81,6 +81,8 @@ from tvmagic.ir.function import IRModule, PrimFunc, TensorIntrin, pointer_var
 from tvmagic.ir.functor import (
     BufferRemapper,
     Mutator,
+    StmtMutator,
+    StmtVisitor,
     Visitor,
     handles,
     ir_transform,

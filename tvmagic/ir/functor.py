@@ -18,6 +18,8 @@ from tvmagic.ir.node import Field, Kind, Node, slots_of
 
 __all__ = [
     "Mutator",
+    "StmtMutator",
+    "StmtVisitor",
     "Visitor",
     "handles",
     "ir_transform",
@@ -213,6 +215,22 @@ class Mutator(Visitor):
 
 
 Visitor.BASE = Visitor
+
+
+class StmtVisitor(Visitor):
+    """A visitor of statements alone: it does not go into expressions."""
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> None:
+        """No statement stands in an expression."""
+
+
+class StmtMutator(Mutator):
+    """A mutator of statements alone: expressions stay as they are."""
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
 
 
 class _PostOrder(Visitor):

@@ -21,10 +21,10 @@ from tvmagic.ir import (
     IRModule,
     Mutator,
     Node,
-    PrimExpr,
     PrimFunc,
     SeqStmt,
     Stmt,
+    StmtVisitor,
     Visitor,
     handles,
 )
@@ -47,7 +47,7 @@ class ScheduleDebugMask:
     VERIFY_CACHED_FLAGS = 2
 
 
-class _Schedulables(Visitor):
+class _Schedulables(StmtVisitor):
     """The blocks and loops directly below a statement, each with its place in a sequence."""
 
     def __init__(self) -> None:
@@ -64,10 +64,6 @@ class _Schedulables(Visitor):
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> None:
         self.found.append((node.block, -1))
-
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> None:
-        """No block or loop stands in an expression."""
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> None:

@@ -11,10 +11,10 @@ from tvmagic.ir import (
     Evaluate,
     IfThenElse,
     IntImm,
-    Mutator,
     PrimExpr,
     PrimFunc,
     Stmt,
+    StmtMutator,
     Visitor,
     handles,
 )
@@ -37,17 +37,13 @@ class _Accesses(Visitor):
         self.visit_children(node)
 
 
-class _Checker(Mutator):
+class _Checker(StmtMutator):
     def __init__(self) -> None:
         self.analyzer = Analyzer()
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
         return self.visit(node.body) if node.attr_key == "buffer_bound" else self.visit_children(node)
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import Block, For, Mutator, PrimExpr, PrimFunc, Stmt, handles
+from tvmagic.ir import Block, For, PrimFunc, Stmt, StmtMutator, handles
 from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
 
 
-class _AnnotationRemover(Mutator):
+class _AnnotationRemover(StmtMutator):
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(For, Block)
     def annotated(self, node: Any) -> Stmt:

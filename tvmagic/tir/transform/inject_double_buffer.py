@@ -21,6 +21,7 @@ from tvmagic.ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
+    StmtMutator,
     Var,
     Visitor,
     handles,
@@ -61,11 +62,7 @@ class _Doubled:
     read: PrimExpr | None = None
 
 
-class _WriteMarkRemover(Mutator):
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
-
+class _WriteMarkRemover(StmtMutator):
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
         return self.visit(node.body) if node.attr_key == "double_buffer_write" else self.visit_children(node)

@@ -11,29 +11,24 @@ from tvmagic.ir import (
     BufferRealize,
     For,
     ForKind,
-    Mutator,
     Prefetch,
-    PrimExpr,
     PrimFunc,
     Range,
     SeqStmt,
     Stmt,
+    StmtMutator,
     handles,
 )
 from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
 from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule
 
 
-class _PrefetchInjector(Mutator):
+class _PrefetchInjector(StmtMutator):
     """Writes a prefetch of what the innermost loop reads some iterations later."""
 
     def __init__(self) -> None:
         self.loops: list[Any] = []
         self.vectors: dict[Any, Any] = {}
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -70,15 +65,11 @@ class _PrefetchInjector(Mutator):
         return SeqStmt.flatten(Prefetch(node.node, box, node.span), new.body)
 
 
-class _ExternRealizeRemover(Mutator):
+class _ExternRealizeRemover(StmtMutator):
     """Parameters have memory already: their realizations go."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.external = set(func.buffer_map.values())
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(BufferRealize)
     def realize(self, node: BufferRealize) -> Stmt:

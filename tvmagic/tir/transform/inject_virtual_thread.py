@@ -30,6 +30,8 @@ from tvmagic.ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
+    StmtMutator,
+    StmtVisitor,
     Var,
     Visitor,
     While,
@@ -77,7 +79,7 @@ class _Reads(Visitor):
         self.visit(node.args[2])
 
 
-class _Dependents(Visitor):
+class _Dependents(StmtVisitor):
     """Which variables and buffers get their value from which others."""
 
     def __init__(self) -> None:
@@ -90,10 +92,6 @@ class _Dependents(Visitor):
         for var in reads.read:
             if var is not target:
                 self.feeds.setdefault(var, []).append(target)
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
-        pass
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
@@ -303,11 +301,7 @@ class _ThreadInjector(Mutator):
         return node.replace(condition=condition, extents=extents, body=body)
 
 
-class _VirtualThreads(Mutator):
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
-
+class _VirtualThreads(StmtMutator):
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
         new = self.visit_children(node)

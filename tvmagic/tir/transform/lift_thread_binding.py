@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tvmagic.ir import For, ForKind, IntImm, IterVar, Mutator, PrimExpr, PrimFunc, Stmt, Var, Visitor, handles
+from tvmagic.ir import (
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    StmtVisitor,
+    Var,
+    handles,
+)
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 
 
@@ -17,7 +29,7 @@ def thread_rank(tag: str) -> tuple[int, int]:
     return (0 if match[1] == "blockIdx" else 1, -1 if match[1] == "vthread" else "xyz".index(match[2] or "x"))
 
 
-class _LowestCommonLoop(Visitor):
+class _LowestCommonLoop(StmtVisitor):
     """For each thread axis the innermost loop around all loops that are bound to it."""
 
     def __init__(self) -> None:
@@ -27,10 +39,6 @@ class _LowestCommonLoop(Visitor):
         self.vars: dict[str, Var] = {}
         self.annotations: dict[str, dict[str, Any]] = {}
         self.renamed: dict[Var, PrimExpr] = {}
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
-        pass
 
     @handles(For)
     def loop(self, node: For) -> None:

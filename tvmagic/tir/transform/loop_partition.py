@@ -31,6 +31,7 @@ from tvmagic.ir import (
     Range,
     SeqStmt,
     Stmt,
+    StmtMutator,
     Var,
     Visitor,
     handles,
@@ -188,16 +189,12 @@ class _ConditionEliminator(Mutator):
         return self.value if node in self.conditions else self.visit_children(node)
 
 
-class _ThreadBranch(Mutator):
+class _ThreadBranch(StmtMutator):
     """Asks the condition once inside the innermost thread axis."""
 
     def __init__(self, conditions: set[PrimExpr], condition: PrimExpr) -> None:
         self.conditions, self.condition = conditions, condition
         self.innermost = False
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
@@ -212,7 +209,7 @@ class _ThreadBranch(Mutator):
         return new
 
 
-class _Partitioner(Mutator):
+class _Partitioner(StmtMutator):
     def __init__(self, options: dict[str, Any]) -> None:
         self.keep_single = bool(options["no_unroll_loop_with_extent_one"])
         self.unroll_unknown = bool(options["unroll_loop_with_partition_hint_no_interval"])
@@ -224,10 +221,6 @@ class _Partitioner(Mutator):
     def start(self, stmt: Stmt) -> Stmt:
         self.selector.visit(stmt)
         return self.visit(stmt)
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(For)
     def loop(self, node: For) -> Stmt:

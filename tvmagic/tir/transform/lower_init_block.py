@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from tvmagic.ir import Block, IfThenElse, IterVar, Mutator, PrimExpr, PrimFunc, SeqStmt, Stmt, handles
+from tvmagic.ir import Block, IfThenElse, IterVar, PrimFunc, SeqStmt, Stmt, StmtMutator, handles
 from tvmagic.ir.ops import all as all_of
 from tvmagic.ir.ops import equal
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 
 
-class _InitLower(Mutator):
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
-
+class _InitLower(StmtMutator):
     @handles(Block)
     def block(self, node: Block) -> Stmt:
         body = self.visit(node.body)

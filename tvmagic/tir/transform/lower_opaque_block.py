@@ -22,9 +22,9 @@ from tvmagic.ir import (
     PrimFunc,
     Range,
     Stmt,
+    StmtVisitor,
     StringImm,
     Var,
-    Visitor,
     handles,
 )
 from tvmagic.ir.ops import cast, floordiv
@@ -33,15 +33,11 @@ from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 _VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
 
 
-class _Alignments(Visitor):
+class _Alignments(StmtVisitor):
     """The `buffer_dim_align` annotations by the pointer of the buffer that they speak of."""
 
     def __init__(self) -> None:
         self.found: dict[Var, Any] = {}
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
-        pass
 
     @handles(Block)
     def block(self, node: Block) -> None:

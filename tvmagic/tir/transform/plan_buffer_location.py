@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Block, BlockRealize, Buffer, BufferRegion, For, Mutator, PrimExpr, PrimFunc, Stmt, Var, handles
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    For,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    Var,
+    handles,
+)
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
 from tvmagic.tir.analysis.buffer_lca import buffer_order, detect_buffer_access_lca
 
 
-class _Locator(Mutator):
+class _Locator(StmtMutator):
     def __init__(self, func: PrimFunc) -> None:
         self.in_scope: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
         self.at: dict[Stmt, list[Buffer]] = {}
@@ -23,10 +34,6 @@ class _Locator(Mutator):
                 self.at.setdefault(place, []).append(buffer)
             elif place is not None:
                 self.in_scope.setdefault(buffer.data, buffer)
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(For)
     def loop(self, node: For) -> Stmt:

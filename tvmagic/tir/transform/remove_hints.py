@@ -17,6 +17,7 @@ from tvmagic.ir import (
     PrimExpr,
     PrimFunc,
     Stmt,
+    StmtMutator,
     Var,
     Visitor,
     handles,
@@ -29,12 +30,8 @@ def _is_call(value: Any, name: str) -> bool:
     return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name
 
 
-class _Statements(Mutator):
+class _Statements(StmtMutator):
     """Rewrites statements; expressions stay."""
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
 
 class _AssumeRemover(_Statements):

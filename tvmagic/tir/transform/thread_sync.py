@@ -23,12 +23,12 @@ from tvmagic.ir import (
     IntImm,
     IterVar,
     LetStmt,
-    Mutator,
     PrimExpr,
     PrimFunc,
     Range,
     SeqStmt,
     Stmt,
+    StmtMutator,
     StringImm,
     Var,
     Visitor,
@@ -291,13 +291,9 @@ class _Planner(Visitor):
         return bool(detect_iter_map(indices, iters, check_level="bijective").indices)
 
 
-class _Inserter(Mutator):
+class _Inserter(StmtMutator):
     def __init__(self, scope: str, before: set[Stmt]) -> None:
         self.scope, self.before = scope, before
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:

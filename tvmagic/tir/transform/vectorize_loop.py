@@ -45,6 +45,7 @@ from tvmagic.ir import (
     Select,
     Shuffle,
     Stmt,
+    StmtMutator,
     Sub,
     Var,
     While,
@@ -405,15 +406,11 @@ _CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
 }
 
 
-class _LoopVectorizer(Mutator):
+class _LoopVectorizer(StmtMutator):
     """Finds the vectorized loops, outermost first."""
 
     def __init__(self, masks: bool) -> None:
         self.masks = masks
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -438,12 +435,8 @@ class _LoopVectorizer(Mutator):
         return _Vectorizer(node, self.masks).visit(node.body)
 
 
-class _VectorizeSkipper(Mutator):
+class _VectorizeSkipper(StmtMutator):
     """Makes vectorized loops serial."""
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
-        return node
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
