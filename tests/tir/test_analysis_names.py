@@ -63,6 +63,8 @@ def test_where_a_buffer_is_used() -> None:
         ("for i in range(9):\n        A[i] = x", "goes from 0 to 8"),
         ("for i in range(8):\n        A[i - 1] = x", "goes from -1 to 6"),
         ("A[0] = A[8]", "goes from 8 to 8"),
+        ("for i in range(9):\n        if T.likely(i >= 8):\n            A[i] = x", "goes from 8 to 8"),
+        ("for i in range(9):\n        A[0] = T.Select(1 <= i, A[i - 1], 0)", "goes from -1 to 7"),
     ],
 )
 def test_accesses_outside_are_refused(body: str, message: str) -> None:
@@ -77,6 +79,7 @@ def test_accesses_outside_are_refused(body: str, message: str) -> None:
         "for i in range(8):\n        A[i] = x",
         "for i in range(9):\n        if i < 8:\n            A[i] = x",
         "for i in range(9):\n        A[0] = T.if_then_else(1 <= i, A[i - 1], 0)",
+        "for i in range(9):\n        if T.likely(i < 8):\n            A[i] = T.if_then_else(T.likely(i >= 1), A[i - 1], 0)",
         "A[x] = 1",
     ],
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tvmagic.arith.iter_map.expr import (
     IterMapExpr,
@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
 __all__ = ["IterMapRewriter"]
+
+_B = TypeVar("_B", bound=BinaryOp)
+
+
+def _sum_or_difference(node: Add | Sub, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return _added(to_iter_sum(a), to_iter_sum(b), 1 if isinstance(node, Add) else -1)
 
 
 def _added(total: IterSumExpr, part: IterSumExpr, sign: int) -> IterSumExpr:
@@ -145,24 +151,23 @@ class IterMapRewriter(Mutator):
             return None
         return node if a is node.a and b is node.b else type(node)(a, b)
 
-    @handles(Add, Sub)
-    def add(self, node: Add | Sub) -> PrimExpr:
+    def _combined(self, node: _B, combine: Callable[[_B, PrimExpr, PrimExpr], PrimExpr]) -> PrimExpr:
+        """What `combine` makes of the operands where one of them has iterators."""
         if not node.dtype.is_index:
             return self.visit_children(node)
         a, b = self.direct(node.a), self.direct(node.b)
         plain = self._plain(node, a, b)
-        if plain is not None:
-            return plain
-        return _added(to_iter_sum(a), to_iter_sum(b), 1 if isinstance(node, Add) else -1)
+        return combine(node, a, b) if plain is None else plain
+
+    @handles(Add, Sub)
+    def add(self, node: Add | Sub) -> PrimExpr:
+        return self._combined(node, _sum_or_difference)
 
     @handles(Mul)
     def mul(self, node: Mul) -> PrimExpr:
-        if not node.dtype.is_index:
-            return self.visit_children(node)
-        a, b = self.direct(node.a), self.direct(node.b)
-        plain = self._plain(node, a, b)
-        if plain is not None:
-            return plain
+        return self._combined(node, self._product)
+
+    def _product(self, node: Mul, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         if isinstance(a, IterMapExpr) and isinstance(b, IterMapExpr):
             self.report.add("Product of two iterators cannot be represented as an IterMap, occurs in {}", node)
             return node
@@ -175,12 +180,9 @@ class IterMapRewriter(Mutator):
 
     @handles(FloorDiv, FloorMod)
     def divide(self, node: FloorDiv | FloorMod) -> PrimExpr:
-        if not node.dtype.is_index:
-            return self.visit_children(node)
-        a, b = self.direct(node.a), self.direct(node.b)
-        plain = self._plain(node, a, b)
-        if plain is not None:
-            return plain
+        return self._combined(node, self._divided)
+
+    def _divided(self, node: FloorDiv | FloorMod, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         if isinstance(b, IterMapExpr) or (isinstance(b, IntImm) and b.value < 0):
             self.report.add("Cannot represent as an IterMap: the divisor in {} may not be an iterator", node)
             return node

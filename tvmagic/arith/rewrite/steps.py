@@ -121,12 +121,12 @@ def known_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
 # ---------------------------------------------------------------------------- vectors
 
 
-def _ramp_over_constant(e: Any) -> tuple[PrimExpr, int, int] | None:
-    """base, stride and divisor of ramp(base, c1, lanes) op broadcast(c2, lanes)"""
+def _ramp_over_constant(e: Any) -> tuple[PrimExpr, int, int, IntImm, int] | None:
+    """base, stride, divisor (a number and a scalar) and lanes of ramp(base, c1, lanes) op broadcast(c2, lanes)"""
     a, b = e.a, e.b
     if type(a) is Ramp and type(b) is Broadcast and type(a.stride) is IntImm and type(b.value) is IntImm:
         if b.value.value:
-            return a.base, a.stride.value, b.value.value
+            return a.base, a.stride.value, b.value.value, b.value, a.lanes
     return None
 
 
@@ -140,9 +140,7 @@ def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
     found = _ramp_over_constant(e)
     if found is None:
         return None
-    base, c1, c2 = found
-    lanes = e.dtype.lanes
-    divisor = _constant(base.dtype, c2)
+    base, c1, c2, divisor, lanes = found
     if c1 % c2 == 0 and _one_sign(S, base, c1):
         return Ramp(_truncdiv(base, divisor), _constant(base.dtype, truncate_divide(c1, c2)), lanes)
     if S.prove_greater_equal(base, 0):
@@ -158,9 +156,7 @@ def ramp_remainder(S: Any, e: Mod) -> PrimExpr | None:
     found = _ramp_over_constant(e)
     if found is None:
         return None
-    base, c1, c2 = found
-    lanes = e.dtype.lanes
-    divisor = _constant(base.dtype, c2)
+    base, c1, c2, divisor, lanes = found
     if c1 % c2 == 0 and _one_sign(S, base, c1):
         return Broadcast(_truncmod(base, divisor), lanes)
     if c1 >= 0 and S.prove_greater_equal(base, 0):
@@ -178,9 +174,7 @@ def ramp_floordiv(S: Any, e: FloorDiv) -> PrimExpr | None:
     found = _ramp_over_constant(e)
     if found is None:
         return None
-    base, c1, c2 = found
-    lanes = e.dtype.lanes
-    divisor = _constant(base.dtype, c2)
+    base, c1, c2, divisor, lanes = found
     if c1 % c2 == 0:
         return Ramp(_floordiv(base, divisor), _constant(base.dtype, c1 // c2), lanes)
     if _one_block(S, base, c1, c2, lanes):
@@ -202,9 +196,7 @@ def ramp_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
     found = _ramp_over_constant(e)
     if found is None:
         return None
-    base, c1, c2 = found
-    lanes = e.dtype.lanes
-    divisor = _constant(base.dtype, c2)
+    base, c1, c2, divisor, lanes = found
     if c1 % c2 == 0:
         return Broadcast(_floormod(base, divisor), lanes)
     coeff, start = S.modular(base)

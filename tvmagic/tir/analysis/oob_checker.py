@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Block,
     BufferLoad,
     BufferStore,
-    Call,
-    For,
-    IfThenElse,
     IRModule,
-    LetStmt,
-    Not,
-    Op,
-    PrimExpr,
     PrimFunc,
-    Range,
-    Visitor,
     handles,
 )
 from tvmagic.passes import Pass, PassContext
+from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 
 
-class _Checker(Visitor):
+class _Checker(AnalyzerVisitor):
     def __init__(self, func: PrimFunc) -> None:
+        super().__init__()
         self.func = func
-        self.analyzer = Analyzer()
-
-    @handles(For)
-    def loop(self, node: For) -> None:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
-        self.visit_children(node)
 
     @handles(Block)
     def block(self, node: Block) -> None:
@@ -44,33 +30,6 @@ class _Checker(Visitor):
         if node.init is not None:
             self.visit(node.init)
         self.visit(node.body)
-
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
-        self.visit(node.value)
-        if node.value.dtype.is_index:
-            self.analyzer.bind(node.var, node.value, True)
-        self.visit(node.body)
-
-    def _under(self, condition: PrimExpr, node: Any) -> None:
-        with self.analyzer.constraint_scope(condition):
-            self.visit(node)
-
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
-        self.visit(node.condition)
-        self._under(node.condition, node.then_case)
-        if node.else_case is not None:
-            self._under(self.analyzer.rewrite_simplify(Not(node.condition)), node.else_case)
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if not (isinstance(node.op, Op) and node.op.name == "tir.if_then_else"):
-            self.visit_children(node)
-            return
-        self.visit(node.args[0])
-        self._under(node.args[0], node.args[1])
-        self._under(self.analyzer.rewrite_simplify(Not(node.args[0])), node.args[2])
 
     @handles(BufferLoad, BufferStore)
     def access(self, node: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.arith import Analyzer, union
 from tvmagic.arith import estimate_region_upper_bound as upper_bound
+from tvmagic.arith import union
 from tvmagic.ir import (
     AttrStmt,
     Block,
@@ -15,32 +15,30 @@ from tvmagic.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
-    Call,
     For,
     ForKind,
-    IfThenElse,
     IntImm,
     IterVar,
     LetStmt,
     MatchBufferRegion,
     Mutator,
-    Not,
-    Op,
+    Node,
     PrimExpr,
     PrimFunc,
     Range,
     Select,
     Stmt,
+    StmtVisitor,
     Var,
-    Visitor,
     handles,
 )
 from tvmagic.ir.ops import floormod, logical_and, maximum, minimum
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
 from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import mentions
-from tvmagic.tir.transform.with_analyzer import is_true, strip_likely
+from tvmagic.tir.transform.with_analyzer import is_true
 
 _UNBOUNDED = (1 << 63) - 1
 
@@ -57,12 +55,12 @@ def _point(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> BufferRegion:
     return BufferRegion(buffer, [Range.from_min_extent(i, IntImm(i.dtype.element_of, 1)) for i in indices])
 
 
-class _RegionCollector(Visitor):
+class _RegionCollector(AnalyzerVisitor):
     """For each allocated buffer the region that is accessed of it."""
 
     def __init__(self, strict: bool) -> None:
+        super().__init__()
         self.strict = strict
-        self.analyzer = Analyzer()
         self.loops: list[For] = []
         self.domains: dict[Var, Range] = {}
         self.depth: dict[Buffer, int] = {}
@@ -88,45 +86,19 @@ class _RegionCollector(Visitor):
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
-        self.visit(node.value)
         if node.value.dtype.is_index:
-            self.analyzer.bind(node.var, node.value, True)
             self.domains[node.var] = Range.from_min_extent(node.value, IntImm(node.value.dtype, 1))
-        self.visit(node.body)
+        super().let(node)
         self.domains.pop(node.var, None)
 
-    def _under(self, condition: PrimExpr, node: Any) -> None:
-        if node is None:
-            return
-        condition = strip_likely(condition)
+    def under(self, condition: PrimExpr, node: Node) -> None:
         self.conditions.append(condition)
-        with self.analyzer.constraint_scope(condition):
-            self.visit(node)
+        super().under(condition, node)
         self.conditions.pop()
-
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
-        self.visit(node.condition)
-        self._under(node.condition, node.then_case)
-        self._under(self._negated(node.condition), node.else_case)
-
-    def _negated(self, condition: PrimExpr) -> PrimExpr:
-        return self.analyzer.rewrite_simplify(Not(strip_likely(condition)))
 
     @handles(Select)
     def select(self, node: Select) -> None:
-        self.visit(node.condition)
-        self._under(node.condition, node.true_value)
-        self._under(self._negated(node.condition), node.false_value)
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if not (isinstance(node.op, Op) and node.op.name == "tir.if_then_else"):
-            self.visit_children(node)
-            return
-        self.visit(node.args[0])
-        self._under(node.args[0], node.args[1])
-        self._under(self._negated(node.args[0]), node.args[2])
+        self.choose(node.condition, node.true_value, node.false_value)
 
     @handles(BlockRealize)
     def block_realize(self, node: BlockRealize) -> None:
@@ -134,7 +106,7 @@ class _RegionCollector(Visitor):
             self.visit(node.block)
         else:
             self.visit(node.predicate)
-            self._under(node.predicate, node.block)
+            self.under(strip_likely(node.predicate), node.block)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
@@ -307,15 +279,11 @@ def _same(a: PrimExpr, b: PrimExpr) -> bool:
     return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
 
 
-class _Aligned(Visitor):
+class _Aligned(StmtVisitor):
     """What `storage_align` asks for, by the pointer of the buffer: axis -> (factor, offset)."""
 
     def __init__(self) -> None:
         self.found: dict[Var, dict[int, tuple[int, int]]] = {}
-
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
-        pass
 
     @handles(Block)
     def block(self, node: Block) -> None:

@@ -33,8 +33,9 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import logical_and
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.analysis.analyzer_visitor import strip_likely
 from tvmagic.tir.transform.flat_index import FlatIndex
-from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator, strip_likely
+from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator
 
 BOOL, INT8 = DataType("bool"), DataType("int8")
 

@@ -12,15 +12,11 @@ class _Found(Exception):
     pass
 
 
-class _Finder(Visitor):
-    def __init__(self, wanted: Collection[Var]) -> None:
-        self.wanted = frozenset(map(id, wanted))
-        self.buffers: set[Buffer] = set()
+class _BufferFields(Visitor):
+    """Visits what describes a buffer, too, once for each buffer."""
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
-        if id(var) in self.wanted:
-            raise _Found
+    def __init__(self) -> None:
+        self.buffers: set[Buffer] = set()
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         if buffer in self.buffers:
@@ -30,6 +26,17 @@ class _Finder(Visitor):
             self.visit(expr)
 
     visit_buffer_def = visit_buffer_use
+
+
+class _Finder(_BufferFields):
+    def __init__(self, wanted: Collection[Var]) -> None:
+        super().__init__()
+        self.wanted = frozenset(map(id, wanted))
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        if id(var) in self.wanted:
+            raise _Found
 
 
 def mentions(node: Any, variables: Collection[Var]) -> bool:
@@ -50,11 +57,11 @@ def buffer_mentions(buffer: Buffer, var: Var) -> bool:
     return False
 
 
-class _Collector(Visitor):
+class _Collector(_BufferFields):
     def __init__(self) -> None:
+        super().__init__()
         self.used: dict[Var, None] = {}
         self.defined: set[Var] = set()
-        self.buffers: set[Buffer] = set()
 
     @handles(Var)
     def var(self, var: Var) -> None:
@@ -62,15 +69,6 @@ class _Collector(Visitor):
 
     def visit_var_def(self, var: Var) -> None:
         self.defined.add(var)
-
-    def visit_buffer_use(self, buffer: Buffer) -> None:
-        if buffer in self.buffers:
-            return
-        self.buffers.add(buffer)
-        for expr in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
-            self.visit(expr)
-
-    visit_buffer_def = visit_buffer_use
 
 
 def used_vars(node: Any) -> dict[Var, None]:

@@ -28,16 +28,10 @@ from tvmagic.ir import (
     Stmt,
     handles,
 )
+from tvmagic.tir.analysis.analyzer_visitor import strip_likely
 from tvmagic.tir.analysis.effects import side_effect
 
 THREAD_KEYS = frozenset({"thread_extent", "virtual_thread"})
-
-
-def strip_likely(condition: PrimExpr) -> PrimExpr:
-    """The condition inside `likely(...)`."""
-    if isinstance(condition, Call) and isinstance(condition.op, Op) and condition.op.name == "tir.likely":
-        return condition.args[0]
-    return condition
 
 
 def is_true(node: Any) -> bool:
