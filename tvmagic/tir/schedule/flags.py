@@ -14,7 +14,7 @@ from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.regions import effective_regions
-from tvmagic.tir.schedule.scope import BlockScope, DepKind
+from tvmagic.tir.schedule.scope import BlockScope
 from tvmagic.tir.schedule.sref import StmtSRef
 
 if TYPE_CHECKING:
@@ -97,14 +97,22 @@ class FlagCache:
 
     def stage_pipeline(self, state: ScheduleState, scope_root: StmtSRef) -> bool:
         """Whether every child of a scope reads only what was written before it."""
-        return all(self.region_cover(state, scope_root, child) for child in self.scope(state, scope_root).children)
+        return len(self.covered(state, scope_root)) == len(self.scope(state, scope_root).children)
+
+    def covered(self, state: ScheduleState, scope_root: StmtSRef) -> set[StmtSRef]:
+        """The children of a scope whose reads are covered; found once for a scope at a place."""
+        scope, place = self.scope(state, scope_root), _place(state, scope_root)
+        found = scope.covered.get(place)
+        if found is None:
+            found = {child for child in scope.children if self.region_cover(state, scope_root, child)}
+            scope.covered[place] = found
+        return found
 
     def region_cover(self, state: ScheduleState, scope_root: StmtSRef, consumer: StmtSRef) -> bool:
         """Whether the writers of what `consumer` reads cover it, where they meet."""
-        deps = [d for d in self.scope(state, scope_root).get_deps_by_dst(consumer) if d.kind is DepKind.RAW]
-        if not deps:
+        producers = self.scope(state, scope_root).producers(consumer)
+        if not producers:
             return True
-        producers = list(dict.fromkeys([d.src for d in deps]))
         key = (_place(state, consumer), *[_place(state, p) for p in producers])
         found = self.cover.get(key)
         if found is None:

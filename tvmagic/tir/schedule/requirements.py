@@ -272,7 +272,7 @@ class DependenceGuard:
         self.state, self.root = state, root
         scope = state.get_block_scope(root)
         self.pairs = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
-        self.covered = {b for b in scope.children if state.flags.region_cover(state, root, b)}
+        self.covered = state.flags.covered(state, root)
         self.partial = set(_reads_of_partial_results(state, scope))
         self.shared = {
             (src, dst): _shared_loops(state, src, dst) for src, dst, kind in self.pairs if kind in _OVERWRITES
@@ -297,8 +297,9 @@ class DependenceGuard:
                     src,
                     hint=f"let {dst.label} write a copy by cache_write first",
                 )
-        for block in self.covered:
-            if block.stmt is not None and not self.state.flags.region_cover(self.state, self.root, block):
+        covered = self.state.flags.covered(self.state, self.root)
+        for block in scope.children:
+            if block in self.covered and block not in covered:
                 raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
         for src, dst in _reads_of_partial_results(self.state, scope):
             if (src, dst) not in self.partial:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tvmagic.ir import Buffer, BufferRegion
 from tvmagic.tir.schedule.regions import effective_regions
@@ -34,7 +34,8 @@ class BlockScope:
     """The child blocks of a block in program order, and the dependencies between them.
 
     `buffer_writers` gives for each buffer the children that write it, in order. With `declared`, what
-    the children declare counts alone, as in TVM; else also what their bodies touch besides.
+    the children declare counts alone, as in TVM; else also what their bodies touch besides. `covered` is what
+    the flags found for the places where the scope stood.
     """
 
     def __init__(self, children: list[StmtSRef], declared: bool = False) -> None:
@@ -42,6 +43,8 @@ class BlockScope:
         self.src2deps: dict[StmtSRef, list[Dependency]] = {}
         self.dst2deps: dict[StmtSRef, list[Dependency]] = {}
         self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
+        self.covered: dict[tuple[Any, ...], set[StmtSRef]] = {}
+        self._known: set[Dependency] = set()
         readers: dict[Buffer, list[StmtSRef]] = {}
         for child in children:
             block = child.block
@@ -61,13 +64,11 @@ class BlockScope:
                 self.buffer_writers.setdefault(buffer, []).append(child)
 
     def _add(self, src: StmtSRef, dst: StmtSRef, kind: DepKind) -> None:
-        if src is dst:
-            return
-        known = self.src2deps.setdefault(src, [])
-        if any(dep.dst is dst and dep.kind is kind for dep in known):
-            return
         dep = Dependency(src, dst, kind)
-        known.append(dep)
+        if src is dst or dep in self._known:
+            return
+        self._known.add(dep)
+        self.src2deps.setdefault(src, []).append(dep)
         self.dst2deps.setdefault(dst, []).append(dep)
 
     def get_deps_by_src(self, block: StmtSRef) -> list[Dependency]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.arith import Analyzer, ProofStrength
@@ -107,17 +107,17 @@ def _subtrees(loop: For) -> tuple[Stmt, ...]:
     return loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
 
 
-def _blocks_in(stmt: Stmt) -> set[Block]:
-    """The blocks of the scope inside a statement."""
-    wrapper = For(Var("_"), 0, 1, ForKind.SERIAL, stmt)
-    found: set[Block] = set()
-    stack = [child for child, _ in children_of(wrapper)]
-    while stack:
-        child = stack.pop()
-        if isinstance(child, Block):
-            found.add(child)
-        else:
-            stack += [below for below, _ in children_of(child)]
+def _places(loop: StmtSRef, blocks: Iterable[StmtSRef]) -> dict[StmtSRef, int]:
+    """Which of the loop's statements holds each of the blocks that are under it."""
+    tops: dict[Stmt, int] = {}
+    for index, stmt in enumerate(_subtrees(loop.loop)):
+        inside = [(stmt, 0)] if isinstance(stmt, For) else children_of(loop.loop.replace(body=stmt))
+        tops |= {child: index for child, _ in inside}
+    found: dict[StmtSRef, int] = {}
+    for block in blocks:
+        top = next((s for s in (block, *block.ancestors()) if s.parent is loop), None)
+        if top is not None and top.stmt is not None:
+            found[block] = tops[top.stmt]
     return found
 
 
@@ -125,10 +125,9 @@ def _insert_position(
     loop: StmtSRef, producers: Sequence[StmtSRef], consumers: Sequence[StmtSRef], index: int, reverse: bool
 ) -> int:
     """The place among the loop's statements: after all producers and before all consumers."""
-    inside = [_blocks_in(s) for s in _subtrees(loop.loop)]
-    places = {block: i for i, blocks in enumerate(inside) for block in blocks}
+    places = _places(loop, [*producers, *consumers])
     required, what = (producers, "producers") if reverse else (consumers, "consumers")
-    missing = [s for s in required if s.block not in places]
+    missing = [s for s in required if s not in places]
     if missing:
         names = ", ".join(s.label for s in missing)
         raise ScheduleError(
@@ -137,8 +136,8 @@ def _insert_position(
             *missing,
             hint=f"choose a loop that holds all {what}, or move them first",
         )
-    last_producer = max((places[s.block] for s in producers if s.block in places), default=-1)
-    first_consumer = min((places[s.block] for s in consumers if s.block in places), default=len(inside))
+    last_producer = max((places[s] for s in producers if s in places), default=-1)
+    first_consumer = min((places[s] for s in consumers if s in places), default=len(_subtrees(loop.loop)))
     if index == -1:
         return first_consumer
     if index == -2:
