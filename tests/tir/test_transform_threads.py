@@ -10,7 +10,7 @@ from pass_checks import check, module, script
 
 import tvmagic
 from tvmagic import codegen, te, tir
-from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.errors import TVMagicError
 from tvmagic.passes import recording
 from tvmagic.tir.transform import ConvertThreadLoopsToSerial, LiftThreadBinding, ThreadSync, UnifyThreadBinding
 
@@ -129,13 +129,6 @@ def test_a_schedule_for_a_gpu_gives_the_right_result_here() -> None:
     with recording() as record:
         tvmagic.build(sch.mod)
     assert next(iter(record)).name == "tir.ConvertThreadLoopsToSerial"
-
-
-def test_lowered_threads_that_share_memory_are_refused_here() -> None:
-    lowered = tvmagic.lower(shared_copy(AXES).mod)
-    with pytest.raises(BuildError, match="reads what others write to the shared buffer `A_shared`") as caught:
-        tvmagic.build(lowered)
-    assert "runs thread-bound loops as plain loops" in str(caught.value)
 
 
 def test_a_reduction_over_threads() -> None:

@@ -24,13 +24,11 @@ def _target_of(target: Any) -> Target:
     return target if isinstance(target, Target) else Target(target)
 
 
-def _synchronized(mod: IRModule, target: Target) -> IRModule:
-    """`mod` with barriers where the threads of a GPU share memory."""
-    if not target.is_nvptx:
-        return mod
-    from tvmagic.tir.transform import ThreadSync
+def _prepared(mod: Any, target: Target) -> IRModule:
+    """The module with what its launches of threads need."""
+    from tvmagic.codegen.threads import prepare_threads
 
-    return ThreadSync("shared")(mod)
+    return prepare_threads(_module_of(mod), target)
 
 
 def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False) -> str:
@@ -42,7 +40,7 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
     from tvmagic.codegen.optimize import optimized
 
     target = _target_of(target)
-    text = emit_module(_synchronized(_module_of(mod), target), target, check_bounds).text.text()
+    text = emit_module(_prepared(mod, target), target, check_bounds).text.text()
     return str(optimized(text, target)) if optimize else text
 
 
@@ -52,7 +50,7 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = _target_of(target)
-    text = emit_module(_synchronized(_module_of(mod), target), target, check_bounds).text.text()
+    text = emit_module(_prepared(mod, target), target, check_bounds).text.text()
     return assembly_of(optimized(text, target), target)
 
 
@@ -64,7 +62,7 @@ def assembly_lines(mod: Any, target: Any = None) -> Any:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = _target_of(target)
-    mod = _synchronized(_module_of(mod), target)
+    mod = _prepared(mod, target)
     lines = Lines(mod)
     text = emit_module(mod, target, lines=lines, debug=True).text.text()
     return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
@@ -78,4 +76,5 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     """
     from tvmagic.codegen.build import build_host_module
 
-    return build_host_module(_module_of(mod), _target_of(target), check_bounds)
+    target = _target_of(target)
+    return build_host_module(_prepared(mod, target), target, check_bounds)

@@ -122,6 +122,7 @@ from tvmagic.ir.stmt import (
     stmt_list,
     stmt_seq,
 )
+from tvmagic.ir.stores import stored_together
 from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, verify_well_formed
 
 

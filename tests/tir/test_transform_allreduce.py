@@ -1,0 +1,232 @@
+"""LowerThreadAllreduce and ThreadsAsLoops: threads that reduce together or wait for each other, step by step."""
+
+import numpy as np
+import pytest
+from pass_checks import check, module, script
+from test_transform_threads import AXES, shared_copy
+
+import tvmagic
+from tvmagic import codegen
+from tvmagic.codegen.target import host_target
+from tvmagic.codegen.threads import prepare_threads
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.tir.transform import BindTarget, LowerThreadAllreduce, ThreadsAsLoops
+
+ALLREDUCE = """
+def main(A: T.Buffer((4, {y}, {x}), "float32"), B: T.Buffer((4, 8), "float32")):
+    for i in range(4):
+        threadIdx_y = T.launch_thread("threadIdx.y", {y})
+        R = T.allocate([1], "float32", "local")
+        threadIdx_x = T.launch_thread("threadIdx.x", {x})
+        r = T.Buffer((1,), data=R, scope="local")
+        with T.attr({reducer}, "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+            T.tvm_thread_allreduce(T.uint32(1), A[i, threadIdx_y, threadIdx_x], {where}, r[0], {threads})
+        if threadIdx_x == 0:
+            B[i, threadIdx_y] = r[0]
+"""
+SUM = "T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)])"
+
+
+def allreduce(y: int, x: int, threads: str, reducer: str = SUM, where: str = "T.bool(True)") -> str:
+    return ALLREDUCE.format(y=y, x=x, threads=threads, reducer=reducer, where=where)
+
+
+def test_steps_of_a_group_of_threads() -> None:
+    """Rows of threads that are no power of two, and no part of a warp: every step has a barrier."""
+    text = script(LowerThreadAllreduce(32)(module(allreduce(2, 6, "threadIdx_x"))))
+    mine = "red[threadIdx_y * 6 + threadIdx_x]"
+    assert [line.strip() for line in text.replace("red_buf0_1", "red").splitlines()[3:]] == [
+        'threadIdx_y = T.launch_thread("threadIdx.y", 2)',
+        'red_buf0 = T.allocate([12], "float32", "shared")',
+        'T.attr(red_buf0, "volatile_scope", 1)',
+        'threadIdx_x = T.launch_thread("threadIdx.x", 6)',
+        'red = T.Buffer((12,), data=red_buf0, scope="shared")',
+        f'with T.attr({SUM.replace("(0)", "(0.0)")}, "reduce_scope", T.reinterpret("handle", T.uint64(0))):',
+        'T.tvm_storage_sync("shared")',
+        f"{mine} = A[i, threadIdx_y, threadIdx_x]",
+        'T.tvm_storage_sync("shared")',
+        "if threadIdx_x < 2:",
+        f"{mine} = {mine} + red[threadIdx_y * 6 + threadIdx_x + 4]",
+        'T.tvm_storage_sync("shared")',
+        "if threadIdx_x < 2:",
+        f"{mine} = {mine} + red[threadIdx_y * 6 + threadIdx_x + 2]",
+        'T.tvm_storage_sync("shared")',
+        "if threadIdx_x < 1:",
+        f"{mine} = {mine} + red[threadIdx_y * 6 + threadIdx_x + 1]",
+        'T.tvm_storage_sync("shared")',
+        "if threadIdx_x == 0:",
+        "B[i, threadIdx_y] = red[threadIdx_y * 6]",
+    ]
+
+
+def test_steps_of_all_threads() -> None:
+    """Threads of both axes reduce together; the last steps are those of one warp."""
+    text = script(LowerThreadAllreduce(4)(module(allreduce(2, 8, "threadIdx_x, threadIdx_y"))))
+    assert "red_buf0_1[threadIdx_x + threadIdx_y * 8] = A[i, threadIdx_y, threadIdx_x]" in text
+    assert [line.split()[-1] for line in text.splitlines() if "if threadIdx_x + " in line] == ["8:", "4:", "2:"]
+    assert text.count('T.tvm_storage_sync("shared")') == 5 and text.count('T.tvm_storage_sync("warp")') == 4
+    assert (
+        "with T.LetStmt(red_buf0_1[threadIdx_x + threadIdx_y * 8] + red_buf0_1[threadIdx_x + threadIdx_y * 8 + 2])"
+        in text
+    )
+    assert "B[i, threadIdx_y] = red_buf0_1[0]" in text  # fmt: skip
+
+
+def test_the_warps_of_the_functions_target() -> None:
+    mod = module(allreduce(1, 32, "threadIdx_x"))
+    assert '"warp"' not in script(LowerThreadAllreduce()(mod))
+    assert '"warp"' in script(LowerThreadAllreduce()(BindTarget(codegen.Target("nvptx -thread_warp_size=32"))(mod)))
+
+
+def test_one_thread_needs_no_step() -> None:
+    text = script(LowerThreadAllreduce()(module(allreduce(3, 1, "threadIdx_x"))))
+    assert "red_buf" not in text and "r_1[0] = A[i, threadIdx_y, threadIdx_x]" in text
+    mod = module("def main(A: T.Buffer((4,), 'float32')):\n    A[0] = 1.0")
+    assert LowerThreadAllreduce()(mod) is mod and ThreadsAsLoops()(mod) is mod
+
+
+def test_threads_without_a_part_have_the_neutral_value() -> None:
+    text = allreduce(2, 6, "threadIdx_x", where="threadIdx_x < 4")
+    values = np.arange(48, dtype="float32").reshape(4, 2, 6)
+    assert "T.Select(threadIdx_x < 4, A[i, threadIdx_y, threadIdx_x], T.float32(0.0))" in script(
+        LowerThreadAllreduce()(module(text))
+    )
+    result = np.zeros((4, 8), "float32")
+    tvmagic.build(module(text))(values, result)
+    np.testing.assert_array_equal(result[:, :2], values[:, :, :4].sum(axis=2))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("r[0], threadIdx_x)", "r[0], i)"), "a reduction over `i` stands outside of these threads"),
+        (('launch_thread("threadIdx.x", 6)', 'launch_thread("threadIdx.x", T.Cast("int32", A[0, 0, 0]))'), "needs a constant extent"),
+        (("r[0], threadIdx_x)", "A[i, 0, 0] + r[0], threadIdx_x)"), "is no place for the result"),
+        (("T.uint32(1)", "T.uint32(2)"), "of 1 values has other arguments"),
+    ],
+)  # fmt: skip
+def test_refused_reductions(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(TVMagicError, match=message):
+        LowerThreadAllreduce()(module(allreduce(2, 6, "threadIdx_x").replace(*change)))
+
+
+# ---------------------------------------------------------------------------- loops over the threads
+
+WAITING = """
+def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
+    blockIdx_x = T.launch_thread("blockIdx.x", 4)
+    S = T.allocate([16], "float32", "shared")
+    L = T.allocate([2], "float32", "local")
+    threadIdx_x = T.launch_thread("threadIdx.x", 16)
+    s = T.Buffer((16,), data=S, scope="shared")
+    l = T.Buffer((2,), data=L, scope="local")
+"""
+
+
+def waiting(*lines: str) -> str:
+    return WAITING + "\n".join(f"    {line}" for line in lines)
+
+
+def test_loops_between_barriers() -> None:
+    """Own memory has a part for each thread; common loops stand around, indices are computed again."""
+    check(
+        ThreadsAsLoops(),
+        waiting(
+            "l[1] = A[blockIdx_x, threadIdx_x]",
+            "for k in range(3):",
+            "    with T.LetStmt((threadIdx_x + k) % 16) as other:",
+            "        s[threadIdx_x] = l[1]",
+            '        T.tvm_storage_sync("shared")',
+            "        l[1] = l[1] + s[other]",
+            '        T.tvm_storage_sync("shared")',
+            "if threadIdx_x < 4:",
+            "    B[blockIdx_x, threadIdx_x] = l[1]",
+        ),
+        """
+        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
+            blockIdx_x = T.launch_thread("blockIdx.x", 4)
+            S = T.allocate([16], "float32", "shared")
+            L = T.allocate([32], "float32", "local")
+            l = T.Buffer((32,), data=L, scope="local")
+            for threadIdx_x in range(16):
+                l[1 + threadIdx_x * 2] = A[blockIdx_x, threadIdx_x]
+            for k in range(3):
+                s = T.Buffer((16,), data=S, scope="shared")
+                for threadIdx_x in range(16):
+                    s[threadIdx_x] = l[1 + threadIdx_x * 2]
+                for threadIdx_x in range(16):
+                    other: T.int32 = (threadIdx_x + k) % 16
+                    l[1 + threadIdx_x * 2] = l[1 + threadIdx_x * 2] + s[other]
+            for threadIdx_x in range(4):
+                B[blockIdx_x, threadIdx_x] = l[1 + threadIdx_x * 2]
+        """,
+    )
+
+
+def test_a_value_from_memory_is_kept() -> None:
+    """What a thread read before a barrier, others may have changed after it."""
+    text = waiting(
+        "s[threadIdx_x] = A[blockIdx_x, threadIdx_x]",
+        'T.tvm_storage_sync("shared")',
+        "with T.LetStmt(s[15 - threadIdx_x]) as mirrored:",
+        '    T.tvm_storage_sync("shared")',
+        "    s[threadIdx_x] = mirrored * T.float32(2)",
+        '    T.tvm_storage_sync("shared")',
+        "    B[blockIdx_x, threadIdx_x] = mirrored + s[(threadIdx_x + 1) % 16]",
+    )
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    mirrored = values[:, ::-1]
+    assert 'mirrored = T.allocate([16], "float32", "local")' in script(ThreadsAsLoops()(module(text)))
+    np.testing.assert_allclose(
+        tvmagic.build(module(text))(values), mirrored + 2 * np.roll(mirrored, -1, axis=1), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("if threadIdx_x < 8:", '    T.tvm_storage_sync("shared")'),
+        ("for k in range(threadIdx_x):", '    T.tvm_storage_sync("shared")'),
+        ("l[0] = A[0, threadIdx_x]", "while l[0] < T.float32(1):", '    T.tvm_storage_sync("shared")', "    l[0] = T.float32(2)"),
+    ],
+)  # fmt: skip
+def test_a_barrier_where_not_all_threads_come(lines: tuple[str, ...]) -> None:
+    with pytest.raises(TVMagicError, match="which differs from thread to thread"):
+        ThreadsAsLoops()(module(waiting(*lines)))
+
+
+def test_a_common_branch_around_a_barrier() -> None:
+    text = waiting(
+        "B[blockIdx_x, threadIdx_x] = T.float32(0)",
+        "if blockIdx_x < 2:",
+        "    s[threadIdx_x] = A[blockIdx_x, threadIdx_x]",
+        '    T.tvm_storage_sync("shared")',
+        "    B[blockIdx_x, threadIdx_x] = s[15 - threadIdx_x]",
+    )
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    wanted = values[:, ::-1].copy()
+    wanted[2:] = 0
+    np.testing.assert_array_equal(tvmagic.build(ThreadsAsLoops()(module(text)))(values), wanted)
+
+
+@pytest.mark.parametrize("axes", [AXES, ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")])
+def test_lowered_threads_that_share_memory_run_here(axes: tuple[str, str, str, str]) -> None:
+    values = np.random.default_rng(0).random(64, dtype="float32")
+    built = tvmagic.build(tvmagic.lower(shared_copy(axes).mod))
+    np.testing.assert_array_equal(built(values), np.roll(values.reshape(4, 16), -1, axis=1).ravel() * 2)
+
+
+def test_threads_that_share_memory_where_some_are_not_are_refused() -> None:
+    text = waiting("if threadIdx_x < 8:", "    s[threadIdx_x] = A[0, threadIdx_x]",
+                   "    B[blockIdx_x, threadIdx_x] = s[7 - threadIdx_x]")  # fmt: skip
+    with pytest.raises(BuildError, match="reads what others write to the shared buffer `s`"):
+        tvmagic.build(module(text))
+
+
+def test_functions_without_launches_are_left_alone() -> None:
+    mod = module("def main(A: T.Buffer((4,), 'float32')):\n    for i in range(4):\n        A[i] = 1.0")
+    assert prepare_threads(mod, host_target()) is mod
+
+
+def test_code_for_a_gpu_has_the_barriers_of_a_reduction() -> None:
+    assert codegen.assembly(module(allreduce(2, 32, "threadIdx_x")), "nvptx").count("bar.sync") >= 7
