@@ -134,6 +134,7 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
 
 # TVM's list without the passes that change nothing where no GPU is meant.
 _BLOCK_PASSES = (
+    "LowerCrossThreadReduction",
     "LowerInitBlock",
     "PlanAndUpdateBufferAllocationLocation",
     "ConvertBlocksToOpaque",

@@ -39,6 +39,7 @@ _PASSES = {
     "LiftThreadBinding": "lift_thread_binding",
     "LoopPartition": "loop_partition",
     "LowerAutoCopy": "gpu_passes",
+    "LowerCrossThreadReduction": "lower_cross_thread_reduction",
     "LowerInitBlock": "lower_init_block",
     "LowerIntrin": "lower_intrin",
     "LowerMatchBuffer": "lower_match_buffer",

@@ -1,0 +1,353 @@
+"""Reductions over threads in TensorIR: LowerCrossThreadReduction, and such functions lowered."""
+
+import numpy as np
+import pytest
+from pass_checks import check, module, script
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.passes import recording
+from tvmagic.tir.transform import LowerCrossThreadReduction
+
+SUM = 'T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))'
+
+
+def test_each_thread_has_one_value() -> None:
+    """All loops of the reduction are bound: what is reduced goes to the threads' reduction as it is."""
+    check(
+        LowerCrossThreadReduction(),
+        """
+        def main(A: T.Buffer((4, 8, 16), "float32"), B: T.Buffer((4,), "float32")):
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.y"):
+                    for l in T.thread_binding(16, thread="threadIdx.x"):
+                        with T.block("largest"):
+                            vi, vk, vl = T.axis.remap("SRR", [i, k, l])
+                            T.reads(A[vi, vk, vl])
+                            T.writes(B[vi])
+                            with T.init():
+                                B[vi] = T.min_value("float32")
+                            B[vi] = T.max(B[vi], A[vi, vk, vl] * T.float32(2))
+        """,
+        """
+        def main(A: T.Buffer((4, 8, 16), "float32"), B: T.Buffer((4,), "float32")):
+            cross_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.y"):
+                    for l in T.thread_binding(16, thread="threadIdx.x"):
+                        with T.block("largest_cross_thread"):
+                            vi, vk, vl = T.axis.remap("SRR", [i, k, l])
+                            T.reads(A[vi, vk, vl])
+                            T.writes(cross_thread_B[0])
+                            T.attr(T.comm_reducer(lambda x0, y0: T.max(x0, y0), [T.min_value("float32")]), "reduce_scope", T.reinterpret("handle", T.uint64(0)))
+                            T.tvm_thread_allreduce(T.uint32(1), A[vi, vk, vl] * T.float32(2), T.bool(True), cross_thread_B[0], k, l)
+                        with T.block("largest_write_back"):
+                            vi = T.axis.spatial(4, i)
+                            T.where(k == 0 and l == 0)
+                            T.reads(cross_thread_B[0])
+                            T.writes(B[vi])
+                            B[vi] = cross_thread_B[0]
+        """,
+    )  # fmt: skip
+
+
+def test_each_thread_reduces_its_part_first() -> None:
+    """Loops that are not bound stay inside, under the conditions; the write-back keeps those on the output."""
+    check(
+        LowerCrossThreadReduction(),
+        """
+        def main(A: T.Buffer((30, 100), "float32"), B: T.Buffer((30,), "float32")):
+            for i0 in range(4):
+                for i1 in T.thread_binding(8, thread="threadIdx.y"):
+                    for k0 in range(7):
+                        for k1 in T.thread_binding(16, thread="threadIdx.x"):
+                            with T.block("B"):
+                                vi = T.axis.spatial(30, i0 * 8 + i1)
+                                vk = T.axis.reduce(100, k0 * 16 + k1)
+                                T.where(i0 * 8 + i1 < 30 and k0 * 16 + k1 < 100)
+                                T.reads(A[vi, vk])
+                                T.writes(B[vi])
+                                with T.init():
+                                    B[vi] = T.float32(0)
+                                B[vi] = B[vi] + A[vi, vk]
+        """,
+        f"""
+        def main(A: T.Buffer((30, 100), "float32"), B: T.Buffer((30,), "float32")):
+            cross_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
+            in_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
+            for i0 in range(4):
+                for i1 in T.thread_binding(8, thread="threadIdx.y"):
+                    for k1 in T.thread_binding(16, thread="threadIdx.x"):
+                        with T.block("B_in_thread_init"):
+                            T.reads()
+                            T.writes(in_thread_B[0])
+                            in_thread_B[0] = T.float32(0)
+                        for k0 in range(7):
+                            with T.block("B_in_thread"):
+                                vi = T.axis.spatial(30, i0 * 8 + i1)
+                                vk = T.axis.reduce(100, k0 * 16 + k1)
+                                T.where(i0 * 8 + i1 < 30 and k0 * 16 + k1 < 100)
+                                T.reads(A[vi, vk])
+                                T.writes(in_thread_B[0])
+                                in_thread_B[0] = in_thread_B[0] + A[vi, vk]
+                        with T.block("B_cross_thread"):
+                            T.reads(in_thread_B[0])
+                            T.writes(cross_thread_B[0])
+                            T.attr({SUM})
+                            T.tvm_thread_allreduce(T.uint32(1), in_thread_B[0], T.bool(True), cross_thread_B[0], k1)
+                        with T.block("B_write_back"):
+                            vi = T.axis.spatial(30, i0 * 8 + i1)
+                            T.where(i0 * 8 + i1 < 30 and k1 == 0)
+                            T.reads(cross_thread_B[0])
+                            T.writes(B[vi])
+                            B[vi] = cross_thread_B[0]
+        """,
+    )
+
+
+# A block before the reduction in the same thread, as rfactor leaves it; the result in each thread's own memory,
+# from where a block outside of the threads' loop stores it.
+BEFORE_AND_AFTER = """
+def main(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4,), "float32")):
+    S = T.alloc_buffer((8, 4), scope="local")
+    B = T.alloc_buffer((4,), scope="local")
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            for l in range(4):
+                with T.block("S"):
+                    vk, vi, vl = T.axis.remap("SSR", [k, i, l])
+                    T.reads(A[vi, vk * 4 + vl])
+                    T.writes(S[vk, vi])
+                    with T.init():
+                        S[vk, vi] = T.float32(0)
+                    S[vk, vi] = S[vk, vi] + A[vi, vk * 4 + vl]
+            with T.block("B"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                T.reads(S[vk, vi])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + S[vk, vi]
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            T.reads(B[vi])
+            T.writes(C[vi])
+            C[vi] = B[vi] * T.float32(2)
+"""
+
+
+def test_blocks_around_a_reduction_over_threads() -> None:
+    check(
+        LowerCrossThreadReduction(),
+        BEFORE_AND_AFTER,
+        f"""
+        def main(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4,), "float32")):
+            S = T.alloc_buffer((8, 4), scope="local")
+            B = T.alloc_buffer((4,), scope="local")
+            cross_thread_B = T.alloc_buffer((1,), strides=(1,), scope="local")
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.x"):
+                    for l in range(4):
+                        with T.block("S"):
+                            vk, vi, vl = T.axis.remap("SSR", [k, i, l])
+                            T.reads(A[vi, vk * 4 + vl])
+                            T.writes(S[vk, vi])
+                            with T.init():
+                                S[vk, vi] = T.float32(0)
+                            S[vk, vi] = S[vk, vi] + A[vi, vk * 4 + vl]
+                    with T.block("B_cross_thread"):
+                        vk, vi = T.axis.remap("RS", [k, i])
+                        T.reads(S[vk, vi])
+                        T.writes(cross_thread_B[0])
+                        T.attr({SUM})
+                        T.tvm_thread_allreduce(T.uint32(1), S[vk, vi], T.bool(True), cross_thread_B[0], k)
+                    with T.block("B_write_back"):
+                        vi = T.axis.spatial(4, i)
+                        T.reads(cross_thread_B[0])
+                        T.writes(B[vi])
+                        B[vi] = cross_thread_B[0]
+                for tx in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.block("C"):
+                        vi = T.axis.spatial(4, i)
+                        T.where(tx == 0)
+                        T.reads(B[vi])
+                        T.writes(C[vi])
+                        C[vi] = B[vi] * T.float32(2)
+        """,
+    )
+
+
+def test_what_stays_in_a_threads_own_memory_is_computed_by_all() -> None:
+    text = BEFORE_AND_AFTER.replace("C: T.Buffer((4,)", "D: T.Buffer((4,)").replace(
+        "    for i in", '    C = T.alloc_buffer((4,), scope="local")\n    for i in', 1
+    )
+    assert "tx" not in script(LowerCrossThreadReduction()(module(text)))
+
+
+def test_readers_outside_of_two_thread_axes() -> None:
+    """TVM's order of the axes."""
+    lines = script(
+        LowerCrossThreadReduction()(
+            module(
+                """
+        def main(A: T.Buffer((4, 8, 4), "float32"), C: T.Buffer((4,), "float32")):
+            B = T.alloc_buffer((4,), scope="shared")
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.x"):
+                    for l in T.thread_binding(4, thread="threadIdx.y"):
+                        with T.block("B"):
+                            vi, vk, vl = T.axis.remap("SRR", [i, k, l])
+                            with T.init():
+                                B[vi] = T.float32(0)
+                            B[vi] = B[vi] + A[vi, vk, vl]
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    C[vi] = B[vi]
+        """
+            )
+        )
+    ).splitlines()
+    start = next(n for n, line in enumerate(lines) if "tx" in line)
+    assert [line.strip() for line in lines[start : start + 5]] == [
+        'for tx in T.thread_binding(8, thread="threadIdx.x"):',
+        'for ty in T.thread_binding(4, thread="threadIdx.y"):',
+        'with T.block("C"):',
+        "vi = T.axis.spatial(4, i)",
+        "T.where(tx == 0 and ty == 0)",
+    ]
+
+
+def reduction(update: str, init: str = "B[vi] = T.float32(0)", **parts: str) -> str:
+    """A function with one reduction over threads; `parts` replace what they name."""
+    lines = [
+        'def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):',
+        "    for i in range(8):",
+        '        for k in T.thread_binding(16, thread="threadIdx.x"):',
+        '            with T.block("B"):',
+        '                vi, vk = T.axis.remap("SR", [i, k])',
+        "                with T.init():",
+        *[f"                    {line}" for line in init.splitlines()],
+        *[f"                {line}" for line in update.splitlines()],
+    ]
+    text = "\n".join(lines)
+    for old, new in parts.items():
+        text = text.replace({"loops": 'for i in range(8):\n        for k in T.thread_binding(16, thread="threadIdx.x")',
+                             "thread": "threadIdx.x"}[old], new, 1)  # fmt: skip
+    return text
+
+
+PLAIN = "B[vi] = B[vi] + A[vi, vk]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (reduction(PLAIN, loops='for k in T.thread_binding(16, thread="threadIdx.x"):\n        for i in range(8)'),
+         "the loops of its reduction stand innermost"),
+        (reduction(PLAIN, thread="blockIdx.x"), "reduces over loop `k`, which is bound to `blockIdx.x`"),
+        (reduction(PLAIN + "\nC[vi] = A[vi, vk]"), "are not stores to the same places"),
+        (reduction("B[vi] = B[vi] - A[vi, vk]"), "how block `B` combines its values"),
+        (reduction("B[vi] = B[vi] + B[vi] * A[vi, vk]"), "how block `B` combines its values"),
+        (reduction(PLAIN, "B[vi] = T.float32(1)"), "or what it starts with, is not known"),
+        (reduction("B[vi] = T.max(B[vi], A[vi, vk])", "B[vi] = C[vi]"), "or what it starts with, is not known"),
+        (reduction("B[vi] = T.Select(A[vi, 0] > T.float32(0), B[vi], A[vi, vk])"), "how block `B` combines"),
+        (reduction(PLAIN) + '\n            with T.block("C"):\n                vi = T.axis.spatial(8, i)\n                C[vi] = B[vi]',
+         "another block follows it inside loop `k`"),
+    ],
+)  # fmt: skip
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(TVMagicError, match=message):
+        LowerCrossThreadReduction()(module(text))
+
+
+def test_results_in_two_memories_are_refused() -> None:
+    text = reduction("a: T.float32 = B[vi] + A[vi, vk]\nb: T.float32 = L[vi] + A[vi, vk]\nB[vi] = a\nL[vi] = b",
+                     "B[vi] = T.float32(0)\nL[vi] = T.float32(0)")  # fmt: skip
+    text = text.replace("    for i", '    L = T.alloc_buffer((8,), scope="local")\n    for i', 1)
+    with pytest.raises(TVMagicError, match="some are in local memory and some are not"):
+        LowerCrossThreadReduction()(module(text))
+
+
+@pytest.mark.parametrize(
+    ("update", "init", "reducer"),
+    [
+        (PLAIN, "B[vi] = T.float32(0)", "lambda x0, y0: x0 + y0, [T.float32(0.0)]"),
+        ("B[vi] = A[vi, vk] * B[vi]", "B[vi] = T.float32(1)", "lambda x0, y0: x0 * y0, [T.float32(1.0)]"),
+        ("B[vi] = T.min(B[vi], A[vi, vk])", "B[vi] = T.float32(9)", "lambda x0, y0: T.min(x0, y0), [T.float32(9.0)]"),
+        ("b: T.float32 = B[vi] + A[vi, vk]\nc: T.float32 = T.max(C[vi], A[vi, vk])\nC[vi] = c\nB[vi] = b",
+         'C[vi] = T.float32(-5)\nB[vi] = T.float32(0)',
+         "lambda x0, x1, y0, y1: (x0 + y0, T.max(x1, y1)), [T.float32(0.0), T.float32(-5.0)]"),
+        ("b: T.float32 = T.if_then_else(C[vi] < A[vi, vk], T.Cast('float32', vk), B[vi])\n"
+         "c: T.float32 = T.if_then_else(C[vi] < A[vi, vk], A[vi, vk], C[vi])\nB[vi] = b\nC[vi] = c",
+         'B[vi] = T.float32(-1)\nC[vi] = T.float32(-5)',
+         "lambda x0, x1, y0, y1: (T.if_then_else(x1 < y1, y0, x0), T.if_then_else(x1 < y1, y1, x1)), "
+         "[T.float32(-1.0), T.float32(-5.0)]"),
+    ],
+)  # fmt: skip
+def test_reducers(update: str, init: str, reducer: str) -> None:
+    assert f"T.comm_reducer({reducer})" in script(LowerCrossThreadReduction()(module(reduction(update, init))))
+
+
+def test_what_is_no_reduction_over_threads_stays() -> None:
+    for text in (
+        reduction(PLAIN, thread="vthread").replace('T.thread_binding(16, thread="vthread")', "range(16)"),
+        "def main(A: T.Buffer((8,), 'float32')):\n    for i in T.thread_binding(8, thread='threadIdx.x'):\n        A[i] = 1.0",
+    ):
+        mod = module(text)
+        assert LowerCrossThreadReduction()(mod) is mod
+    a, k = te.placeholder((8, 16), name="A"), te.reduce_axis((0, 16), "k")
+    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(k, te.thread_axis("threadIdx.x"))
+    mod = tvmagic.driver.schedule_to_module(s, [a, b])
+    assert LowerCrossThreadReduction()(mod) is mod
+
+
+def row_sums(n: int, m: int, threads: int | None) -> tir.Schedule:
+    """The sums of `n` rows of `m`, a row for each block, by `threads` threads (as many as elements unless given)."""
+    a, k = te.placeholder((n, m), name="A"), te.reduce_axis((0, m), "k")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((n,), lambda i: te.sum(a[i, k], axis=k), name="B")]))
+    rows, columns = sch.get_loops(sch.get_block("B"))
+    sch.bind(rows, "blockIdx.x")
+    sch.bind(columns if threads is None else sch.split(columns, [None, threads])[1], "threadIdx.x")
+    return sch
+
+
+def test_lowered_text() -> None:
+    with recording() as record:
+        lowered = tvmagic.lower(row_sums(8, 60, 16).mod)
+    assert "tir.LowerCrossThreadReduction" in [step.name for step in record if step.changed]
+    assert record.notes("cross_thread")
+    assert script(lowered).splitlines()[3:] == [
+        '    blockIdx_x = T.launch_thread("blockIdx.x", 8)',
+        '    in_thread_B = T.allocate([1], "float32", "local")',
+        '    cross_thread_B = T.allocate([1], "float32", "local")',
+        '    threadIdx_x = T.launch_thread("threadIdx.x", 16)',
+        '    in_thread_B_1 = T.Buffer((1,), data=in_thread_B, scope="local")',
+        "    in_thread_B_1[0] = T.float32(0.0)",
+        "    for k_0 in range(4):",
+        "        if k_0 * 4 + threadIdx_x // 4 < 15:",
+        "            A_1 = T.Buffer((480,), data=A.data)",
+        "            in_thread_B_1[0] = in_thread_B_1[0] + A_1[blockIdx_x * 60 + k_0 * 16 + threadIdx_x]",
+        '    cross_thread_B_1 = T.Buffer((1,), data=cross_thread_B, scope="local")',
+        f"    with T.attr({SUM.replace('(0)]', '(0.0)]')}):",
+        "        T.tvm_thread_allreduce(T.uint32(1), in_thread_B_1[0], T.bool(True), cross_thread_B_1[0], threadIdx_x)",
+        "    if threadIdx_x == 0:",
+        "        B_1 = T.Buffer((8,), data=B.data)",
+        "        B_1[blockIdx_x] = cross_thread_B_1[0]",
+    ]
+
+
+@pytest.mark.parametrize(("n", "m", "threads"), [(8, 64, 16), (5, 60, 16), (3, 33, None), (4, 100, 7), (2, 1, None)])
+def test_lowered_results(n: int, m: int, threads: int | None) -> None:
+    values = np.random.default_rng(0).random((n, m), dtype="float32")
+    mod = row_sums(n, m, threads).mod
+    for built in (tvmagic.build(tvmagic.lower(mod)), tvmagic.build(mod)):
+        np.testing.assert_allclose(built(values), values.sum(axis=1), rtol=1e-5)
+
+
+def test_lowered_results_around_a_reduction() -> None:
+    values = np.random.default_rng(0).random((4, 32), dtype="float32")
+    built = tvmagic.build(tvmagic.lower(module(BEFORE_AND_AFTER)))
+    np.testing.assert_allclose(built(values), values.sum(axis=1) * 2, rtol=1e-5)
