@@ -386,7 +386,10 @@ LATE: dict[str, tuple[Callable[[Chain], Any], str]] = {
         r"stage `M` is an output and must be computed at the root",
     ),
     "inlining a reduction": (lambda p: p.s[p.M].compute_inline(), r"stage `M` is a reduction and cannot be inlined"),
-    "a reduction over threads": (lambda p: p.s[p.M].bind(p.k, _thread()), r"stage `M`: reduction `k` over threads"),
+    "threads of output and reduction": (
+        lambda p: p.s[p.M].bind(p.s[p.M].fuse(p.M.op.axis[0], p.k), _thread()),
+        r"stage `M` reduces over threads, and loop `i.k.fused` is one of both its output and its reduction",
+    ),
 }
 
 

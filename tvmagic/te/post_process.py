@@ -13,9 +13,11 @@ from tvmagic.ir import (
     BufferRealize,
     BufferRemapper,
     BufferStore,
+    DataType,
     IntImm,
     IterVar,
     Mutator,
+    PointerType,
     PrimFunc,
     PrimType,
     ProducerLoad,
@@ -25,6 +27,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     decl_buffer,
+    dtype_of,
     handles,
 )
 from tvmagic.te.tensor import Tensor
@@ -71,7 +74,10 @@ def schedule_postproc_to_primfunc(
 
 
 def _buffer_of(tensor: Tensor, scope: str = "") -> Buffer:
-    return decl_buffer(tensor.shape, tensor.dtype, tensor.name, scope=scope, span=tensor.span)
+    """The buffer of a tensor; without a scope, StorageFlatten gives it the memory of the threads around it."""
+    element = DataType("int8") if tensor.dtype == "bool" else dtype_of(tensor.dtype)
+    data = Var(tensor.name, PointerType(PrimType(element), scope), tensor.span)
+    return decl_buffer(tensor.shape, tensor.dtype, tensor.name, data, span=tensor.span)
 
 
 class _TensorsToBuffers(Mutator):

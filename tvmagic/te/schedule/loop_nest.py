@@ -27,7 +27,7 @@ from tvmagic.te.schedule.message_passing import BoundProver, make_bound_check, p
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.tight import TightLimits
-from tvmagic.te.tensor import BaseComputeOp
+from tvmagic.te.tensor import BaseComputeOp, Operation
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
 
@@ -49,6 +49,7 @@ class LoopContext:
 
     `keep_trivial`: loops of one iteration stay. `tight_split`: inner loops of splits that do not
     divide end where the parent ends. `demand`: for some stages the elements to compute, no others.
+    `inside`: what is computed inside the loops of each stage.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class LoopContext:
         keep_trivial: bool = False,
         tight_split: bool = False,
         demand: Mapping[Stage, BoxUnion] | None = None,
+        inside: Mapping[Stage, Collection[Operation]] | None = None,
     ) -> None:
         self.ranges = ranges
         self.keep_trivial = keep_trivial
         self.tight_split = tight_split
         self.demand = demand or {}
+        self.inside = inside or {}
         self._prover: BoundProver | None = None
 
     @property

@@ -26,6 +26,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import make_zero
+from tvmagic.te.schedule.cross_thread import bound_thread, make_cross_thread_reduction
 from tvmagic.te.schedule.loop_nest import (
     ComputeLoopNest,
     LoopContext,
@@ -68,31 +69,19 @@ def build_realize(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
 
 def _provide_compute(stage: Stage, context: LoopContext) -> Stmt:
     kinds = [_attr_type(stage, iv) for iv in stage.leaf_iter_vars]
-    threads = [_is_thread_reduction(stage, iv) for iv in stage.leaf_iter_vars]
+    over_threads = any(bound_thread(stage, iv) is not None for iv in stage.leaf_iter_vars)
     if IterVar.Tensorized in kinds:
         from tvmagic.te.schedule.tensorize import make_tensorize
 
-        if any(threads):
+        if over_threads:
             raise ScheduleError(f"stage `{stage.name}` has both a tensorized loop and a reduction over threads")
         return make_tensorize(stage, context)
-    if any(threads):
-        iv = stage.leaf_iter_vars[threads.index(True)]
-        raise ScheduleError(
-            f"stage `{stage.name}`: reduction `{iv.var.name}` over threads has no meaning on a CPU",
-            span=stage.span,
-            hint="use rfactor and a parallel loop",
-        )
-    return _make_compute(stage, context)
+    return (make_cross_thread_reduction if over_threads else _make_compute)(stage, context)
 
 
 def _attr_type(stage: Stage, iv: IterVar) -> int:
     attr = stage.iter_var_attrs.get(iv)
     return attr.iter_type if attr is not None else iv.iter_type
-
-
-def _is_thread_reduction(stage: Stage, iv: IterVar) -> bool:
-    attr = stage.iter_var_attrs.get(iv)
-    return iv.iter_type == IterVar.CommReduce and attr is not None and attr.bind_thread is not None
 
 
 def _make_compute(stage: Stage, context: LoopContext) -> Stmt:

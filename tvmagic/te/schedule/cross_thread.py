@@ -1,0 +1,139 @@
+"""A stage whose reduction is bound to threads: each thread reduces its part, then the threads reduce together."""
+
+from __future__ import annotations
+
+from tvmagic.errors import ScheduleError
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Evaluate,
+    IntImm,
+    IterVar,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    ProducerStore,
+    Reduce,
+    SeqStmt,
+    Stmt,
+    Var,
+    stored_together,
+)
+from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loop_nest, merge_nest, substitute_values
+from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
+from tvmagic.te.schedule.relations import Masks, is_const
+from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.tensor import ComputeOp, loaded_tensors
+
+__all__ = ["bound_thread", "make_cross_thread_reduction"]
+
+_TRUE = IntImm("bool", 1)
+
+
+def bound_thread(stage: Stage, iv: IterVar) -> IterVar | None:
+    """The thread axis that a loop of a reduction is bound to."""
+    attr = stage.iter_var_attrs.get(iv)
+    return attr.bind_thread if iv.iter_type == IterVar.CommReduce and attr is not None else None
+
+
+def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
+    """The loops of `stage`, those over threads around its other reduction loops.
+
+    Other reduction loops run before, into `normal_reduce_temp*`; `tvm_thread_allreduce` gives the result to all
+    threads in `reduce_temp*`, and those for which the store predicate holds store it. Where TVM would read or
+    store beyond the end, because threads do not divide a size, the text has conditions that TVM leaves out.
+    Raises `ScheduleError` where the reduction starts with values of its own, or shares a loop with the output.
+    """
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    reduces = [body for body in op.body if isinstance(body, Reduce)]
+    first = reduces[0]
+    skip = _reduction_loops(stage, op)
+    if first.init:
+        raise ScheduleError(
+            f"stage `{stage.name}` reduces over threads, and starts with values of its own",
+            span=stage.span,
+            hint="leave `init` out, and combine its values with the result in another stage",
+        )
+    values: Values = {}
+    nest = make_loop_nest(stage, context, values)
+    checks = make_bound_check(stage, context.ranges, values, context.prover)
+    ends = make_bound_check(stage, context.ranges, values, context.prover, skip)
+    common: list[list[Stmt]] = []
+    own: list[list[Stmt]] = []
+    for iv, level in zip(stage.leaf_iter_vars, nest[1:]):
+        is_own = iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
+        (own if is_own else common).append(level)
+    results = [_scratch(f"reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
+    always = is_const(first.condition, 1)
+    partial: list[Buffer] = []
+    if own or not always or len(checks) > len(ends) or (ends and not _reads_only_inside(stage, first, context)):
+        partial = [_scratch(f"normal_reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
+    sources = [_value(b) for b in partial] or list(first.source)
+    parts = [_allreduce(stage, first, sources, results)]
+    if partial:
+        parts = [*_own_part(first, partial, [*own, if_nest([*checks, first.condition])]), *parts]
+    stores = [ProducerStore(t, _value(b), [iv.var for iv in op.axis], stage.span) for t, b in zip(op.outputs, results)]
+    stored = [] if stage.store_predicate is None else [stage.store_predicate]
+    stored += [*ends, _TRUE] if always else ends
+    parts.append(merge_nest([if_nest(stored)], SeqStmt.flatten(*stores)))
+    body = SeqStmt.flatten(*parts)
+    for i in reversed(range(len(reduces))):
+        for buffer in (results[i], *partial[i : i + 1]):
+            body = Allocate(buffer.data, buffer.dtype, buffer.shape, _TRUE, body, span=stage.span)
+    return merge_nest(common, substitute_values(body, values))
+
+
+def _reads_only_inside(stage: Stage, reduce: Reduce, context: LoopContext) -> bool:
+    """Whether all that is reduced was computed inside the loops of `stage`, for each thread's own place."""
+    inside = context.inside.get(stage, ())
+    return all(tensor.op in inside for source in reduce.source for tensor in loaded_tensors(source))
+
+
+def _reduction_loops(stage: Stage, op: ComputeOp) -> set[IterVar]:
+    """The loops of the reduction, and what they were split from."""
+    output, reduction = 1, 2
+    masks: Masks = dict.fromkeys(op.reduce_axis, reduction)
+    masks.update(dict.fromkeys(op.axis, output))
+    pass_down_mask(stage, masks)
+    for iv in stage.leaf_iter_vars:
+        if masks[iv] == output | reduction:
+            raise ScheduleError(
+                f"stage `{stage.name}` reduces over threads, and loop `{iv.var.name}` is one of both its output "
+                "and its reduction",
+                span=stage.span,
+                hint="fuse loops of the output and of the reduction each among themselves",
+            )
+    return {iv for iv, mask in masks.items() if mask == reduction}
+
+
+def _scratch(name: str, reduce: Reduce) -> Buffer:
+    """A value that each thread has of its own."""
+    data = Var(name, PointerType(PrimType(reduce.dtype), "local"))
+    return Buffer(data, reduce.dtype, (1,), None, None, name)
+
+
+def _value(buffer: Buffer) -> PrimExpr:
+    return BufferLoad(buffer, (0,))
+
+
+def _own_part(reduce: Reduce, partial: list[Buffer], loops: list[list[Stmt]]) -> list[Stmt]:
+    """What one thread reduces itself: the start, and the loops with the update."""
+    from tvmagic.te.schedule.provide import combine
+
+    start: list[Stmt] = [BufferStore(b, v, (0,)) for b, v in zip(partial, reduce.combiner.identity_element)]
+    combined = combine(reduce, [_value(b) for b in partial])
+    update = stored_together([BufferStore(b, v, (0,)) for b, v in zip(partial, combined)])
+    return [*start, merge_nest(loops, update)]
+
+
+def _allreduce(stage: Stage, reduce: Reduce, sources: list[PrimExpr], results: list[Buffer]) -> Stmt:
+    threads = [thread.var for iv in stage.leaf_iter_vars if (thread := bound_thread(stage, iv)) is not None]
+    args = [IntImm("uint32", len(results)), *sources, _TRUE, *map(_value, results), *threads]
+    call = Evaluate(Call("handle", "tir.tvm_thread_allreduce", args), stage.span)
+    nothing = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
+    return AttrStmt(reduce.combiner, "reduce_scope", nothing, call, stage.span)
