@@ -176,3 +176,17 @@ def test_a_start_is_refused() -> None:
     s[b].bind(k, te.thread_axis("threadIdx.x"))
     with pytest.raises(ScheduleError, match="`B` reduces over threads, and starts with values of its own"):
         tvmagic.lower(s, [a, b])
+
+
+def test_a_stage_inside_a_loop_that_goes_further_in_is_refused() -> None:
+    a, k = te.placeholder((4, 32), name="A"), te.reduce_axis((0, 32), name="k")
+    b = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    partial = s.rfactor(b, s[b].split(k, factor=8)[1])
+    outer, inner = s[b].split(s[b].op.reduce_axis[0], factor=4)
+    s[b].bind(inner, te.thread_axis("threadIdx.x"))
+    s[partial].compute_at(s[b], inner)
+    with pytest.raises(ScheduleError, match="`B.rf` is computed at loop `k.inner.v.inner` of stage `B`, inside loop"):
+        tvmagic.lower(s, [a, b])
+    s[b].reorder(inner, outer)
+    assert largest_difference(s, [a, b]) < 1e-5

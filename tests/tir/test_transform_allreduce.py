@@ -209,6 +209,29 @@ def test_a_common_branch_around_a_barrier() -> None:
     np.testing.assert_array_equal(tvmagic.build(ThreadsAsLoops()(module(text)))(values), wanted)
 
 
+def test_memory_around_a_kernel() -> None:
+    """Of what only threads use, each has its own; what the function uses, too, is the same for all."""
+    text = """
+        def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
+            L = T.allocate([1], "float32", "local")
+            M = T.allocate([8], "float32", "local")
+            S = T.allocate([8], "float32", "shared")
+            m = T.Buffer((8,), data=M, scope="local")
+            for i in range(2):
+                for k in range(8):
+                    m[k] = A[i, 7 - k]
+                threadIdx_x = T.launch_thread("threadIdx.x", 8)
+                l = T.Buffer((1,), data=L, scope="local")
+                s = T.Buffer((8,), data=S, scope="shared")
+                l[0] = m[threadIdx_x]
+                s[threadIdx_x] = A[i, threadIdx_x]
+                T.tvm_storage_sync("shared")
+                B[i, threadIdx_x] = l[0] + s[(threadIdx_x + 1) % 8]
+    """
+    values = np.random.default_rng(0).random((2, 8), dtype="float32")
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, ::-1] + np.roll(values, -1, axis=1))
+
+
 @pytest.mark.parametrize("axes", [AXES, ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")])
 def test_lowered_threads_that_share_memory_run_here(axes: tuple[str, str, str, str]) -> None:
     values = np.random.default_rng(0).random(64, dtype="float32")

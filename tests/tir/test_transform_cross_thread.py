@@ -218,6 +218,23 @@ def test_readers_outside_of_two_thread_axes() -> None:
     ]
 
 
+def test_a_lone_condition_on_the_output_is_kept() -> None:
+    """TVM drops it, and stores beyond the end."""
+    text = (
+        reduction(PLAIN)
+        .replace("for i in range(8):", "for i in range(10):")
+        .replace(
+            'vi, vk = T.axis.remap("SR", [i, k])', 'vi, vk = T.axis.remap("SR", [i, k])\n                T.where(i < 8)'
+        )
+    )
+    lowered = script(LowerCrossThreadReduction()(module(text)))
+    assert "T.where(i < 8 and k == 0)" in lowered and "T.where(i < 8)\n" in lowered
+    values = np.random.default_rng(0).random((8, 16), dtype="float32")
+    result, unused = np.zeros(8, "float32"), np.zeros(8, "float32")
+    tvmagic.build(tvmagic.lower(module(text)), check_bounds=True)(values, result, unused)
+    np.testing.assert_allclose(result, values.sum(axis=1), rtol=1e-5)
+
+
 def reduction(update: str, init: str = "B[vi] = T.float32(0)", **parts: str) -> str:
     """A function with one reduction over threads; `parts` replace what they name."""
     lines = [

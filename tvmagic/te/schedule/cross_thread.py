@@ -55,7 +55,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     skip = _reduction_loops(stage, op)
     if first.init:
         raise ScheduleError(
-            f"stage `{stage.name}` reduces over threads, and starts with values of its own",
+            f"stage `{stage.origin_op.name}` reduces over threads, and starts with values of its own",
             span=stage.span,
             hint="leave `init` out, and combine its values with the result in another stage",
         )
@@ -68,6 +68,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     for iv, level in zip(stage.leaf_iter_vars, nest[1:]):
         is_own = iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
         (own if is_own else common).append(level)
+    _check_places(stage, context)
     results = [_scratch(f"reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
     always = is_const(first.condition, 1)
     partial: list[Buffer] = []
@@ -88,9 +89,23 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     return merge_nest(common, substitute_values(body, values))
 
 
+def _check_places(stage: Stage, context: LoopContext) -> None:
+    """Loops of the reduction that are not bound go inside all others, so nothing may be computed at those further in."""
+    for other, place in context.inside.get(stage, {}).items():
+        around = stage.leaf_iter_vars[: stage.leaf_iter_vars.index(place) + 1]
+        own = [iv for iv in around if iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None]
+        if own and not (place.iter_type == IterVar.CommReduce and bound_thread(stage, place) is None):
+            raise ScheduleError(
+                f"stage `{other.origin_op.name}` is computed at loop `{place.var.name}` of stage `{stage.origin_op.name}`, inside loop "
+                f"`{own[0].var.name}` of its reduction, which goes inside the threads that reduce together",
+                span=other.span,
+                hint="reorder the loops: those of the reduction that are not bound to threads come last",
+            )
+
+
 def _reads_only_inside(stage: Stage, reduce: Reduce, context: LoopContext) -> bool:
     """Whether all that is reduced was computed inside the loops of `stage`, for each thread's own place."""
-    inside = context.inside.get(stage, ())
+    inside = {other.op for other in context.inside.get(stage, {})}
     return all(tensor.op in inside for source in reduce.source for tensor in loaded_tensors(source))
 
 
@@ -103,7 +118,7 @@ def _reduction_loops(stage: Stage, op: ComputeOp) -> set[IterVar]:
     for iv in stage.leaf_iter_vars:
         if masks[iv] == output | reduction:
             raise ScheduleError(
-                f"stage `{stage.name}` reduces over threads, and loop `{iv.var.name}` is one of both its output "
+                f"stage `{stage.origin_op.name}` reduces over threads, and loop `{iv.var.name}` is one of both its output "
                 "and its reduction",
                 span=stage.span,
                 hint="fuse loops of the output and of the reduction each among themselves",

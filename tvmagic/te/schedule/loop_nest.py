@@ -27,7 +27,7 @@ from tvmagic.te.schedule.message_passing import BoundProver, make_bound_check, p
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.tight import TightLimits
-from tvmagic.te.tensor import BaseComputeOp, Operation
+from tvmagic.te.tensor import BaseComputeOp
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
 
@@ -49,7 +49,7 @@ class LoopContext:
 
     `keep_trivial`: loops of one iteration stay. `tight_split`: inner loops of splits that do not
     divide end where the parent ends. `demand`: for some stages the elements to compute, no others.
-    `inside`: what is computed inside the loops of each stage.
+    `inside`: the stages that are computed inside the loops of each stage, with the loop.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class LoopContext:
         keep_trivial: bool = False,
         tight_split: bool = False,
         demand: Mapping[Stage, BoxUnion] | None = None,
-        inside: Mapping[Stage, Collection[Operation]] | None = None,
+        inside: Mapping[Stage, Mapping[Stage, IterVar]] | None = None,
     ) -> None:
         self.ranges = ranges
         self.keep_trivial = keep_trivial

@@ -84,11 +84,11 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
                 note("te.exact_unions", f"of `{stage.name}` only {union.count()} elements are computed, not the "
                      f"{union.count() + union.waste()} of the box around them", stage=stage.name,
                      computed=union.count(), saved=union.waste())  # fmt: skip
-    inside: dict[Stage, set[Operation]] = {}
+    inside: dict[Stage, dict[Stage, IterVar]] = {}
     for stage in sch.stages:
         spec = stage.get_attach_spec()
-        if spec.attach_stage is not None:
-            inside.setdefault(spec.attach_stage, set()).add(stage.op)
+        if spec.attach_stage is not None and spec.attach_ivar is not None:
+            inside.setdefault(spec.attach_stage, {})[stage] = spec.attach_ivar
     return LoopContext(dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand, inside)
 
 

@@ -301,8 +301,7 @@ class _Kernel:
 
     def _allocate(self, stmt: Allocate, threads: tuple[_Axis, ...]) -> Stmt:
         """Memory that the threads share stays; of a thread's own there is a part for each."""
-        kind = stmt.buffer_var.type_annotation
-        scope = kind.storage_scope if isinstance(kind, PointerType) else ""
+        scope = _scope(stmt.buffer_var)
         if scope.startswith(("warp", "wmma")):
             raise TVMagicError(
                 f"`{stmt.buffer_var.name}` is in `{scope}` memory, which only a GPU has",
@@ -314,7 +313,7 @@ class _Kernel:
         if len(stmt.extents) != 1 or not isinstance(stmt.extents[0], IntImm):
             raise TVMagicError(f"`{stmt.buffer_var.name}` needs one constant size for each thread", node=stmt)
         first, count = self.place(stmt.extents[0].value)
-        data = Var(stmt.buffer_var.name, kind)
+        data = Var(stmt.buffer_var.name, stmt.buffer_var.type_annotation)
         self.own.moved[stmt.buffer_var] = (data, first, count)
         self.differing.add(stmt.buffer_var)
         extents = (IntImm(stmt.extents[0].dtype, count),)
@@ -379,16 +378,55 @@ class _Launches(Mutator):
         return self.visit_children(node) if axis is None else _thread_loop(axis, self.visit(node.body))
 
 
+def _is_launch(node: AttrStmt) -> bool:
+    return node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
+
+
+class _Outside(Visitor):
+    """The memory that is accessed outside of kernels."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if not _is_launch(node):
+            self.visit_children(node)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> None:
+        self.found.add(node.buffer.data)
+        self.visit_children(node)
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        self.found.add(node)
+
+
 class _Kernels(Mutator):
-    """Finds the kernels of a function: what its outermost launches hold."""
+    """Finds the kernels of a function: what its outermost launches hold.
+
+    `outside` is the memory that is accessed around them, which no thread has of its own.
+    """
+
+    def __init__(self, outside: set[Var]) -> None:
+        self.outside = outside
+        # memory of threads that is allocated around a kernel
+        self.own: dict[Var, Allocate] = {}
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> PrimExpr:
         return node
 
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        if _scope(node.buffer_var).startswith("local") and node.buffer_var not in self.outside:
+            self.own[node.buffer_var] = node
+        return self.visit_children(node)
+
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
-        if node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
+        if not _is_launch(node):
             return self.visit_children(node)
         structure = _Structure()
         structure.visit(node)
@@ -396,7 +434,18 @@ class _Kernels(Mutator):
             return node
         names = ", ".join(f"`{tag}`" for tag in sorted(structure.axes))
         note("threads", f"the threads of {names} run in turn from barrier to barrier", node=node)
-        return _Kernel(node, structure).divide(node)
+        used = set(free_vars(node))
+        kernel: Stmt = node
+        for var in (var for var in self.own if var in used):
+            kernel = self.own[var].replace(body=kernel)
+            structure.waiting.add(kernel)
+            structure.around.add(kernel)
+        return _Kernel(node, structure).divide(kernel)
+
+
+def _scope(pointer: Var) -> str:
+    kind = pointer.type_annotation
+    return kind.storage_scope if isinstance(kind, PointerType) else ""
 
 
 def ThreadsAsLoops() -> Pass:
@@ -408,6 +457,8 @@ def ThreadsAsLoops() -> Pass:
     """
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_Kernels().visit(func.body))
+        outside = _Outside()
+        outside.visit(func.body)
+        return func.with_body(_Kernels(outside.found).visit(func.body))
 
     return prim_func_pass(run, 0, "tir.ThreadsAsLoops")
