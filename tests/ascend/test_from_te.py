@@ -258,6 +258,14 @@ def test_arrays_in_another_order_are_transposed_once() -> None:
     assert str(graph.find_node("x").y.axis) == "[z1, z0]" and graph.find_node("x").attrs["array"] == "z1, z0"
 
 
+def test_rows_that_are_read_at_indices_stay_rows() -> None:
+    """`others` and the output differ in the order of their axes: the table decides."""
+    cell = "others: float32[6, 9]\nT: float32[50, 6]\nI: int32[9]\nY[i, j] = T[I[i], j] + others[j, i]"
+    graph = ascend.hint_graph(operator("rows", cell))
+    assert [str(a.size) for a in graph.axes] == ["9", "6"]
+    assert graph.of_type("Transpose")[0].inputs[0].node.inputs[0].node.name == "others"
+
+
 def test_a_repeated_array_is_transposed_before_it_is_repeated() -> None:
     x, y = te.placeholder((20, 30, 4), name="x"), te.placeholder((30, 20), name="y")
     z = te.compute((20, 30, 4), lambda i, j, k: x[i, j, k] + y[j, i], name="z")

@@ -7,7 +7,7 @@ from handmade import module
 from tvmagic import codegen, tir
 from tvmagic.ir import Call, Cast, Ramp, decl_buffer
 from tvmagic.ir.dtype import DataType
-from tvmagic.runtime.ndarray import numpy_dtype
+from tvmagic.ir.numpy_types import numpy_dtype
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]

@@ -118,7 +118,7 @@ def test_float64(name):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["exp", "tanh", "sqrt", "rsqrt"])
 def test_16_bit_floats_round_once(name, dtype):
-    from tvmagic.runtime.ndarray import numpy_dtype
+    from tvmagic.ir.numpy_types import numpy_dtype
 
     values = np.arange(1 << 16, dtype=np.uint16).view(numpy_dtype(dtype))
     result = compiled(name, 1 << 16, dtype)(values)

@@ -10,7 +10,7 @@ from tvmagic import codegen, tir
 from tvmagic.codegen.intrinsics import MATH_NAMES
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, ForKind, IRModule, Ramp, decl_buffer
-from tvmagic.runtime.ndarray import numpy_dtype
+from tvmagic.ir.numpy_types import numpy_dtype
 
 OF_TWO = {"pow", "atan2", "hypot", "nextafter", "copysign", "ldexp"}
 COUNT = 3 * 3 * 5 * 7 * 32  # a multiple of every number of lanes below 1024

@@ -133,7 +133,7 @@ class Dimensions:
 
         Reduced axes stand behind the others where no tensor says otherwise.
         """
-        lists = [self._axes(self._of[t.op]) for t in tensors]
+        lists = [self._axes(self._with_indices(t.op)) for t in tensors]
         votes = Counter(map(tuple, lists))
         lists.sort(key=lambda dims: (len(dims), votes[tuple(dims)]), reverse=True)
         lists += [self._axes([*self._of[op], *self.reduced(op)]) for op in self._of]
@@ -147,6 +147,13 @@ class Dimensions:
             waiting = {d for a in after if a not in done for d in after[a]}
             done.append(next(d for d in after if d not in done and d not in waiting))
         return done
+
+    def _with_indices(self, op: te.Operation) -> list[Dimension | None]:
+        """The dimensions of an operation; for one that is read at indices, that of the indices."""
+        dims = self._of[op]
+        near = next(iter(self.gathers.get(op, ())), None)
+        known = near is None or any(d is not None and not d.gathered and d.axis is near.axis for d in dims)
+        return dims if known else [near if d is not None and d.gathered else d for d in dims]
 
     def _axes(self, dims: Iterable[Dimension | None]) -> list[Dimension]:
         return [d.axis for d in dims if d is not None and not d.gathered]

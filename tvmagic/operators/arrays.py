@@ -12,7 +12,7 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, Var
-from tvmagic.te.numpy_ops import numpy_dtype
+from tvmagic.ir.numpy_types import numpy_dtype
 
 __all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "random_inputs", "size_values"]
 
@@ -48,8 +48,8 @@ def array_dtype(tensor: Any) -> np.dtype[Any]:
     """The dtype of the arrays of a tensor or a buffer; TVMagicError where NumPy has none."""
     try:
         return numpy_dtype(tensor.dtype)
-    except TypeError:
-        raise TVMagicError(f"NumPy has no arrays of `{tensor.dtype}`, the dtype of `{tensor.name}`") from None
+    except TVMagicError as error:
+        raise TVMagicError(f"{error.message}, the dtype of `{tensor.name}`", hint=error.hint) from None
 
 
 def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -40,10 +40,10 @@ from tvmagic.ir import (
     While,
     handles,
 )
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.lanes import Conflict, Context, Storage
 from tvmagic.operators.loops import lane_loops
 from tvmagic.operators.values import TooLong, Unsupported, Values, tensor_key, whole_storage
-from tvmagic.te.numpy_ops import numpy_dtype
 
 __all__ = ["TooLong", "Unsupported", "run_function", "run_statement"]
 

@@ -49,7 +49,8 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
-from tvmagic.te.numpy_ops import CALLS, numpy_dtype
+from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.te.numpy_ops import CALLS
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, Tensor

@@ -30,8 +30,9 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.lanes import Context, OutOfRange, Storage
-from tvmagic.te.numpy_ops import BINARY, CALLS, numpy_dtype
+from tvmagic.te.numpy_ops import BINARY, CALLS
 
 __all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType, IntImm, PrimExpr, Var
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.evaluate import evaluate
-from tvmagic.runtime.ndarray import NDArray, aligned_empty, numpy_dtype
+from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
 __all__ = ["ArrayParam", "Checker", "ScalarParam"]
 

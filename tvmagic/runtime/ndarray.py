@@ -8,25 +8,12 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.device import Device, cpu
 
 __all__ = ["NDArray", "aligned_empty", "array", "empty"]
 
 _ALIGNMENT = 64
-
-
-def numpy_dtype(name: str) -> np.dtype:
-    """The NumPy type of a scalar dtype; bfloat16 comes from the package ml_dtypes."""
-    if name == "bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise TVMagicError("arrays of `bfloat16` need the package ml_dtypes") from error
-        return np.dtype(ml_dtypes.bfloat16)
-    try:
-        return np.dtype(str(name))
-    except TypeError as error:
-        raise TVMagicError(f"NumPy has no arrays of type `{name}`") from error
 
 
 def aligned_empty(shape: Any, dtype: Any) -> np.ndarray:

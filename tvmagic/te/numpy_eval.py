@@ -23,7 +23,8 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.te.numpy_ops import BINARY, CALLS, numpy_dtype
+from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.te.numpy_ops import BINARY, CALLS
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["ArrayEvaluator", "given"]

@@ -8,24 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.errors import TVMagicError
 from tvmagic.ir import EQ, GE, GT, LE, LT, NE, Add, And, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
 
-__all__ = ["BINARY", "CALLS", "numpy_dtype"]
+__all__ = ["BINARY", "CALLS"]
 
 Array = Any
-
-
-def numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """NumPy's dtype of a scalar dtype; bfloat16 comes from `ml_dtypes` where that is installed."""
-    name = str(dtype)
-    if name == "bfloat16":
-        try:
-            import ml_dtypes  # type: ignore[import-not-found]
-        except ImportError:
-            raise TVMagicError("NumPy has no bfloat16 by itself", hint="install the package `ml_dtypes`") from None
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
 
 
 def _nonzero(b: Array) -> Array:

@@ -29,8 +29,8 @@ from tvmagic.ir import (
     While,
     handles,
 )
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.numpy_eval import ArrayEvaluator
-from tvmagic.te.numpy_ops import numpy_dtype
 
 __all__ = ["run_statement"]
 

@@ -27,8 +27,8 @@ from tvmagic.ir import (
     Reduce,
     Var,
 )
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
-from tvmagic.te.numpy_ops import numpy_dtype
 from tvmagic.te.numpy_stmt import run_statement
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import (

@@ -1,0 +1,32 @@
+"""NumPy's types for ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["numpy_dtype"]
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype of a scalar dtype; bfloat16 comes from the package `ml_dtypes`.
+
+    Raises TVMagicError where NumPy has none of its own, whatever other packages have added to it.
+    """
+    name = str(dtype)
+    if name == "bfloat16":
+        try:
+            import ml_dtypes  # type: ignore[import-not-found]
+        except ImportError:
+            raise TVMagicError("NumPy has no bfloat16 by itself", hint="install the package `ml_dtypes`") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    try:
+        found = np.dtype(name)
+    except TypeError:
+        found = None
+    if found is None or found.isbuiltin != 1:
+        raise TVMagicError(f"NumPy has no arrays of `{name}`")
+    return found
