@@ -11,6 +11,7 @@ from tvmagic import ascend, te
 from tvmagic.notebook import display
 from tvmagic.notebook.pictures import asc_axes, asc_nodes
 from tvmagic.notebook.pictures.regions import grid_svg
+from tvmagic.notebook.pictures.svg import Edge, Graph, Vertex
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,10 @@ def test_a_graph_of_ascend_shows_axes_vectors_and_memory() -> None:
     shown = display.shown(hint)
     assert shown is not None and "<b>" not in shown.html() and "rows&lt;b&gt;" in shown.html()
     assert "Axes of rows<b>" in shown.text() and "z0 = 1000 (original)" in shown.text()
+
+
+def test_a_long_arrow_goes_past_all_of_a_tall_box() -> None:
+    graph = Graph("past", [Vertex("a", ["a"]), Vertex("b", ["b", "has", "many", "lines"]), Vertex("c", ["c"])])
+    graph.edges += [Edge("a", "b"), Edge("b", "c"), Edge("a", "c")]
+    svg, box = graph.svg(), graph.vertices[1]
+    assert svg.count(f" {box.y + box.height:.1f}C") == 2  # where the arrow from b begins, and where the other may turn

@@ -74,6 +74,7 @@ class Vertex:
     layer: int = 0
     x: float = 0.0
     y: float = 0.0
+    tall: float = 0.0  # of a place where a long arrow goes past a layer: the height of that layer
 
     @property
     def width(self) -> float:
@@ -84,6 +85,8 @@ class Vertex:
 
     @property
     def height(self) -> float:
+        if self.shape == "bend":
+            return self.tall
         return _ROW * len(self.lines) + 9
 
 
@@ -141,11 +144,11 @@ class Graph:
         widths = {n: sum(v.width for v in row) + _SIDE_GAP * (len(row) - 1) for n, row in rows.items()}
         total, y = max(widths.values(), default=0.0) + 12, 6.0
         for number in sorted(rows):
-            x = (total - widths[number]) / 2
+            x, tall = (total - widths[number]) / 2, max(v.height for v in rows[number])
             for vertex in rows[number]:
-                vertex.x, vertex.y = x, y
+                vertex.x, vertex.y, vertex.tall = x, y, tall
                 x += vertex.width + _SIDE_GAP
-            y += max(v.height for v in rows[number]) + _LAYER_GAP
+            y += tall + _LAYER_GAP
         return total, max(y - _LAYER_GAP + 6, 20.0)
 
     def _layers(self) -> None:
