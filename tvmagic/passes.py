@@ -103,7 +103,11 @@ class Record:
         for step in self.steps:
             if key in (step.name, step.name.rsplit(".", 1)[-1]):
                 return step
-        raise TVMagicError(f"no step `{key}` ran", hint="the steps are " + ", ".join(f"`{s.name}`" for s in self.steps))
+        names = list(dict.fromkeys(s.name for s in self.steps))
+        meant = [n for n in names if str(key).lower() in n.lower()]
+        hint = "did you mean " + " or ".join(f"`{n}`" for n in meant) + "?" if meant and key else None
+        known = "the steps are " + ", ".join(f"`{n}`" for n in names)
+        raise TVMagicError(f"no step `{key}` ran", hint=hint or known)
 
     def notes(self, topic: str | None = None) -> list[Note]:
         """The notes of all steps; those of one topic where it is given."""

@@ -470,3 +470,33 @@ def test_knobs_without_a_name_are_told_apart_by_their_lines(loaded: Any) -> None
     text = "%%schedule dense\nf = knob(8, [4, 8])\ns[Z].tile(*s[Z].axis, knob(8, [4, 8]), knob(4, [4, 8]))"
     names = list(playground(loaded.user_ns["dense"], Source("schedule dense", text)).values)
     assert names == ["f", "knob at line 3", "knob 2 at line 3"]
+
+
+def test_a_schedule_keeps_its_name(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    text = fails(loaded, "%%schedule dense -q\ns = te.create_schedule(Z.op)\ns[Z].vectorize(Z.op.axis[1])", capsys)
+    assert "the cell gives `s` another value" in text and "   2 | s = te.create_schedule(Z.op)\n     | ^\n" in text
+    assert "another value" in fails(
+        loaded, "%%schedule dense -q\nsch.get_block('Y')\nfor sch in range(3): pass", capsys
+    )
+    run(loaded, "%%schedule dense -q\nn = [s for s in range(3)]\ndef f(s): return s\nf(3)")
+
+
+def test_a_pass_by_a_part_of_its_name_is_told(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    text = fails(loaded, "%passes dense -p vectorize", capsys)
+    assert "no step `vectorize` ran" in text and "did you mean" in text and "`tir.VectorizeLoop`" in text
+
+
+@pytest.mark.parametrize("mode", ["Minimal", "Plain", "Verbose", "Context"])
+def test_errors_have_lines_in_every_mode(loaded: Any, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    loaded.run_line_magic("xmode", mode)
+    capsys.readouterr()
+    try:
+        assert "\nhint: call it as `dense(X, W, b)`" in fails(loaded, "dense(3)", capsys)
+    finally:
+        loaded.run_line_magic("xmode", "Context")
+
+
+def test_an_array_outside_is_told_how_it_becomes_an_input(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, "import numpy as _np\nQ = _np.zeros((4, 6), 'float32')")
+    text = fails(loaded, "%%tensor other\nR[i, j] = Q[i, j] * 2", capsys)
+    assert "`Q` is an array outside" in text and "declare it as `Q: float32[4, 6]`" in text

@@ -123,6 +123,8 @@ def install(shell: Any) -> None:
             lines = error_lines(error, traceback_, colour)
         else:
             return before[1](kind, error, traceback_, tb_offset=tb_offset)
+        if getattr(self.InteractiveTB, "tb_join_char", "\n") != "\n":  # %xmode Plain and Minimal
+            lines = ["\n".join(lines)]
         self._showtraceback(kind, error, lines)
         return lines
 

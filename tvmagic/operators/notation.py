@@ -209,6 +209,13 @@ class _Statement:
         for access, _ in self._accesses(self.value):
             assert isinstance(access.value, ast.Name)
             if access.value.id not in tensors:
+                outside: Any = self.notation.values.get(access.value.id)
+                if hasattr(outside, "shape") and hasattr(outside, "dtype"):
+                    declared = f"{access.value.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
+                    fail_at(
+                        self.source, access.value, f"`{access.value.id}` is an array outside, not a tensor of the cell",
+                        f"declare it as `{declared}`, and pass the array in the call",
+                    )  # fmt: skip
                 known = dict.fromkeys([*tensors, *(n for n in self.notation.assigned if n != self.name)])
                 fail_undefined(self.source, access.value, access.value.id, known)
             check_rank(self.source, access, tensors[access.value.id])

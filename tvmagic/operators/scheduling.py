@@ -63,6 +63,7 @@ def schedule_from_cell(
         with recording(record=record), recorded_calls(chosen, source):
             for statement in tree.body:
                 run_python(statement, source, scope)
+                _check_kept(statement, chosen, scope, used, source)
     except TVMagicError as error:
         _attach_program(error, record)
         raise
@@ -72,6 +73,21 @@ def schedule_from_cell(
         record.sources[source.name] = source.text
         op.attempt = Version(op, chosen, name, record)
     return Version(op, chosen, name, record)
+
+
+def _check_kept(statement: ast.stmt, chosen: Any, scope: Mapping[str, Any], used: set[str], source: Source) -> None:
+    """The schedule that the cell arranges keeps its name: calls on another one would be lost."""
+    name = "s" if "s" in used else "sch"
+    if name not in used or scope.get(name) is chosen:
+        return
+    stored = [
+        n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+    ]
+    raise CellError(
+        f"the cell gives `{name}` another value, so that its schedule is lost",
+        span=source.span(stored[0] if stored else statement),
+        hint=f"`{name}` is there already, a fresh schedule; take another name for other things",
+    )
 
 
 def _attach_program(error: TVMagicError, record: Record) -> None:
