@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import BoundsError, InternalError, TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.source import excerpt
 
@@ -113,3 +113,28 @@ def test_a_long_line_is_shown_in_part_and_deep_nesting_is_told() -> None:
         operator("f", X + "Y[i] = " + "X[i] + " * 300 + "Q[i]" + " + X[i]" * 300)
     line, marks = excerpt(caught.value.span).split("\n")
     assert len(line) < 180 and line[marks.index("^")] == "Q"
+
+
+def test_the_states_of_a_recurrence_are_no_inputs() -> None:
+    text = (
+        "A = te.placeholder((8, 4), name='A')\nS = te.placeholder((8, 4), name='S')\n"
+        "first = te.compute((1, 4), lambda _, i: A[0, i])\n"
+        "step = te.compute((8, 4), lambda t, i: S[t - 1, i] + A[t, i])\nY = te.scan(first, step, S, inputs=[A])"
+    )
+    op = operator("running", text)
+    assert [t.name for t in op.inputs] == ["A"]
+    (a,) = op.random_inputs()
+    np.testing.assert_allclose(op(a), np.cumsum(a, 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(op.reference(a), np.cumsum(a, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_a_hybrid_script_is_read_from_its_cell_and_its_stores_are_checked() -> None:
+    text = (
+        "@te.hybrid.script\ndef far(a):\n    c = output_tensor((8,), 'float32')\n    for i in range(8):\n"
+        "        c[i + {}] = a[i]\n    return c\nA = te.placeholder((8,), name='A')\nC = far(A)"
+    )
+    ones = np.ones(8, "float32")
+    np.testing.assert_array_equal(operator("f", text.format(0))(ones), ones)
+    with pytest.raises(BoundsError) as caught:
+        operator("f", text.format(100_000_000))(ones)
+    assert caught.value.span is not None and caught.value.span.line == 6

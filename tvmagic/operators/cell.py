@@ -215,11 +215,16 @@ def _all_inputs(tensor: Any) -> list[Any]:
 
 
 def _inputs(outputs: list[Any], tensors: Mapping[str, Any]) -> list[Any]:
-    """The placeholders that the outputs read, in the order in which the cell declares them."""
+    """The placeholders that the outputs read, in the order in which the cell declares them.
+
+    The states of a recurrence are no inputs: its own steps fill them.
+    """
+    read = [t for output in outputs for t in (output, *_all_inputs(output))]
+    own = {id(state.op) for t in read if isinstance(t.op, te.ScanOp) for state in t.op.state_placeholder}
     reached: list[Any] = []
-    for output in outputs:
-        for tensor in _all_inputs(output):
-            if isinstance(tensor.op, te.PlaceholderOp) and all(tensor.op is not r.op for r in reached):
-                reached.append(tensor)
+    for tensor in read:
+        is_input = isinstance(tensor.op, te.PlaceholderOp) and id(tensor.op) not in own
+        if is_input and all(tensor.op is not r.op for r in reached):
+            reached.append(tensor)
     order = {id(t.op): i for i, t in enumerate(tensors.values())}
     return sorted(reached, key=lambda t: order.get(id(t.op), len(order)))
