@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvmagic.errors import BoundsError
+from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.measure import bench, check
 from tvmagic.operators.scheduling import schedule
@@ -78,3 +78,17 @@ def test_checks_can_be_left_out() -> None:
     assert op.current.build() is not checked
     assert not any("checked" in n for n in bench(op, seconds=0.001).notes)
     np.testing.assert_array_equal(op(x, i), x[i])
+
+
+def test_tensors_that_indices_of_32_bits_do_not_reach_are_refused() -> None:
+    op = operator("f", "X: float32[65536]\nY[i, j] = X[i] * X[j]\nZ[i] += Y[i, j]")
+    x = np.ones(65536, "float32")
+    with pytest.raises(TVMagicError, match="`Y` of `f` has 4294967296 elements, more than indices of 32 bits reach"):
+        op(x)
+    with pytest.raises(TVMagicError, match="`Y` of `f`"):
+        schedule(op, "s[Z].parallel(s[Z].axis[0])").build()
+    schedule(op, "s[Y].compute_inline()").build()
+    schedule(op, "s[Y].compute_at(s[Z], s[Z].axis[0])").build()
+    with pytest.raises(TVMagicError, match="`X` of `g`"):
+        operator("g", "X: float32[65536, 65536]\nY[i, j] = X[i, j]").current.build()
+    operator("h", "X: float32[1 << 33]\nY[i] = X[i]").current.build()  # its indices have 64 bits

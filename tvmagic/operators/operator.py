@@ -15,6 +15,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.inside import Accesses
+from tvmagic.operators.reach import check_reach
 from tvmagic.operators.source import Source, known_sources
 from tvmagic.passes import Record, recording, run_step
 
@@ -336,6 +337,8 @@ class Version:
         from tvmagic.codegen import compile_module
 
         checked = self.operator.check_bounds
+        if not self.modules:
+            check_reach(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
         if target is not None:
             return compile_module(self.lower(), target, checked)
         if checked not in self.modules:
