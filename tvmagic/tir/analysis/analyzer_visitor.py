@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Call, For, IfThenElse, LetStmt, Node, Not, Op, PrimExpr, Range, Visitor, handles
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
 from tvmagic.ir import (
     BlockRealize,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import BufferRegion, IntImm, Range, Var, substitute
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -46,7 +46,7 @@ def relax_region(
     state: ScheduleState, region: BufferRegion, block: StmtSRef, low: StmtSRef | None, high: StmtSRef | None
 ) -> BufferRegion:
     """The box of the buffer that `region` of a block sweeps while the loops from `low` to `high` run."""
-    from tvmagic.arith import estimate_region_upper_bound
+    from tvmagic.arith.region_bounds import estimate_region_upper_bound
 
     realize = state.realize_of(block)
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
 from tvmagic.ir.ops import logical_and
 from tvmagic.tir.schedule.domains import loop_domains

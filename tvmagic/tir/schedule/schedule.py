@@ -200,7 +200,7 @@ class Schedule:
             return int(self._values[value])
         if isinstance(value, PrimExpr):
             known = {v: n for v, n in self._values.items() if isinstance(v, Var)}
-            from tvmagic.arith import Analyzer
+            from tvmagic.arith.analyzer import Analyzer
 
             result = Analyzer().simplify(substitute(value, known))
             if isinstance(result, IntImm):

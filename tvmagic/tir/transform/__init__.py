@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 from tvmagic.passes import PassContext, Sequential, prim_func_pass
-from tvmagic.tir.transform import config
+from tvmagic.tir.transform.config import register_options
 
 # Where each pass is made.
 _PASSES = {
@@ -64,6 +64,8 @@ _PASSES = {
     "UnrollLoop": "unroll_loop",
     "VectorizeLoop": "vectorize_loop",
 }
+
+register_options()
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import bisect
 from collections.abc import Iterator
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     Broadcast,
     BufferLoad,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.arith import estimate_region_upper_bound as upper_bound
-from tvmagic.arith import union
+from tvmagic.arith.int_set import union
+from tvmagic.arith.region_bounds import estimate_region_upper_bound as upper_bound
 from tvmagic.ir import (
     AttrStmt,
     Block,
@@ -122,7 +122,7 @@ class _RegionCollector(AnalyzerVisitor):
 
     @handles(Block)
     def block(self, node: Block) -> None:
-        outer = {}
+        outer: dict[Buffer, list[BufferRegion] | None] = {}
         for region in (*node.reads, *node.writes):
             if region.buffer not in outer:
                 outer[region.buffer] = self.annotated.get(region.buffer)

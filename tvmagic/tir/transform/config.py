@@ -35,15 +35,12 @@ def register_options() -> None:
         PassContext.register_config_option(key, text)
 
 
-register_options()
-
-
 def pass_options(context: PassContext, key: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The options of one pass: those given under `key` in the context, else `defaults`.
 
     Raises `TVMagicError` for an option that the pass does not have.
     """
-    given = context.config.get(key) or {}
+    given: Mapping[str, Any] = context.config.get(key) or {}
     unknown = [name for name in given if name not in defaults]
     if unknown:
         raise TVMagicError(

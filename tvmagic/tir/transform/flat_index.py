@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Add, Buffer, FloorDiv, FloorMod, IntImm, Mul, PrimExpr
 from tvmagic.ir.ops import add, floormod, multiply, subtract
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal

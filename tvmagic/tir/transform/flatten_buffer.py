@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -100,7 +100,7 @@ class _BufferFlattener(AnalyzerMutator):
         return self.in_context(self.offsets(buffer, indices))
 
     def in_context(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        from tvmagic.arith import IterMapLevel, iter_map_simplify
+        from tvmagic.arith.iter_map import IterMapLevel, iter_map_simplify
 
         predicate: PrimExpr = IntImm(BOOL, 1)
         for fact in self.predicates:

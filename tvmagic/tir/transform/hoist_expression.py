@@ -72,8 +72,10 @@ class _Loop:
 
     var: Var
     node: Stmt
-    lets: list[tuple[Var, PrimExpr, HoistedLetBindings, Any]] = field(default_factory=list)
-    conditions: list[_Condition] = field(default_factory=list)
+    lets: list[tuple[Var, PrimExpr, HoistedLetBindings, Any]] = field(
+        default_factory=list[tuple[Var, PrimExpr, HoistedLetBindings, Any]]
+    )
+    conditions: list[_Condition] = field(default_factory=list[_Condition])
     in_sequence: bool = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +75,7 @@ class _Injector(Mutator):
         self.split = split
         self.loops: list[For] = []
         self.first_fill: dict[For, list[Stmt]] = {}
-        self.allocations: dict[For, list[Any]] = {}
+        self.allocations: dict[For, list[Callable[[Stmt], Stmt]]] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
     @handles(AttrStmt)

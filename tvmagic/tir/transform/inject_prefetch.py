@@ -32,7 +32,7 @@ class _PrefetchInjector(StmtMutator):
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        from tvmagic.arith import IntervalSet
+        from tvmagic.arith.int_set import IntervalSet
 
         self.loops.append(node.loop_var)
         if node.kind is ForKind.VECTORIZED:
@@ -49,8 +49,9 @@ class _PrefetchInjector(StmtMutator):
             return new
         if not self.loops:
             raise TVMagicError(f"the prefetch of `{node.node.name}` stands in no loop", node=node)
-        from tvmagic.arith import IntervalSet, eval_set
         from tvmagic.arith.domain_touched import domain_touched
+        from tvmagic.arith.int_set import IntervalSet
+        from tvmagic.arith.int_set_eval import eval_set
 
         region = domain_touched(new.body, node.node, True, False)
         later = self.loops[-1] + new.value

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.arith import Analyzer, IntervalSet
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set import IntervalSet
 from tvmagic.ir import (
     EQ,
     GE,
@@ -166,7 +167,7 @@ class _Partitions(Visitor):
             self.visit_children(node)
 
     def _deduce(self, condition: PrimExpr) -> None:
-        from tvmagic.arith import deduce_bound
+        from tvmagic.arith.bound import deduce_bound
 
         if not mentions(condition, (self.current,)):
             return
@@ -298,11 +299,12 @@ class _Partitioner(StmtMutator):
 
     def _middle(self, found: list[tuple[PrimExpr, bool, Any]], low: PrimExpr, high: PrimExpr) -> Any:
         """The values for which conditions are known to hold; if none, to be false."""
-        from tvmagic.arith import intersect
+        from tvmagic.arith.int_set import intersect
 
         whole = IntervalSet(low, high)
         for holds in (True, False):
-            sets, conditions = [], set()
+            sets: list[Any] = []
+            conditions: set[PrimExpr] = set()
             for condition, value, interval in reversed(found):
                 if value is holds and not self._is_empty(interval, whole):
                     sets.append(interval)

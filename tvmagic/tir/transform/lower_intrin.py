@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import NE, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Op, PrimExpr, PrimFunc, Select, handles
 from tvmagic.ir.ops import (
     add,

@@ -89,7 +89,7 @@ class _BlockLower(Mutator):
         if not (isinstance(predicate, IntImm) and predicate.value == 1):
             body = IfThenElse(predicate, body, span=node.span)
         for buffer in reversed(block.alloc_buffers):
-            annotations = {}
+            annotations: dict[str, Any] = {}
             if buffer.data in self.alignments:
                 annotations["buffer_dim_align"] = self.alignments[buffer.data]
             body = DeclBuffer(buffer, body, node.span)

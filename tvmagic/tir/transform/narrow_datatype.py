@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     AttrStmt,
     BinaryOp,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     GE,
     GT,
@@ -28,7 +28,13 @@ from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 MAX_DEPTH = 5
-_NEGATED = {LE: lambda a, b: LT(b, a), GE: lambda a, b: LT(a, b), LT: lambda a, b: LE(b, a), GT: lambda a, b: LE(a, b)}
+# what the negation of a comparison is, and whether with the operands exchanged
+_NEGATED: dict[type, tuple[type[LT] | type[LE], bool]] = {
+    LE: (LT, True),
+    GE: (LT, False),
+    LT: (LE, True),
+    GT: (LE, False),
+}
 
 
 def _constant(value: PrimExpr) -> tuple[int, int] | None:
@@ -106,10 +112,13 @@ class _Renormalizer(AnalyzerMutator):
     @handles(Not)
     def negation(self, node: Not) -> PrimExpr:
         new = self.visit_children(node)
-        if isinstance(new.a, Not):
-            return new.a.a
-        turned = _NEGATED.get(type(new.a))
-        return new if turned is None else turned(new.a.a, new.a.b)
+        inner = new.a
+        if isinstance(inner, Not):
+            return inner.a
+        if not isinstance(inner, (LE, GE, LT, GT)):
+            return new
+        turned, exchanged = _NEGATED[type(inner)]
+        return turned(inner.b, inner.a) if exchanged else turned(inner.a, inner.b)
 
 
 def _take_common_factor(a: PrimExpr, b: PrimExpr, c2: int) -> PrimExpr | None:

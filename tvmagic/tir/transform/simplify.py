@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakSet
 
-from tvmagic.arith import Analyzer, Extension, observe_rules
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.extension import Extension
+from tvmagic.arith.rewrite import observe_rules
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,

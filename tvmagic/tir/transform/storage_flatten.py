@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -76,11 +76,11 @@ class _View:
 
 @dataclass
 class _State:
-    storage: dict[Buffer, _Storage] = field(default_factory=dict)
-    views: dict[Buffer, _View] = field(default_factory=dict)
-    vars: dict[Var, PrimExpr] = field(default_factory=dict)
-    aligned: dict[Buffer, dict[int, tuple[int, int]]] = field(default_factory=dict)
-    threads: list[str] = field(default_factory=list)
+    storage: dict[Buffer, _Storage] = field(default_factory=dict[Buffer, _Storage])
+    views: dict[Buffer, _View] = field(default_factory=dict[Buffer, _View])
+    vars: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    aligned: dict[Buffer, dict[int, tuple[int, int]]] = field(default_factory=dict[Buffer, dict[int, tuple[int, int]]])
+    threads: list[str] = field(default_factory=list[str])
 
 
 def allocation_alignment(buffer: Buffer) -> int:

@@ -11,7 +11,7 @@ import bisect
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Allocate,
@@ -55,7 +55,7 @@ class _Event:
     """A point of the sequence; `pair` is the distance to the other end of a scope, 0 for a leaf."""
 
     stmt: Stmt
-    touched: list[Var] = field(default_factory=list)
+    touched: list[Var] = field(default_factory=list[Var])
     pair: int = 0
 
 
@@ -140,7 +140,7 @@ class _Entry:
     scope: str
     element: DataType
     bits: int
-    allocs: list[Allocate] = field(default_factory=list)
+    allocs: list[Allocate] = field(default_factory=list[Allocate])
     var: Var | None = None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.arith import detect_iter_map
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,

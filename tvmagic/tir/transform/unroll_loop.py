@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     Allocate,
     Buffer,
@@ -36,7 +36,7 @@ class _Use:
 
     element: DataType
     extent: PrimExpr
-    accessed: set[DataType] = field(default_factory=set)
+    accessed: set[DataType] = field(default_factory=set[DataType])
 
 
 def _is_dense_ramp(index: PrimExpr) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.ir import (
     Add,
@@ -254,7 +254,7 @@ class _Vectorizer(Mutator):
             raise _NeedsScalar(f"`{name.removeprefix('tir.')}` takes no vectors", node)
         return node if args is node.args else node.replace(args=args)
 
-    def _if_then_else(self, node: Call) -> PrimExpr:
+    def if_then_else(self, node: Call) -> PrimExpr:
         condition = self.visit(node.args[0])
         if condition.dtype.lanes != 1:
             raise _NeedsScalar("the condition of an `if_then_else` differs from lane to lane", node)
@@ -264,7 +264,7 @@ class _Vectorizer(Mutator):
         then, other = _same_lanes(then, other)
         return Call(node.dtype.with_lanes(then.dtype.lanes), node.op, (condition, then, other), node.span)
 
-    def _reinterpret(self, node: Call) -> PrimExpr:
+    def reinterpret(self, node: Call) -> PrimExpr:
         value = self.visit(node.args[0])
         if value is node.args[0]:
             return node
@@ -401,8 +401,8 @@ def _lane(value: PrimExpr, index: int) -> PrimExpr:
 
 
 _CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
-    "tir.if_then_else": _Vectorizer._if_then_else,
-    "tir.reinterpret": _Vectorizer._reinterpret,
+    "tir.if_then_else": _Vectorizer.if_then_else,
+    "tir.reinterpret": _Vectorizer.reinterpret,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir import BufferRegion, IntImm, PrimExpr, Range, attr_value, expr
 from tvmagic.tir.schedule.error import ScheduleError

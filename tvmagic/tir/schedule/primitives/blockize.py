@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.int_set_eval import eval_sets, uses_var
 from tvmagic.arith.iter_map import IterMark, normalize_iter_map_to_expr, subspace_divide

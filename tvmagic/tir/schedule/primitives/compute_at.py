@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tvmagic.arith import Analyzer, ProofStrength
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.extension import ProofStrength
 from tvmagic.arith.int_set import IntSet, intersect, union, union_region
 from tvmagic.arith.int_set_eval import eval_sets, uses_var
 from tvmagic.ir import (

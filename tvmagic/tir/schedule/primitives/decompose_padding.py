@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import condition_bounds
 from tvmagic.arith.int_set import IntSet
 from tvmagic.ir import (

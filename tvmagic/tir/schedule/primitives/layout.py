@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import iter_map_simplify_with_context

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_set, eval_sets
 from tvmagic.ir import (
