@@ -20,6 +20,7 @@ from tvmagic.ir import (
     mutate_all,
 )
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.guards import is_row
 from tvmagic.tir.schedule.requirements import access_owner, region_at
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -137,7 +138,7 @@ def replace_in_block(state: ScheduleState, owner: StmtSRef, replacer: BufferRepl
 
 def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
     """A buffer given as ("read", 0), by name, or itself, as its place in the block's signature."""
-    if isinstance(buffer, (tuple, list)) and len(buffer) == 2:
+    if is_row(buffer) and len(buffer) == 2:
         side, index = str(buffer[0]), int(buffer[1])
         if side not in ("read", "write"):
             raise TVMagicError(f"`{side}` is not a side of a block", hint="write `read` or `write`")

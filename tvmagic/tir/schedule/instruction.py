@@ -27,6 +27,7 @@ from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = [
@@ -226,9 +227,9 @@ class Instruction:
     """One call of a primitive: its inputs (random variables, numbers), attributes and outputs."""
 
     kind: InstructionKind
-    inputs: list[Any] = field(default_factory=list)
-    attrs: list[Any] = field(default_factory=list)
-    outputs: list[Any] = field(default_factory=list)
+    inputs: list[Any] = field(default_factory=list[Any])
+    attrs: list[Any] = field(default_factory=list[Any])
+    outputs: list[Any] = field(default_factory=list[Any])
 
     def as_python(self, names: Callable[[Any], str], decision: Any = None) -> str:
         """The call as a line of Python; `names` gives the text of a random variable."""
@@ -270,12 +271,12 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
         return repr(bool(value.value)) if value.dtype.is_bool else repr(value.value)
     if isinstance(value, FloatImm):
         return repr(value.value)
-    if isinstance(value, tuple):
+    if is_tuple(value):
         inner = ", ".join(argument_text(v, names) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if isinstance(value, list):
+    if is_list(value):
         return "[" + ", ".join(argument_text(v, names) for v in value) + "]"
-    if isinstance(value, dict):
+    if is_mapping(value):
         return "{" + ", ".join(f"{json.dumps(k)}: {argument_text(v, names)}" for k, v in value.items()) + "}"
     if hasattr(value, "to_python_string"):
         return value.to_python_string()
@@ -302,5 +303,5 @@ def flat(values: Iterable[Any]) -> list[Any]:
     """Nested lists and tuples opened."""
     result: list[Any] = []
     for value in values:
-        result += flat(value) if isinstance(value, (list, tuple)) else [value]
+        result += flat(value) if is_row(value) else [value]
     return result

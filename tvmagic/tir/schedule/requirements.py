@@ -282,7 +282,7 @@ class DependenceGuard:
         """Raise where a block would run before one it depends on, or read what is not (wholly) written yet."""
         scope = self.state.get_block_scope(self.root)
         now = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
-        for src, dst, kind in self.pairs - now:
+        for src, dst, _ in self.pairs - now:
             if src.stmt is not None and dst.stmt is not None:
                 raise ScheduleError(f"{dst.label} would run before {src.label}, on which it depends", dst, src)
         for (src, dst), loops in self.shared.items():

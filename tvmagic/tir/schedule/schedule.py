@@ -24,6 +24,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.guards import is_list, is_row
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
     Instruction,
@@ -57,7 +58,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, (list, tuple)) and all(fits(v) for v in value)
+    return lambda value: is_row(value) and all(fits(v) for v in value)
 
 
 # what an attribute of a primitive may be, by its annotation
@@ -211,7 +212,7 @@ class Schedule:
         """Whether `decompose_padding(block, loop)` would be accepted."""
         kind = InstructionKind.get("DecomposePadding")
         if isinstance(block, str):
-            block = self._run(InstructionKind.get("GetBlock"), {"name": block, "func_name": None})
+            block = self.run_primitive(InstructionKind.get("GetBlock"), {"name": block, "func_name": None})
         given = {"block": block, "loop": loop}
         values = {p.name: self._value(p, self._argument(kind, p, given[p.name])) for p in kind.parameters}
         return self.state.accepts(lambda: kind.function(self.state, **values))
@@ -222,10 +223,11 @@ class Schedule:
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
     ) -> list[Any]:
         """Run one instruction and add it to the trace; the random variables of its outputs."""
-        result = self._run(kind, kind.gather(inputs, attrs), decision)
+        result = self.run_primitive(kind, kind.gather(inputs, attrs), decision)
         return [] if result is None else flat([result])
 
-    def _run(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
+    def run_primitive(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
+        """Run a primitive on arguments by name and add the call to the trace; what its method gives back."""
         try:
             return self._run_and_record(kind, arguments, decision)
         except ScheduleError as error:
@@ -288,16 +290,16 @@ class Schedule:
                 raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
             return value
         if p.many:
-            return [self._one_input(kind, p, v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+            return [self._one_input(kind, p, v) for v in (value if is_row(value) else [value])]
         return self._one_input(kind, p, value)
 
     def _one_input(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
         if p.role in ("Sizes", "Size"):
             return convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
-        if p.role == "LoopOrBlocks" and isinstance(value, (list, tuple)):
+        if p.role == "LoopOrBlocks" and is_row(value):
             return [self._one_input(kind, replace(p, role="BlocksIn"), v) for v in value]
         if isinstance(value, str) and p.role in ("BlockRef", "BlocksIn", "BlockOrLoop"):
-            return self._run(InstructionKind.get("GetBlock"), {"name": value, "func_name": None})
+            return self.run_primitive(InstructionKind.get("GetBlock"), {"name": value, "func_name": None})
         if value is None and p.default is None:
             return None
         expected = _EXPECTED.get(p.role or "", (BlockRV, LoopRV))
@@ -317,7 +319,7 @@ class Schedule:
     def _one_value(self, p: Parameter, value: Any) -> Any:
         if p.role in ("Sizes", "Size"):
             return self._number(value)
-        if isinstance(value, list):
+        if is_list(value):
             return [self.get_sref(v) for v in value]
         return None if value is None else self.get_sref(value)
 
@@ -362,7 +364,7 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         arguments.pop("self")
-        return self._run(kind, arguments, arguments.pop("decision", None))
+        return self.run_primitive(kind, arguments, arguments.pop("decision", None))
 
     method.__name__ = method.__qualname__ = kind.method
     method.__doc__ = kind.doc

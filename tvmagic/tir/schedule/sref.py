@@ -66,7 +66,7 @@ class StmtSRef:
 
     def ancestors(self) -> list[StmtSRef]:
         """The references round it, from the nearest to the root."""
-        found = []
+        found: list[StmtSRef] = []
         sref = self.parent
         while sref is not None:
             found.append(sref)

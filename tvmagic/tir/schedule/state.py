@@ -9,7 +9,7 @@ it is never out of date.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from tvmagic.errors import InternalError, TVMagicError
@@ -117,14 +117,14 @@ def replace_child(body: Stmt, old: Block | For, new: Stmt, seq_index: int = -1) 
 
 
 class ScheduleState:
-    """A module that is being scheduled, with a reference to each of its blocks and loops."""
+    """A module (or a function, its `main`) that is being scheduled, with a reference to each block and loop."""
 
-    def __init__(self, mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
+    def __init__(self, mod: Any, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
         if isinstance(mod, PrimFunc):
             mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
             raise TVMagicError(f"a schedule works on a PrimFunc or an IRModule, not on {type(mod).__name__}")
-        self.mod = mod
+        self.mod: IRModule = mod
         self.debug_mask = _debug_mask(debug_mask)
         self.enable_check = enable_check
         self.srefs: dict[Stmt, StmtSRef] = {}
@@ -132,7 +132,7 @@ class ScheduleState:
         self.flags = FlagCache()
         self.scopes: dict[Block, BlockScope] = {}
         for var, function in mod.functions.items():
-            if isinstance(function, PrimFunc) and isinstance(function.body, BlockRealize):
+            if isinstance(function.body, BlockRealize):
                 root = self._build(function.body.block, None, -1)
                 self.functions[root] = var
 
@@ -202,7 +202,7 @@ class ScheduleState:
 
     def loops_of(self, sref: StmtSRef) -> list[StmtSRef]:
         """The loops between a block (or loop) and its scope, outermost first."""
-        loops = []
+        loops: list[StmtSRef] = []
         above = sref.parent
         while above is not None and above.is_loop:
             loops.append(above)
@@ -236,7 +236,7 @@ class ScheduleState:
     # ------------------------------------------------------------------ changing
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Generator[None, None, None]:
         """Put everything back as it was where the body raises."""
         saved = [(sref, sref.stmt, sref.parent, sref.seq_index) for sref in self.srefs.values()]
         mod, srefs, functions = self.mod, dict(self.srefs), dict(self.functions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -27,7 +27,7 @@ def _replay_python(trace: Trace, sch: Schedule) -> None:
     exec("\n".join(trace.as_python()), scope, {"sch": sch})
 
 
-_REPLAY = {
+_REPLAY: dict[str, Callable[[Trace, Schedule], None]] = {
     "python": _replay_python,
     "json": lambda trace, sch: Trace.apply_json_to_schedule(trace.as_json(), sch),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
     Instruction,
@@ -17,8 +18,6 @@ from tvmagic.tir.schedule.instruction import (
 )
 
 __all__ = ["Trace"]
-
-_PREFIX = {BlockRV: "b", LoopRV: "l"}
 
 
 class Trace:
@@ -110,7 +109,8 @@ class Trace:
         names: dict[Any, str] = {}
         for inst in self.insts:
             for rv in inst.outputs:
-                names[rv] = f"{_PREFIX.get(type(rv), 'v')}{len(names)}"
+                letter = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
+                names[rv] = f"{letter}{len(names)}"
         return names
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
@@ -178,7 +178,7 @@ class Trace:
 def _variables(value: Any) -> list[Any]:
     if isinstance(value, (BlockRV, LoopRV)):
         return [value]
-    if isinstance(value, list):
+    if is_list(value):
         return [rv for v in value for rv in _variables(v)]
     found: list[Any] = []
     if isinstance(value, PrimExpr):
@@ -189,7 +189,7 @@ def _variables(value: Any) -> list[Any]:
 def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)):
         return mapping.get(value, value)
-    if isinstance(value, list):
+    if is_list(value):
         return [_translate(v, mapping) for v in value]
     if isinstance(value, PrimExpr) and is_random_variable(value):
         return substitute(value, {v: mapping[v] for v in _variables(value) if v in mapping})
@@ -199,7 +199,7 @@ def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
 def _input_json(value: Any, names: dict[Any, str]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, Var) and value in names):
         return names[value]
-    if isinstance(value, list):
+    if is_list(value):
         return [_input_json(v, names) for v in value]
     if isinstance(value, str):
         return json.dumps(value)
@@ -216,9 +216,9 @@ def _input_json(value: Any, names: dict[Any, str]) -> Any:
 def _input_from_json(value: Any, named: dict[str, Any]) -> Any:
     if isinstance(value, str):
         return json.loads(value) if value.startswith('"') else named[value]
-    if isinstance(value, list):
+    if is_list(value):
         return [_input_from_json(v, named) for v in value]
-    if isinstance(value, dict):
+    if is_mapping(value):
         from tvmagic.ir import load_json
 
         expression = load_json(value["expr"])
@@ -231,10 +231,10 @@ def _attr_json(value: Any) -> Any:
         return value
     if isinstance(value, IntImm):
         return bool(value.value) if value.dtype.is_bool else value.value
-    if isinstance(value, (list, tuple)):
+    if is_row(value):
         items = [_attr_json(v) for v in value]
         return {"tuple": items} if isinstance(value, tuple) else items
-    if isinstance(value, dict):
+    if is_mapping(value):
         return {"dict": {k: _attr_json(v) for k, v in value.items()}}
     from tvmagic.ir import save_json
 
@@ -242,9 +242,9 @@ def _attr_json(value: Any) -> Any:
 
 
 def _attr_from_json(value: Any) -> Any:
-    if isinstance(value, list):
+    if is_list(value):
         return [_attr_from_json(v) for v in value]
-    if isinstance(value, dict):
+    if is_mapping(value):
         if "tuple" in value:
             return tuple([_attr_from_json(v) for v in value["tuple"]])
         if "dict" in value:

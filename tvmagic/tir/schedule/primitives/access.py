@@ -9,6 +9,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir import BufferRegion, IntImm, PrimExpr, Range, attr_value, expr
 from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.guards import is_row, is_tuple
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.requirements import region_at
@@ -51,10 +52,10 @@ def _prepare_ranges(state: ScheduleState, values: Mapping[str, Any]) -> dict[str
     def ends(*variables: Any) -> list[PrimExpr]:
         result: list[PrimExpr] = []
         parts = list(given(*variables))
-        if len(parts) == 2 * len(region.region) and not any(isinstance(p, (tuple, list)) for p in parts):
+        if len(parts) == 2 * len(region.region) and not any(is_row(p) for p in parts):
             return [expr(p) for p in parts]  # the ends in a row, as a trace has them
         for part in parts:
-            low, high = part if isinstance(part, (tuple, list)) else (part, expr(part) + 1)
+            low, high = part if is_row(part) else (part, expr(part) + 1)
             result += [expr(low), expr(high)]
         return result
 
@@ -83,7 +84,7 @@ def annotate_buffer_access(
     key = f"explicit_{buf_type}_region"
     known = block.block.annotations
     marked = known.get(key)
-    places = [] if marked is None else [int(i) for i in (marked if isinstance(marked, tuple) else (marked,))]
+    places = [] if marked is None else [int(i) for i in (marked if is_tuple(marked) else (marked,))]
     if buffer_index not in places:
         places.append(buffer_index)
     value = IntImm("int32", places[0]) if len(places) == 1 else attr_value(places)

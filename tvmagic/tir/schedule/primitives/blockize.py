@@ -43,11 +43,11 @@ TRUE = IntImm("bool", 1)
 class Division:
     """A block's variables divided in an outer and an inner part."""
 
-    outer_iters: list[IterVar] = field(default_factory=list)
-    outer_values: list[PrimExpr] = field(default_factory=list)
-    inner_iters: list[IterVar] = field(default_factory=list)
-    inner_values: list[PrimExpr] = field(default_factory=list)
-    values: dict[Var, PrimExpr] = field(default_factory=dict)
+    outer_iters: list[IterVar] = field(default_factory=list[IterVar])
+    outer_values: list[PrimExpr] = field(default_factory=list[PrimExpr])
+    inner_iters: list[IterVar] = field(default_factory=list[IterVar])
+    inner_values: list[PrimExpr] = field(default_factory=list[PrimExpr])
+    values: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
     outer_predicate: PrimExpr = TRUE
     inner_predicate: PrimExpr = TRUE
 

@@ -70,7 +70,7 @@ class CacheStage:
     index: int
     stage: Stmt | None = None
     block: Block | None = None
-    consumers: set[Stmt] = field(default_factory=set)
+    consumers: set[Stmt] = field(default_factory=set[Stmt])
 
     def make(self, region: BufferRegion, storage_scope: str) -> None:
         """Build the loops that copy `region`, one block instance an element."""

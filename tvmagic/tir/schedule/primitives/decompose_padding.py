@@ -52,7 +52,7 @@ def inside_domains(block: StmtSRef, condition: PrimExpr) -> dict[Var, Range]:
     bounds = condition_bounds(condition, sets)
     analyzer = Analyzer()
     result: dict[Var, Range] = {}
-    for var, dom in domains.items():
+    for var in domains:
         found = bounds.get(var, sets[var])
         low, high = analyzer.simplify(found.min()), analyzer.simplify(found.max())
         result[var] = Range.from_min_extent(low, analyzer.simplify(high - low + 1))

@@ -43,10 +43,10 @@ from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 class _Iters:
     """The variables of a new block, what they are bound to, and the old ones in terms of them."""
 
-    iters: list[IterVar] = field(default_factory=list)
-    values: list[PrimExpr] = field(default_factory=list)
-    old: dict[Var, PrimExpr] = field(default_factory=dict)
-    by_loop: dict[Var, PrimExpr] = field(default_factory=dict)
+    iters: list[IterVar] = field(default_factory=list[IterVar])
+    values: list[PrimExpr] = field(default_factory=list[PrimExpr])
+    old: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    by_loop: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
 
     def add_loop(self, loop: For, iter_type: int) -> Var:
         """A variable that runs over a loop."""

@@ -53,7 +53,7 @@ class DescriptionMatcher:
         self.buffers: dict[Buffer, Buffer] = {}
         self.bases: dict[Buffer, list[PrimExpr]] = {}
 
-    def match(self, stmt: Any, desc: Any) -> None:
+    def match(self, stmt: Node, desc: Node) -> None:
         """Raise `Mismatch` unless `stmt` does what `desc` does."""
         if type(stmt) is not type(desc):
             raise Mismatch(f"a {type(stmt).__name__} stands where the instruction has a {type(desc).__name__}")
@@ -106,7 +106,7 @@ class DescriptionMatcher:
                 self.analyzer.bind(var.var, var.dom, True)
         if (block.init is None) != (other.init is None):
             raise Mismatch(f"only one of block `{block.name_hint}` and the instruction has an init")
-        if block.init is not None:
+        if block.init is not None and other.init is not None:
             self.match(block.init, other.init)
         self.match(block.body, other.body)
 
