@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,
@@ -415,7 +415,8 @@ class _CrossThread(Mutator):
 
 def _by_one_thread(realize: BlockRealize, threads: list[For]) -> Stmt:
     """A block that all threads would run, run by the first of each of the axes `threads`."""
-    condition, variables = realize.predicate, []
+    condition = realize.predicate
+    variables: list[Var] = []
     for loop in threads:
         variables.append(Var(f"t{_tag(loop)[-1]}", loop.min.dtype))
         condition = logical_and(equal(variables[-1], loop.min), condition)

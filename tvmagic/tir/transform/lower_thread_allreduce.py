@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -157,7 +157,8 @@ class _Finder(Visitor):
             return
         if not self.reducers:
             raise TVMagicError("a reduction over threads stands in no `reduce_scope`", node=node)
-        args, reducer = node.value.args, self.reducers[-1]  # type: ignore[attr-defined]
+        assert isinstance(node.value, Call)
+        args, reducer = node.value.args, self.reducers[-1]
         count = len(reducer.result)
         if getattr(args[0], "value", None) != count or len(args) < 2 + 2 * count:
             raise TVMagicError(f"a reduction over threads of {count} values has other arguments", node=node)
@@ -274,7 +275,8 @@ class _Tree:
         self.buffers, self.place, self.analyzer = buffers, place, analyzer
 
     def steps(self, warp_size: int) -> list[Stmt]:
-        group, stmts = self.group, []
+        group = self.group
+        stmts: list[Stmt] = []
         width = 1 << (group.size - 1).bit_length()
         if width > group.size:  # only some threads have a partner
             width //= 2

@@ -7,7 +7,7 @@ same for all threads and stand around these loops. A thread's own memory becomes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -234,7 +234,7 @@ class _Kernel:
 
     def divide(self, stmt: Stmt, threads: tuple[_Axis, ...] = ()) -> Stmt:
         """`stmt` run by `threads`, as a sequence of loops over them."""
-        handler = _DIVIDE.get(type(stmt))
+        handler = self._DIVIDE.get(type(stmt))
         if stmt not in self.around:
             return self.phase([stmt], threads)
         if handler is None:
@@ -338,19 +338,18 @@ class _Kernel:
         check = self.phase([stmt.replace(body=Evaluate(0))], threads)
         return SeqStmt.flatten(check, self.divide(stmt.body, threads))
 
-
-_DIVIDE: dict[type, Callable[[_Kernel, Any, tuple[_Axis, ...]], Stmt]] = {
-    SeqStmt: _Kernel._sequence,
-    Evaluate: _Kernel._barrier,
-    For: _Kernel._common,
-    While: _Kernel._common,
-    IfThenElse: _Kernel._common,
-    LetStmt: _Kernel._let,
-    Allocate: _Kernel._allocate,
-    DeclBuffer: _Kernel._declare,
-    AttrStmt: _Kernel._attribute,
-    AssertStmt: _Kernel._assert,
-}
+    _DIVIDE: ClassVar[dict[type, Callable[[_Kernel, Any, tuple[_Axis, ...]], Stmt]]] = {
+        SeqStmt: _sequence,
+        Evaluate: _barrier,
+        For: _common,
+        While: _common,
+        IfThenElse: _common,
+        LetStmt: _let,
+        Allocate: _allocate,
+        DeclBuffer: _declare,
+        AttrStmt: _attribute,
+        AssertStmt: _assert,
+    }
 
 
 def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
