@@ -239,6 +239,23 @@ def test_lowered_threads_that_share_memory_run_here(axes: tuple[str, str, str, s
     np.testing.assert_array_equal(built(values), np.roll(values.reshape(4, 16), -1, axis=1).ravel() * 2)
 
 
+def test_threads_wait_for_what_others_wrote_to_global_memory() -> None:
+    """On a GPU that would need a barrier in the program."""
+    text = """
+        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+            blockIdx_x = T.launch_thread("blockIdx.x", 4)
+            threadIdx_x = T.launch_thread("threadIdx.x", 16)
+            B[blockIdx_x, threadIdx_x] = A[blockIdx_x, threadIdx_x]
+            C[blockIdx_x, threadIdx_x] = B[blockIdx_x, 15 - threadIdx_x]
+    """
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    copy, mirrored = np.zeros_like(values), np.zeros_like(values)
+    tvmagic.build(module(text))(values, copy, mirrored)
+    np.testing.assert_array_equal(mirrored, values[:, ::-1])
+    kept = module(text.replace("15 - threadIdx_x", "threadIdx_x"))
+    assert prepare_threads(kept, host_target()) is kept
+
+
 def test_threads_that_share_memory_where_some_are_not_are_refused() -> None:
     text = waiting("if threadIdx_x < 8:", "    s[threadIdx_x] = A[0, threadIdx_x]",
                    "    B[blockIdx_x, threadIdx_x] = s[7 - threadIdx_x]")  # fmt: skip

@@ -368,3 +368,30 @@ def test_lowered_results_around_a_reduction() -> None:
     values = np.random.default_rng(0).random((4, 32), dtype="float32")
     built = tvmagic.build(tvmagic.lower(module(BEFORE_AND_AFTER)))
     np.testing.assert_allclose(built(values), values.sum(axis=1) * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scope", ["shared", "local", "global"])
+def test_two_reductions_in_one_kernel(scope: str) -> None:
+    """A softmax: each thread needs the results of both reductions, from whichever memory."""
+    n, m, threads = 3, 60, 16
+    a = te.placeholder((n, m), name="A")
+    k, l = te.reduce_axis((0, m), "k"), te.reduce_axis((0, m), "l")
+    high = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="M")
+    power = te.compute((n, m), lambda i, j: te.exp(a[i, j] - high[i]), name="E")
+    total = te.compute((n,), lambda i: te.sum(power[i, l], axis=l), name="S")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((n, m), lambda i, j: power[i, j] / total[i], name="O")]))
+    sch.compute_inline(sch.get_block("E"))
+    out = sch.get_block("O")
+    rows = sch.get_loops(out)[0]
+    sch.bind(rows, "blockIdx.x")
+    for name in ("S", "M"):
+        block = sch.get_block(name)
+        sch.compute_at(block, rows)
+        sch.set_scope(block, 0, scope)
+    for name in ("S", "M", "O"):
+        sch.bind(sch.split(sch.get_loops(sch.get_block(name))[-1], [None, threads])[1], "threadIdx.x")
+    values = np.random.default_rng(0).random((n, m), dtype="float32")
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    wanted = powers / powers.sum(axis=1, keepdims=True)
+    for built in (tvmagic.build(tvmagic.lower(sch.mod)), tvmagic.build(sch.mod)):
+        np.testing.assert_allclose(built(values), wanted, rtol=1e-4)

@@ -22,7 +22,8 @@ class _Threads(ChainVisitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        self.launched = self.launched or (node.attr_key == "thread_extent" and isinstance(node.node, IterVar))
+        if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+            self.launched = self.launched or node.node.thread_tag.startswith("threadIdx")
         self.visit(node.body)
 
     @handles(Allocate)
@@ -41,22 +42,34 @@ class _Threads(ChainVisitor):
 def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     """`mod` with barriers where threads share memory, and with reductions over threads in steps.
 
-    For a CPU, kernels with barriers become loops over the threads from barrier to barrier.
+    For a CPU, kernels with barriers become loops over the threads from barrier to barrier; there threads also
+    wait for what others of their block wrote to global memory. Raises `TVMagicError` where a barrier would stand
+    in a branch, unless the threads of a CPU may run one after another there, which the launch checks.
     """
-    from tvmagic.tir.transform import LowerThreadAllreduce, ThreadsAsLoops, ThreadSync
-
     found = _Threads()
     for func in mod.functions.values():
         found.visit(func.body)
-    if not found.launched or not (found.reduce or found.meet):
+    if not found.launched:
         return mod
-    try:
-        for scope in ("shared", "shared.dyn"):
-            mod = ThreadSync(scope)(mod)
-    except TVMagicError:
-        if found.reduce or target.is_nvptx:
-            raise
-        return mod  # here its threads may still run one after another, which the launch checks
+    shared = ("shared", "shared.dyn") if found.meet or found.reduce else ()
+    if target.is_nvptx:
+        return _synchronized(mod, shared, found.reduce)
+    from tvmagic.tir.transform import ThreadsAsLoops
+
+    for scopes, last in ((("global", *shared), False), (shared, True)):
+        try:
+            return ThreadsAsLoops()(_synchronized(mod, scopes, found.reduce))
+        except TVMagicError:
+            if last and found.reduce:
+                raise
+    return mod
+
+
+def _synchronized(mod: IRModule, scopes: tuple[str, ...], reduce: bool) -> IRModule:
+    """`mod` with barriers for memory of the scopes, and with the steps of what threads reduce together."""
+    from tvmagic.tir.transform import LowerThreadAllreduce, ThreadSync
+
+    for scope in scopes:
+        mod = ThreadSync(scope)(mod)
     # one thread a warp: no two are taken to run in step
-    mod = LowerThreadAllreduce(warp_size=1)(mod)
-    return mod if target.is_nvptx else ThreadsAsLoops()(mod)
+    return LowerThreadAllreduce(warp_size=1)(mod) if reduce else mod
