@@ -50,6 +50,17 @@ def test_every_step_of_a_right_schedule_equals_numpy(name: str) -> None:
     assert verdicts[-1].text == EQUAL
 
 
+def test_threads_that_reduce_together_run_once_they_are_lowered() -> None:
+    op, record = timeline(
+        DENSE, "y = s[Y]\nko, ki = y.split(y.reduce_axis[0], 4)\ny.bind(ki, te.thread_axis('threadIdx.x'))"
+    )
+    verdicts = dict(zip([s.name for s in record.steps], verify(record, op)))  # type: ignore[attr-defined, arg-type]
+    assert [v.text for v in verdicts.values() if v.ok is False] == []
+    assert verdicts["te.ScheduleOps"].ok is None and "tvm_thread_allreduce" in verdicts["te.ScheduleOps"].text
+    for name in ("tir.StorageFlatten", "tir.VectorizeLoop", "tir.CommonSubexprElimTIR"):
+        assert verdicts[name].text == EQUAL
+
+
 def test_a_loop_that_carries_values_runs_one_by_one() -> None:
     op = operator("prefix", PREFIX)
     a = np.arange(16, dtype="int32")

@@ -75,7 +75,9 @@ def test_steps_of_all_threads() -> None:
 def test_the_warps_of_the_functions_target() -> None:
     mod = module(allreduce(1, 32, "threadIdx_x"))
     assert '"warp"' not in script(LowerThreadAllreduce()(mod))
-    assert '"warp"' in script(LowerThreadAllreduce()(BindTarget(codegen.Target("nvptx -thread_warp_size=32"))(mod)))
+    for target, count in (("nvptx", 10), ("nvptx -thread_warp_size=8", 6), ("llvm", 0)):
+        text = script(LowerThreadAllreduce()(BindTarget(codegen.Target(target))(mod)))
+        assert text.count('T.tvm_storage_sync("warp")') == count
 
 
 def test_one_thread_needs_no_step() -> None:
@@ -180,6 +182,22 @@ def test_a_value_from_memory_is_kept() -> None:
     np.testing.assert_allclose(
         tvmagic.build(module(text))(values), mirrored + 2 * np.roll(mirrored, -1, axis=1), rtol=1e-6
     )
+
+
+def test_values_of_values_are_computed_again_where_they_are_used() -> None:
+    text = waiting(
+        "with T.LetStmt((threadIdx_x + 3) % 16) as first:",
+        "    with T.LetStmt(first * 5 % 16) as second:",
+        "        with T.LetStmt(second + 1) as third:",
+        "            s[threadIdx_x] = A[blockIdx_x, third - 1]",
+        '            T.tvm_storage_sync("shared")',
+        "            B[blockIdx_x, threadIdx_x] = s[second]",
+    )
+    divided = script(ThreadsAsLoops()(module(text)))
+    assert [divided.count(f"{name}: T.int32") for name in ("first", "second", "third")] == [2, 2, 1]
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    places = (np.arange(16) + 3) * 5 % 16
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, places][:, places])
 
 
 @pytest.mark.parametrize(

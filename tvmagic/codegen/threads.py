@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from tvmagic.codegen.chains import ChainVisitor
+from typing import Any
+
 from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Allocate, AttrStmt, Evaluate, IRModule, IterVar, PointerType, PrimExpr, handles
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    DeclBuffer,
+    Evaluate,
+    IRModule,
+    IterVar,
+    LetStmt,
+    PointerType,
+    PrimExpr,
+    Visitor,
+    handles,
+)
 
 __all__ = ["prepare_threads"]
 
 
-class _Threads(ChainVisitor):
+_CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+
+
+class _Threads(Visitor):
     """Whether threads are launched, whether they reduce together, and whether they share memory or wait."""
 
     def __init__(self) -> None:
@@ -20,17 +38,16 @@ class _Threads(ChainVisitor):
     def leaf(self, node: PrimExpr) -> None:
         pass
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
-            self.launched = self.launched or node.node.thread_tag.startswith("threadIdx")
-        self.visit(node.body)
-
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
-        kind = node.buffer_var.type_annotation
-        self.meet = self.meet or (isinstance(kind, PointerType) and kind.storage_scope.startswith("shared"))
-        self.visit(node.body)
+    @handles(*_CHAINED)
+    def chain(self, node: Any) -> None:
+        while isinstance(node, _CHAINED):
+            if isinstance(node, AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+                self.launched = self.launched or node.node.thread_tag.startswith("threadIdx")
+            elif isinstance(node, Allocate):
+                kind = node.buffer_var.type_annotation
+                self.meet = self.meet or (isinstance(kind, PointerType) and kind.storage_scope.startswith("shared"))
+            node = node.body
+        self.visit(node)
 
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> None:

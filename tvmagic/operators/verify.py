@@ -90,8 +90,20 @@ def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: floa
             raise Unsupported("the module has several functions")
         program = next(iter(program.functions.values()))
     if isinstance(program, PrimFunc):
-        run_function(program, arrays, seconds)
+        run_function(_threads_in_turn(program), arrays, seconds)
     elif isinstance(program, Stmt):
         run_statement(program, dict(zip(op.args, arrays)), seconds)
     else:
         raise Unsupported(f"a {type(program).__name__} cannot be run")
+
+
+def _threads_in_turn(func: PrimFunc) -> PrimFunc:
+    """`func` with loops in the place of launched threads that wait for each other."""
+    from tvmagic.codegen import host_target
+    from tvmagic.codegen.threads import prepare_threads
+
+    try:
+        mod = prepare_threads(IRModule.from_expr(func), host_target())
+    except TVMagicError as error:
+        raise Unsupported(error.message) from error
+    return next(iter(mod.functions.values()))

@@ -322,6 +322,13 @@ def _barrier(scope: str) -> Stmt:
     return Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm(scope)]))
 
 
+def _warp_size(func: PrimFunc) -> int:
+    """How many threads run in step on the function's target; 1 without one."""
+    target = func.attrs.get("target")
+    kind = str(getattr(target, "kind", ""))
+    return int(getattr(target, "attrs", {}).get("thread_warp_size", 32 if kind in ("cuda", "nvptx") else 1))
+
+
 def LowerThreadAllreduce(warp_size: int | None = None) -> Pass:
     """Write reductions over threads (`tvm_thread_allreduce`) as steps in memory that the threads share.
 
@@ -335,8 +342,6 @@ def LowerThreadAllreduce(warp_size: int | None = None) -> Pass:
         found.visit(func.body)
         if not found.found:
             return func
-        target = func.attrs.get("target")
-        size = warp_size or int(getattr(target, "attrs", {}).get("thread_warp_size", 1))
-        return func.with_body(_Rewriter(found, size).visit(func.body))
+        return func.with_body(_Rewriter(found, warp_size or _warp_size(func)).visit(func.body))
 
     return prim_func_pass(run, 0, "tir.LowerThreadAllreduce")

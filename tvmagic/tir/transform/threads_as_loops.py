@@ -192,6 +192,7 @@ class _Kernel:
         self.differing: set[Var] = {axis.var for axis in self.axes.values()}
         # lets of index computations, put in again where they are used
         self.lets: dict[Var, LetStmt] = {}
+        self.order: dict[Var, int] = {}
 
     def place(self, size: int = 1) -> tuple[PrimExpr, int]:
         """Where the memory of a thread begins, `size` elements for each, and how many there are for all."""
@@ -218,17 +219,28 @@ class _Kernel:
     def phase(self, stmts: Sequence[Stmt], threads: Sequence[_Axis]) -> Stmt:
         """`stmts`, which have no barrier inside, run by all threads."""
         body = self.own.visit(_Launches().visit(SeqStmt.flatten(*stmts)))
-        wanted = set(free_vars(body))
-        for var, let in reversed(self.lets.items()):
-            if var in wanted:
-                value = self.own.visit(let.value)
-                body = let.replace(value=value, body=body)
-                wanted.update(used_vars(value))
+        wanted, needed = self._needed(free_vars(body))
+        for let in needed:
+            body = let.replace(body=body)
         tags = {axis.tag for axis in threads}
         for tag, axis in sorted(self.axes.items()):  # x innermost
             if tag in tags or axis.var in wanted:
                 body = _thread_loop(axis, body)
         return body
+
+    def _needed(self, variables: Sequence[Var]) -> tuple[set[Var], list[LetStmt]]:
+        """All variables that `variables` are computed from, and the lets in which they are, the inner ones first."""
+        wanted, pending = set(variables), list(variables)
+        needed: dict[Var, LetStmt] = {}
+        while pending:
+            var = pending.pop()
+            if var in self.lets and var not in needed:
+                let = self.lets[var]
+                needed[var] = let.replace(value=self.own.visit(let.value))
+                fresh = [v for v in used_vars(needed[var].value) if v not in wanted]
+                wanted.update(fresh)
+                pending += fresh
+        return wanted, sorted(needed.values(), key=lambda let: self.order[let.var], reverse=True)
 
     # ------------------------------------------------------------------ statements
 
@@ -289,6 +301,7 @@ class _Kernel:
         self.differing.add(stmt.var)
         if not _loads(stmt.value):
             self.lets[stmt.var] = stmt
+            self.order[stmt.var] = len(self.order)
             result = self.divide(stmt.body, threads)
             del self.lets[stmt.var]
             return result
@@ -433,9 +446,8 @@ class _Kernels(Mutator):
             return node
         names = ", ".join(f"`{tag}`" for tag in sorted(structure.axes))
         note("threads", f"the threads of {names} run in turn from barrier to barrier", node=node)
-        used = set(free_vars(node))
         kernel: Stmt = node
-        for var in (var for var in self.own if var in used):
+        for var in (var for var in free_vars(node) if var in self.own):
             kernel = self.own[var].replace(body=kernel)
             structure.waiting.add(kernel)
             structure.around.add(kernel)
