@@ -80,6 +80,71 @@ def test_the_warps_of_the_functions_target() -> None:
         assert text.count('T.tvm_storage_sync("warp")') == count
 
 
+def for_cuda(text: str) -> list[str]:
+    """The lines of the steps that are written for CUDA."""
+    lowered = script(LowerThreadAllreduce()(BindTarget(codegen.Target("cuda"))(module(text))))
+    lines = [line.strip() for line in lowered.replace("red_buf0_1", "red").splitlines()]
+    return lines[next(n for n, line in enumerate(lines) if "reduce_scope" in line) + 1 :]
+
+
+def test_steps_in_the_registers_of_a_warp() -> None:
+    """Groups of eight threads, several in a warp: the first of each group gives the result to the others."""
+    assert for_cuda(allreduce(4, 8, "threadIdx_x")) == [
+        'mask = T.decl_buffer((1,), "uint32", scope="local")',
+        't0 = T.decl_buffer((1,), scope="local")',
+        "red[0] = A[i, threadIdx_y, threadIdx_x]",
+        "mask[0] = T.tvm_warp_activemask()",
+        "t0[0] = T.tvm_warp_shuffle_down(mask[0], red[0], 4, 32, 32)",
+        "red[0] = red[0] + t0[0]",
+        "t0[0] = T.tvm_warp_shuffle_down(mask[0], red[0], 2, 32, 32)",
+        "red[0] = red[0] + t0[0]",
+        "t0[0] = T.tvm_warp_shuffle_down(mask[0], red[0], 1, 32, 32)",
+        "red[0] = red[0] + t0[0]",
+        "red[0] = T.tvm_warp_shuffle(mask[0], red[0], 8 * threadIdx_y, 32, 32)",
+        "if threadIdx_x == 0:",
+        "B[i, threadIdx_y] = red[0]",
+    ]
+
+
+def test_threads_of_a_warp_without_a_partner() -> None:
+    lines = for_cuda(allreduce(1, 6, "threadIdx_x"))
+    assert lines[4:7] == [
+        "t0[0] = T.tvm_warp_shuffle_down(mask[0], red[0], 4, 32, 32)",
+        "if threadIdx_x + 4 < 6:",
+        "red[0] = red[0] + t0[0]",
+    ]
+    assert "red[0] = T.tvm_warp_shuffle(mask[0], red[0], 0, 32, 32)" in lines
+
+
+def test_steps_in_the_registers_of_several_warps() -> None:
+    """Each warp reduces its part; the first one what they leave in shared memory."""
+    lines = for_cuda(allreduce(2, 128, "threadIdx_x"))
+    assert 'red_buf_staging = T.decl_buffer((8,), scope="shared")' in lines
+    first = lines.index("if threadIdx_x % 32 == 0:")
+    assert lines[first : first + 4] == [
+        "if threadIdx_x % 32 == 0:",
+        "red_buf_staging[threadIdx_y * 4 + threadIdx_x // 32] = red[0]",
+        'T.tvm_storage_sync("shared")',
+        "if threadIdx_x < 4:",
+    ]
+    assert lines[-6:] == [
+        "red_buf0[0] = red_buf0[0] + t0[0]",
+        "if threadIdx_x == 0:",
+        "red_result_1[threadIdx_y] = red_buf0[0]",
+        'T.tvm_storage_sync("shared")',
+        "if threadIdx_x == 0:",
+        "B[i, threadIdx_y] = red_result_1[threadIdx_y]",
+    ]
+    assert sum("shuffle_down" in line for line in lines) == 5 + 2
+
+
+@pytest.mark.parametrize(("y", "x", "threads"), [(4, 6, "threadIdx_x"), (8, 4, "threadIdx_y"), (1, 48, "threadIdx_x")])
+def test_groups_that_are_no_warps_reduce_in_shared_memory(y: int, x: int, threads: str) -> None:
+    """Several groups of no power of two; threads that do not follow each other; more than a warp, but not several."""
+    lines = for_cuda(allreduce(y, x, threads))
+    assert not any("shuffle" in line for line in lines) and 'T.tvm_storage_sync("shared")' in lines
+
+
 def test_one_thread_needs_no_step() -> None:
     text = script(LowerThreadAllreduce()(module(allreduce(3, 1, "threadIdx_x"))))
     assert "red_buf" not in text and "r_1[0] = A[i, threadIdx_y, threadIdx_x]" in text

@@ -395,3 +395,42 @@ def test_two_reductions_in_one_kernel(scope: str) -> None:
     wanted = powers / powers.sum(axis=1, keepdims=True)
     for built in (tvmagic.build(tvmagic.lower(sch.mod)), tvmagic.build(sch.mod)):
         np.testing.assert_allclose(built(values), wanted, rtol=1e-4)
+
+
+def test_threads_that_fetch_together_and_reduce_together() -> None:
+    """Inside the reduction's loops, all threads bring a part of `A` to shared memory; two reduce each element of `C`."""
+    mod = module(
+        """
+        def main(A: T.Buffer((16, 48), "float32"), B: T.Buffer((8, 48), "float32"), C: T.Buffer((16, 8), "float32")):
+            C_local = T.alloc_buffer((16, 8), scope="local")
+            A_shared = T.alloc_buffer((16, 48), scope="shared")
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for j in T.thread_binding(32, thread="threadIdx.y"):
+                    for k2 in T.thread_binding(2, thread="threadIdx.x"):
+                        for k0 in range(4):
+                            for f in T.thread_binding(32, thread="threadIdx.y"):
+                                for g in T.thread_binding(2, thread="threadIdx.x"):
+                                    with T.block("A_shared"):
+                                        v0 = T.axis.spatial(16, i * 4 + (f * 2 + g) // 12)
+                                        v1 = T.axis.spatial(48, k0 * 12 + (f * 2 + g) % 12)
+                                        T.where(f * 2 + g < 48)
+                                        A_shared[v0, v1] = A[v0, v1]
+                            for k1 in range(6):
+                                with T.block("C_local"):
+                                    v0 = T.axis.spatial(16, i * 4 + j // 8)
+                                    v1 = T.axis.spatial(8, j % 8)
+                                    v2 = T.axis.reduce(48, k0 * 12 + k1 * 2 + k2)
+                                    with T.init():
+                                        C_local[v0, v1] = T.float32(0)
+                                    C_local[v0, v1] = C_local[v0, v1] + A_shared[v0, v2] * B[v1, v2]
+                    with T.block("C"):
+                        v0 = T.axis.spatial(16, i * 4 + j // 8)
+                        v1 = T.axis.spatial(8, j % 8)
+                        C[v0, v1] = C_local[v0, v1]
+        """
+    )
+    text = script(LowerCrossThreadReduction()(mod))
+    assert 'for g in T.thread_binding(2, thread="threadIdx.x")' in text and "T.where(tx == 0)" in text
+    a, b = (np.random.default_rng(n).random((16 - 8 * n, 48), dtype="float32") for n in (0, 1))
+    for built in (tvmagic.build(tvmagic.lower(mod), check_bounds=True), tvmagic.build(mod)):
+        np.testing.assert_allclose(built(a, b), a @ b.T, rtol=1e-5)
