@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from te_execution import largest_difference
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.errors import ScheduleError
+from tvmagic.errors import ScheduleError, TVMagicError
 
 SCOPE = 'T.comm_reducer(lambda x, y: x + y, [T.float32(0.0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))'
 
@@ -167,6 +168,44 @@ def test_a_consumer_in_the_same_kernel() -> None:
     s[b].compute_at(s[c], c.op.axis[0])
     s[b].bind(k, thread)
     assert largest_difference(s, [a, c]) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "int64"])
+def test_results_of_other_types(dtype: str) -> None:
+    a, k = te.placeholder((5, 19), dtype, name="A"), te.reduce_axis((0, 19), name="k")
+    b = te.compute((5,), lambda i: te.max(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(k, te.thread_axis("threadIdx.x"))
+    assert largest_difference(s, [a, b]) == 0
+
+
+def test_values_that_are_computed_in_another_type() -> None:
+    """BF16ComputeLegalize lets bfloat16 be reduced as float32; the result is bfloat16 again."""
+    a, k = te.placeholder((4, 32), name="A"), te.reduce_axis((0, 32), name="k")
+    b = te.compute((4,), lambda i: te.max(a[i, k].astype("bfloat16"), axis=k), name="B")
+    c = te.compute((4,), lambda i: b[i].astype("float32"), name="C")
+    s = te.create_schedule(c.op)
+    s[b].bind(k, te.thread_axis("threadIdx.x"))
+    values = np.random.default_rng(0).integers(-255, 256, (4, 32)).astype("float32")
+    np.testing.assert_array_equal(tvmagic.build(s, [a, c])(values), values.max(axis=1))
+
+
+@pytest.mark.parametrize("rows", [te.var("n"), 7])
+def test_sizes_that_are_variables(rows: Any) -> None:
+    assert largest_difference(*row_sums(rows, te.var("m"), 16, divide=True)) < 1e-5
+
+
+def test_unrolled_rows() -> None:
+    s, args = row_sums(4, 33, 8)
+    s[args[1]].unroll(args[1].op.axis[0])
+    assert largest_difference(s, args) < 1e-5
+
+
+def test_virtual_threads_are_refused() -> None:
+    s, args = row_sums(8, 33, 8)
+    s[args[1]].bind(args[1].op.axis[0], te.thread_axis("vthread"))
+    with pytest.raises(TVMagicError, match="`reduce_temp0` has the result of a reduction over threads, which another"):
+        tvmagic.build(s, args)
 
 
 def test_a_start_is_refused() -> None:

@@ -364,6 +364,18 @@ def test_lowered_results(n: int, m: int, threads: int | None) -> None:
         np.testing.assert_allclose(built(values), values.sum(axis=1), rtol=1e-5)
 
 
+def test_lowered_results_of_wide_indices() -> None:
+    """Threads counted in 64 bits, as in a program with such shapes."""
+    size = tir.const(40, "int64")
+    a, k = te.placeholder((size, size), name="A"), te.reduce_axis((tir.const(0, "int64"), size), "k")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((size,), lambda i: te.sum(a[i, k], axis=k), name="B")]))
+    rows, columns = sch.get_loops(sch.get_block("B"))
+    sch.bind(rows, "blockIdx.x")
+    sch.bind(sch.split(columns, [None, 16])[1], "threadIdx.x")
+    values = np.random.default_rng(0).random((40, 40), dtype="float32")
+    np.testing.assert_allclose(tvmagic.build(tvmagic.lower(sch.mod))(values), values.sum(axis=1), rtol=1e-5)
+
+
 def test_lowered_results_around_a_reduction() -> None:
     values = np.random.default_rng(0).random((4, 32), dtype="float32")
     built = tvmagic.build(tvmagic.lower(module(BEFORE_AND_AFTER)))

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     decl_buffer,
     handles,
 )
+from tvmagic.ir.ops import cast
 from tvmagic.tir.transform.lift_thread_binding import thread_rank
 
 __all__ = ["Allreduce", "AllreduceFinder", "Form", "Group", "Warps", "barrier", "is_allreduce"]
@@ -152,12 +153,15 @@ class AllreduceFinder(Visitor):
         self.reducers: list[CommReducer] = []
         self.found: dict[Evaluate, Allreduce] = {}
         self.placed: dict[Var, Buffer] = {}
+        # results that nothing was computed from yet
+        self.unread: set[Var] = set()
         # what a load of a result becomes
         self.loads: dict[Var, PrimExpr] = {}
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
-        pass
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.unread.discard(node.buffer.data)
+        self.visit_children(node)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
@@ -175,6 +179,7 @@ class AllreduceFinder(Visitor):
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> None:
         if not is_allreduce(node):
+            self.visit(node.value)
             return
         if not self.reducers:
             raise TVMagicError("a reduction over threads stands in no `reduce_scope`", node=node)
@@ -186,6 +191,17 @@ class AllreduceFinder(Visitor):
         group, sources = self._group(args[2 + 2 * count :], node), list(args[1 : 1 + count])
         form = self.warps.form(group, [source.dtype for source in sources])
         self.found[node] = Allreduce(reducer, sources, args[1 + count], results, group, form)
+        for source in sources:
+            self.visit(source)
+        for result in results:
+            if result.data in self.unread:
+                raise TVMagicError(
+                    f"`{result.name}` has the result of a reduction over threads, which another one overwrites "
+                    "before it is used",
+                    node=node,
+                    hint="virtual threads take no part in such reductions: bind their loop to another axis",
+                )
+            self.unread.add(result.data)
         if group.size > 1:
             for i, (result, source) in enumerate(zip(results, sources)):
                 self._place(i, result, source.dtype, group, form, node)
@@ -197,8 +213,20 @@ class AllreduceFinder(Visitor):
             raise TVMagicError(f"`{arg}` is no place for the result of a reduction over threads", node=node)
         return arg.buffer
 
+    def _threads(self, reduced: Sequence[PrimExpr], node: Evaluate) -> list[Var]:
+        """The variables of threads among the last arguments; an axis of one thread is a 0 there."""
+        result: list[Var] = []
+        for arg in reduced:
+            while isinstance(arg, Cast):  # of a narrower type since NarrowDataType
+                arg = arg.value
+            if isinstance(arg, Var):
+                result.append(arg)
+            elif not (isinstance(arg, IntImm) and arg.value == 0):
+                raise TVMagicError(f"`{arg}` is no thread to reduce over", node=node)
+        return result
+
     def _group(self, reduced: Sequence[PrimExpr], node: Evaluate) -> Group:
-        wanted = {arg for arg in reduced if isinstance(arg, Var)}
+        wanted = set(self._threads(reduced, node))
         mine: list[_Axis] = []
         others: list[_Axis] = []
         for axis, extent in self.threads:
@@ -235,6 +263,6 @@ class AllreduceFinder(Visitor):
         known = self.placed.get(result.data)
         if known is None:
             known = self.placed[result.data] = decl_buffer([IntImm("int32", size)], dtype, name, scope=scope)
-            self.loads[result.data] = BufferLoad(known, (first,))
+            self.loads[result.data] = cast(result.dtype, BufferLoad(known, (first,)))
         elif known.scope() != scope or known.shape[0].value != size:  # type: ignore[attr-defined]
             raise TVMagicError(f"`{result.name}` is the result of reductions over different threads", node=node)

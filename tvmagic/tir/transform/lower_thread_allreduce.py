@@ -30,6 +30,7 @@ from tvmagic.ir import (
     stored_together,
     substitute,
 )
+from tvmagic.ir.ops import cast
 from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
 from tvmagic.tir.transform.allreduce_plan import Allreduce, AllreduceFinder, Form, Warps, barrier
 from tvmagic.tir.transform.warp_allreduce import warp_allreduce
@@ -51,7 +52,8 @@ class _Rewriter(Mutator):
         values: list[PrimExpr] = [self.visit(source) for source in plan.sources]
         if not is_true(plan.condition):
             condition = self.visit(plan.condition)
-            values = [Select(condition, v, start) for v, start in zip(values, plan.reducer.identity_element)]
+            neutral = [cast(v.dtype, start) for v, start in zip(values, plan.reducer.identity_element)]
+            values = [Select(condition, v, start) for v, start in zip(values, neutral)]
         if plan.group.size == 1:
             return SeqStmt.flatten(*[BufferStore(b, v, (0,)) for b, v in zip(plan.results, values)])
         buffers = [self.found.placed[result.data] for result in plan.results]
