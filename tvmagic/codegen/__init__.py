@@ -11,7 +11,7 @@ from typing import Any
 from tvmagic.codegen.target import Target, host_target
 from tvmagic.ir import IRModule, PrimFunc
 
-__all__ = ["Target", "assembly", "assembly_lines", "compile_module", "host_target", "llvm_ir"]
+__all__ = ["Target", "assembly", "assembly_lines", "compile_module", "host_target", "llvm_ir", "with_threads"]
 
 
 def _module_of(mod: Any) -> IRModule:
@@ -24,23 +24,30 @@ def _target_of(target: Any) -> Target:
     return target if isinstance(target, Target) else Target(target)
 
 
-def _prepared(mod: Any, target: Target) -> IRModule:
-    """The module with what its launches of threads need."""
+def with_threads(mod: Any, target: Any = None) -> IRModule:
+    """The lowered module with what its launches of threads need before code is made of them.
+
+    That is barriers and, for a CPU, loops in the place of threads that wait for each other. The other functions
+    do this themselves, unless they are told `prepared`.
+    """
     from tvmagic.codegen.threads import prepare_threads
 
-    return prepare_threads(_module_of(mod), target)
+    return prepare_threads(_module_of(mod), _target_of(target))
 
 
-def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False) -> str:
+def llvm_ir(
+    mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False, prepared: bool = False
+) -> str:
     """LLVM IR of the lowered module or function `mod` for any target that LLVM here knows.
 
-    `optimize`: after LLVM's passes, else as it is handed to them.
+    `optimize`: after LLVM's passes, else as it is handed to them. `prepared`: `mod` comes from `with_threads`.
     """
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import optimized
 
     target = _target_of(target)
-    text = emit_module(_prepared(mod, target), target, check_bounds).text.text()
+    module = _module_of(mod) if prepared else with_threads(mod, target)
+    text = emit_module(module, target, check_bounds).text.text()
     return str(optimized(text, target)) if optimize else text
 
 
@@ -50,19 +57,19 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = _target_of(target)
-    text = emit_module(_prepared(mod, target), target, check_bounds).text.text()
+    text = emit_module(with_threads(mod, target), target, check_bounds).text.text()
     return assembly_of(optimized(text, target), target)
 
 
-def assembly_lines(mod: Any, target: Any = None) -> Any:
+def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
     """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
-    (`tvmagic.codegen.debug.AssemblyLines`)."""
+    (`tvmagic.codegen.debug.AssemblyLines`). `prepared`: `mod` comes from `with_threads`."""
     from tvmagic.codegen.debug import Lines, lines_of_assembly
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = _target_of(target)
-    mod = _prepared(mod, target)
+    mod = _module_of(mod) if prepared else with_threads(mod, target)
     lines = Lines(mod)
     text = emit_module(mod, target, lines=lines, debug=True).text.text()
     return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
@@ -77,4 +84,4 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     from tvmagic.codegen.build import build_host_module
 
     target = _target_of(target)
-    return build_host_module(_prepared(mod, target), target, check_bounds)
+    return build_host_module(with_threads(mod, target), target, check_bounds)

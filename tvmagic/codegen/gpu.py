@@ -88,10 +88,11 @@ def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:
         stores = accesses.stores.get(load.buffer.data, ())
         if stores and not any(structural_equal(load.indices, store) for store in stores):
             raise BuildError(
-                f"a thread of `{axis.thread_tag}` reads what others write to the shared buffer `{load.buffer.name}`: "
-                "lowered code of this kind runs on a GPU only",
+                f"a thread of `{axis.thread_tag}` reads what others write to the shared buffer `{load.buffer.name}`, "
+                "where not all of them come to a barrier",
                 node=load,
-                hint="build the schedule itself: `tvmagic.build(sch.mod)` runs thread-bound loops as plain loops",
+                hint="guard single loads and stores, or build the schedule itself: `tvmagic.build(sch.mod)` runs "
+                "thread-bound loops as plain loops",
             )
 
 

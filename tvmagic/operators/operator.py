@@ -307,11 +307,12 @@ class _Shown(str):
 
 
 def _add_code_steps(module: IRModule, target: Any) -> None:
-    """LLVM IR and assembly as two steps of the open record."""
+    """What threads need, then LLVM IR and assembly, as steps of the open record."""
     from tvmagic import codegen
 
-    ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(module, target), before=module, kind="codegen")
-    run_step("codegen.assembly", lambda: codegen.assembly_lines(module, target), before=ir, kind="codegen")
+    mod = codegen.with_threads(module, target)
+    ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(mod, target, prepared=True), before=mod, kind="codegen")
+    run_step("codegen.assembly", lambda: codegen.assembly_lines(mod, target, prepared=True), before=ir, kind="codegen")
 
 
 class Version:
