@@ -102,23 +102,21 @@ def _attach_program(error: TVMagicError, record: Record) -> None:
     except TVMagicError:
         return
     found: list[For] = []
-    around: list[For] = []
 
     def look(node: Any) -> None:
-        if isinstance(node, For) and node.loop_var.name in names:
-            around.append(node)
-        if isinstance(node, ProducerStore) and (stage is None or node.producer.op.name == stage[1]):
-            found.extend(loop for loop in around if _is_inside(node, loop))
+        if isinstance(node, For) and node.loop_var.name in names and (stage is None or stage[1] in _computed(node)):
+            found.append(node)
 
     pre_order_visit(program, look)
     if found:
         error.root, error.node = program, found[0]
 
 
-def _is_inside(node: Any, loop: For) -> bool:
-    found: list[Any] = []
-    pre_order_visit(loop.body, lambda n: found.append(n) if n is node else None)
-    return bool(found)
+def _computed(loop: For) -> set[str]:
+    """The names of the stages that are computed inside of a loop."""
+    names: set[str] = set()
+    pre_order_visit(loop.body, lambda n: names.add(n.producer.op.name) if isinstance(n, ProducerStore) else None)
+    return names
 
 
 def _scope(
