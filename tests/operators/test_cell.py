@@ -55,6 +55,9 @@ MEANT = [
     ("Y[i] = print(X[i])", None, "print"),
     ("Y[i] = maxx(X[i], 0)", "did you mean `max`?", "maxx"),
     ("Y[i] = max(X[i])", "`max(..., over=k)`", "max(X[i])"),
+    ("Y[i] max= X[i]", "`Y[i] = max(..., over=k)`", "max"),
+    ("W: float32[4], V: float32[5]", "a line for each declaration", ","),
+    ("Y[i] = X[i] +", None, ""),
     ("1 / 0", None, "1 / 0"),
     ("open('/nowhere')", None, "open('/nowhere')"),
 ]

@@ -17,7 +17,7 @@ from tvmagic.operators.notation import Notation
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python
 from tvmagic.operators.source import Source
-from tvmagic.operators.syntax import is_notation, meant, python_names
+from tvmagic.operators.syntax import is_notation, meant, python_names, syntax_meant
 from tvmagic.script.cinn_parser import from_cinn, is_cinn_text
 
 __all__ = ["cell_names", "operator", "operator_from_cell", "parse"]
@@ -90,7 +90,9 @@ def parse(source: Source) -> ast.Module:
     except SyntaxError as error:
         line, column = error.lineno or 1, error.offset or 1
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
-        raise TVMagicError(f"the cell is not valid Python syntax: {error.msg}", span=span) from None
+        text = source.lines[line - 1] if line <= len(source.lines) else ""
+        message = f"the cell is not valid Python syntax: {error.msg}"
+        raise TVMagicError(message, span=span, hint=syntax_meant(text)) from None
 
 
 class _Scope(dict[str, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "over_names",
     "python_names",
     "reduction_name",
+    "syntax_meant",
 ]
 
 
@@ -86,6 +88,16 @@ def meant(statement: ast.stmt, tensors: Container[str]) -> str | None:
                 return "index notation stands at the top of a cell or in `for i in range(...):`, beside nothing else"
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return _indexed(statement.targets[0].id, statement.value, tensors)
+    return None
+
+
+def syntax_meant(line: str) -> str | None:
+    """What a line that is not Python's syntax would be in the index notation."""
+    reduced = re.match(r"\s*(\w+\s*\[.*?\])\s*(max|min|sum|prod)\s*=", line)
+    if reduced:
+        return f"a reduction by name is `{reduced[1]} = {reduced[2]}(..., over=k)`"
+    if re.match(r"\s*\w+\s*:[^#]*\],\s*\w+\s*:", line):
+        return "write a line for each declaration"
     return None
 
 
