@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvmagic
+from tvmagic import te, tir
 from tvmagic.ir import PrimFunc
 from tvmagic.script import from_source
 from tvmagic.tir import Schedule
@@ -531,3 +532,23 @@ def f(A: T.Buffer((6, 6), "float32"), C: T.Buffer((6, 6), "float32")):
 """
     sch = schedule(text)
     refused(sch, "cannot be divided", lambda: sch.blockize(loops(sch, "C")[1]))
+
+
+def test_rfactor_of_a_pair_of_one_type() -> None:
+    """Place and value are both float32: neither is taken for the other."""
+    pair = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+        lambda a, b: (tir.const(-1, a), te.min_value(b)), name="pair",
+    )  # fmt: skip
+    place, value = te.placeholder((4, 8), name="place"), te.placeholder((4, 8), name="value")
+    k = te.reduce_axis((0, 8), "k")
+    largest = te.compute((4,), lambda i: pair((place[i, k], value[i, k]), axis=k), name="largest")
+    sch = tir.Schedule(te.create_prim_func([place, value, *largest]))
+    _, loop = sch.get_loops(sch.get_block("largest"))
+    sch.rfactor(sch.split(loop, [None, 4])[1], 0)
+    places = np.tile(np.arange(8, dtype="float32"), (4, 1))
+    values = np.random.default_rng(0).random((4, 8)).astype("float32")
+    where, what = np.zeros(4, "float32"), np.zeros(4, "float32")
+    tvmagic.build(sch.mod)(places, values, where, what)
+    np.testing.assert_array_equal(where, values.argmax(1))
+    np.testing.assert_array_equal(what, values.max(1))

@@ -60,6 +60,7 @@ class FunctionText:
         self.location = ""
         self._count = 0
         self._scratch: dict[tuple[str, int], str] = {}
+        self._hidden: dict[tuple[str, str], str] = {}
 
     def name(self) -> str:
         """A new name of a value or block, without `%`."""
@@ -89,6 +90,12 @@ class FunctionText:
         if (kind, number) not in self._scratch:
             self._scratch[kind, number] = self.at_entry(f"alloca {kind}, align 64")
         return self._scratch[kind, number]
+
+    def hidden(self, kind: str, number: str) -> str:
+        """A number whose value LLVM does not see; it costs a register."""
+        if (kind, number) not in self._hidden:
+            self._hidden[kind, number] = self.at_entry(f'call {kind} asm "", "=r,0"({kind} {number})')
+        return self._hidden[kind, number]
 
     def new_block(self, hint: str) -> str:
         """The name of a block to come."""

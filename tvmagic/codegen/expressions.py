@@ -28,6 +28,7 @@ from tvmagic.ir import (
     And,
     BinaryOp,
     Broadcast,
+    BufferLoad,
     Call,
     Cast,
     DataType,
@@ -53,7 +54,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
-from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.functor import Visitor, handles, post_order_visit
 
 if TYPE_CHECKING:
     from tvmagic.codegen.module import ModuleContext
@@ -65,6 +66,13 @@ _COMPARISON = {  # signed, unsigned, float (NE holds for NaN, as in C and NumPy)
     EQ: ("eq", "eq", "oeq"), NE: ("ne", "ne", "une"), LT: ("slt", "ult", "olt"),
     LE: ("sle", "ule", "ole"), GT: ("sgt", "ugt", "ogt"), GE: ("sge", "uge", "oge"),
 }  # fmt: skip
+
+
+def _counts(node: PrimExpr) -> bool:
+    """Whether an expression is made of variables and numbers alone, as indices are."""
+    found: list[PrimExpr] = []
+    post_order_visit(node, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None)
+    return not found
 
 
 class ExpressionEmitter(Visitor):
@@ -304,7 +312,7 @@ class ExpressionEmitter(Visitor):
         power = low_b == high_b > 0 and low_b & (low_b - 1) == 0
         if power and (floors or low_a >= 0):
             if remainder:
-                return self.out.op(f"and {kind} {a}, {constant(dtype, low_b - 1)}")
+                return self.low_bits(dtype, a, low_b - 1)
             shift = "ashr" if dtype.is_int and low_a < 0 else "lshr"
             return self.out.op(f"{shift} {kind} {a}, {constant(dtype, low_b.bit_length() - 1)}")
         unsigned = not dtype.is_int or (low_a >= 0 and low_b >= 0)
@@ -312,6 +320,20 @@ class ExpressionEmitter(Visitor):
         if low_b > 0 or high_b < 0 and (high_b < -1 or low_a > -(1 << (dtype.bits - 1))):
             return self._rounded(node, a, b, self.out.op(f"{word} {kind} {a}, {b}"), unsigned or not floors)
         return self._guarded_division(node, a, b, word, unsigned or not floors)
+
+    def low_bits(self, dtype: DataType, a: str, mask: int) -> str:
+        """`a & mask` for a mask of low bits.
+
+        LLVM 22.1 reads an index `i & 3` as one that goes on by ones, and vectorizes loops so without asking whether
+        it wraps around. A mask that it does not see is safe; where the loop is unrolled and `i` a number, it may see it.
+        """
+        kind, number = llvm_type(dtype), constant(dtype, mask)
+        if dtype.lanes != 1 or dtype.bits < 32 or a[0] != "%":
+            return self.out.op(f"and {kind} {a}, {number}")
+        known = self.context.text.declare(f"llvm.is.constant.{kind}", "i1", kind)
+        is_known = self.out.op(f"call i1 {known}({kind} {a})")
+        chosen = self.out.op(f"select i1 {is_known}, {kind} {number}, {kind} {self.out.hidden(kind, number)}")
+        return self.out.op(f"and {kind} {a}, {chosen}")
 
     def _guarded_division(self, node: BinaryOp, a: str, b: str, word: str, plain: bool) -> str:
         """Division by what may be zero, or may be -1 with the least integer over it: the machine
@@ -434,6 +456,9 @@ class ExpressionEmitter(Visitor):
     @handles(Cast)
     def cast(self, node: Cast) -> str:
         value = self.visit(node.value)
+        source, target = node.value.dtype, node.dtype
+        if not source.is_float and not target.is_float and 8 <= target.bits < source.bits and _counts(node.value):
+            value = self.low_bits(source, value, (1 << target.bits) - 1)
         return self._mark(self.convert(value, node.value.dtype, node.dtype), value)
 
     def convert(self, value: str, source: DataType, target: DataType) -> str:

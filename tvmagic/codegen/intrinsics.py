@@ -142,7 +142,11 @@ _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 @rule(*_BITS)
 def _bitwise(emitter: Any, call: Call) -> str:
     a, b = _args(emitter, call)
-    return emitter.out.op(f"{_BITS[call.op.name[4:]]} {llvm_type(call.dtype)} {a}, {b}")  # type: ignore[union-attr]
+    name = call.op.name[4:]  # type: ignore[union-attr]
+    low, high = emitter.intervals.of(call.args[1])
+    if name == "bitwise_and" and low == high > 0 and low & (low + 1) == 0:
+        return emitter.low_bits(call.dtype, a, low)
+    return emitter.out.op(f"{_BITS[name]} {llvm_type(call.dtype)} {a}, {b}")
 
 
 @rule("bitwise_not")

@@ -24,8 +24,8 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     Var,
+    expr_deep_equal,
     handles,
-    structural_equal,
     substitute,
 )
 from tvmagic.ir.ops import make_const, max_value, min_value
@@ -70,14 +70,14 @@ def _stores(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
 def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
         return a.value == b.value
-    return structural_equal(a, b)
+    return expr_deep_equal(a, b)
 
 
 def _is_target(value: PrimExpr, store: BufferStore) -> bool:
     return (
         isinstance(value, BufferLoad)
         and value.buffer is store.buffer
-        and all(structural_equal(a, b) for a, b in zip(value.indices, store.indices))
+        and all(expr_deep_equal(a, b) for a, b in zip(value.indices, store.indices))
     )
 
 
@@ -129,7 +129,7 @@ class _Exchange(Mutator):
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
         for old, new in self.pairs:
-            if structural_equal(node, old):
+            if expr_deep_equal(node, old):
                 return new
         return self.visit_children(node)
 

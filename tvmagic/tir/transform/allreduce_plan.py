@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,
@@ -183,7 +183,8 @@ class AllreduceFinder(Visitor):
             return
         if not self.reducers:
             raise TVMagicError("a reduction over threads stands in no `reduce_scope`", node=node)
-        args, reducer = node.value.args, self.reducers[-1]  # type: ignore[attr-defined]
+        assert isinstance(node.value, Call)
+        args, reducer = node.value.args, self.reducers[-1]
         count = len(reducer.result)
         if getattr(args[0], "value", None) != count or len(args) < 2 + 2 * count:
             raise TVMagicError(f"a reduction over threads of {count} values has other arguments", node=node)

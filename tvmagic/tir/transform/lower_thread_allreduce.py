@@ -7,7 +7,7 @@ of a warp can do the same by reading each other's registers (`warp_allreduce.py`
 
 from __future__ import annotations
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     Allocate,
     AttrStmt,
@@ -103,7 +103,7 @@ class _Tree:
         self.buffers, self.place, self.analyzer = buffers, place, analyzer
 
     def steps(self, warp_size: int) -> list[Stmt]:
-        group, stmts = self.group, []
+        group, stmts = self.group, list[Stmt]()
         width = 1 << (group.size - 1).bit_length()
         if width > group.size:  # only some threads have a partner
             width //= 2
