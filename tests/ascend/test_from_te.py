@@ -327,6 +327,12 @@ def test_what_cannot_be_expressed_is_named_with_its_place(name: str) -> None:
     assert raised.value.rule == "te-expression" and raised.value.span is not None
 
 
+@pytest.mark.parametrize("what", [3, None, [], ["x"], "text"])
+def test_what_is_no_operator_is_refused(what: object) -> None:
+    with pytest.raises(AscendError, match="te-expression"):
+        ascend.hint_graph(what)
+
+
 def test_other_operations_are_refused() -> None:
     x = te.placeholder((9,), name="x")
     k = te.reduce_axis((0, 9), name="k")

@@ -151,6 +151,25 @@ def test_the_search_needs_only_who_times_a_schedule(dense: Operator) -> None:
     assert [str(t.trace) for t in again.trials] == [str(t.trace) for t in result.trials]
 
 
+def test_an_interrupt_keeps_the_best_so_far(dense: Operator) -> None:
+    counted = Counted(dense.to_prim_func())
+
+    def stop(trial: Trial, best: Trial | None) -> None:
+        if trial.number >= 5 and best is not None:
+            raise KeyboardInterrupt
+
+    result = tune_operator(counted, 64, name="short", seed=1, progress=stop)
+    assert result.interrupted and 5 <= len(result.trials) < 64
+    assert counted.kept == ("short", str(result.best.trace))
+
+    def at_once(trial: Trial, best: Trial | None) -> None:
+        raise KeyboardInterrupt
+
+    counted.seconds = lambda schedule: (_ for _ in ()).throw(TVMagicError("wrong"))  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        tune_operator(counted, 64, name="short", seed=1, progress=at_once)
+
+
 def test_wrong_arguments(dense: Operator) -> None:
     with pytest.raises(TVMagicError, match="at least one trial"):
         tune_operator(dense, 0)

@@ -100,9 +100,15 @@ def hint_graph(
         outputs = [source]
     elif isinstance(source, Sequence):
         outputs = list(source)
-    else:
+    elif hasattr(source, "outputs"):
         outputs, name = list(source.outputs), name or source.name
         inputs = list(source.inputs) if inputs is None else inputs
+    else:
+        raise AscendError(
+            RULE,
+            f"`{source}` is a {type(source).__name__}",
+            hint="give an operator of a cell, or the tensors it computes",
+        )
     if not outputs or not all(isinstance(t, te.Tensor) for t in (*outputs, *(inputs or ()))):
         raise AscendError(
             RULE, f"`{name}` is not made of tensor expressions", hint="index notation or calls of `te.compute`"

@@ -35,7 +35,8 @@ class Tuned(Parts):
                     f"{result.plain / max(result.reference, 1e-9):.1f}",
                 ],
             ],
-            f"{name}: the best of {len(result.trials)} schedules, {result.elapsed:.1f} s of search",
+            f"{name}: the best of {len(result.trials)} schedules, {result.elapsed:.1f} s of search"
+            + (", interrupted" if result.interrupted else ""),
             [
                 f"NumPy: {result.compared_with}",
                 f"kept as the version `{version}`: calls of {name} use it; see `%passes {name} -v {version}`",

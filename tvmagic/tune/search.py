@@ -80,7 +80,8 @@ class TuneResult:
     """What a search found.
 
     `version` is what the operator keeps of the best schedule; `plain` the seconds of the plain
-    loops; `reference` those of NumPy, of which `compared_with` tells the calls; `elapsed` of the whole search.
+    loops; `reference` those of NumPy, of which `compared_with` tells the calls; `elapsed` of the whole search,
+    `interrupted` if the user stopped it.
     """
 
     operator: Tunable
@@ -90,6 +91,7 @@ class TuneResult:
     reference: float
     compared_with: str
     elapsed: float
+    interrupted: bool = False
 
     @property
     def best(self) -> Trial:
@@ -127,6 +129,8 @@ def tune_operator(
     sizes: the value of symbolic sizes.
     progress: called after each trial with it and the best so far.
 
+    An interrupt ends the search with the best schedule so far; before one is right it goes through.
+
     Raises `TVMagicError` where the arguments are out of range or no schedule gave the right result.
     """
     if trials < 1 or seconds <= 0:
@@ -135,13 +139,18 @@ def tune_operator(
         raise TVMagicError(f"`{name}` cannot be the name of a schedule", hint="write a name such as `tuned`")
     started = time.perf_counter()
     workload = op.workload(seed, sizes)
-    search = _Search(workload, seed)
-    while len(search.trials) < trials and (not search.trials or time.perf_counter() - started < seconds):
-        trial = search.step(trials)
-        if trial is None:
-            break
-        if progress is not None:
-            progress(trial, search.best)
+    search, interrupted = _Search(workload, seed), False
+    try:
+        while len(search.trials) < trials and (not search.trials or time.perf_counter() - started < seconds):
+            trial = search.step(trials)
+            if trial is None:
+                break
+            if progress is not None:
+                progress(trial, search.best)
+    except KeyboardInterrupt:
+        interrupted = True
+        if search.best is None:
+            raise
     if search.best is None:
         first = next((t.error for t in search.trials if t.error), "there is nothing to schedule")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
@@ -151,7 +160,7 @@ def tune_operator(
         schedule = search.replay(search.best.trace)
     version = workload.keep(schedule, name, record)
     elapsed = time.perf_counter() - started
-    return TuneResult(op, tuple(search.trials), version, plain, *workload.reference(), elapsed)
+    return TuneResult(op, tuple(search.trials), version, plain, *workload.reference(), elapsed, interrupted)
 
 
 class _Search:
