@@ -446,6 +446,10 @@ _KEPT = [
     _case("window", "copy = sch.read_at(L('C')[1], 'C', 0, 'global')\nsch.rolling_buffer(copy, 0)", "writes several elements",
           "block B_global"),
     _case("once_of_two", "sch.transform_block_layout('C', lambda i: (i,))", "depends on a loop that binds none", "block C"),
+    _case("at_one_of_two", "sch.compute_at('B', L('C')[1])",
+          "the condition `i * 2 + u == 3` of block `B` cannot be said in its variables", "block B"),
+    _case("at_one_of_two", "sch.reverse_compute_at('C', L('B')[1])",
+          "the condition `i * 2 + u == 3` of block `C` cannot be said in its variables", "block C"),
 ]  # fmt: skip
 
 CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]

@@ -298,6 +298,23 @@ for u, i in T.grid(2, 8):
 """,
         'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")',
     ),
+    # vi is 1 where the loop u, which binds nothing, is 1
+    "at_one_of_two": function(
+        """
+B = T.alloc_buffer((8,))
+for u, i in T.grid(2, 8):
+    with T.block("B"):
+        T.where(i * 2 + u == 3)
+        vi = T.axis.spatial(8, i)
+        B[vi] = A[vi] + T.float32(1)
+for u, i in T.grid(2, 8):
+    with T.block("C"):
+        T.where(i * 2 + u == 3)
+        vi = T.axis.spatial(8, i)
+        C[vi] = B[vi] * T.float32(2)
+""",
+        'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")',
+    ),
     # blocks that declare one element of A and of C, and do something else
     "declared_apart": declared("C[vi, vj] = A[vi, vj] + A[vj, vi]\n        C[vj, vi] = T.float32(0)"),
     "declared_loop": declared("for k in range(8):\n            C[vi, k] = A[vi, k]"),

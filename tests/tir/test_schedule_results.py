@@ -552,3 +552,64 @@ def test_rfactor_of_a_pair_of_one_type() -> None:
     tvmagic.build(sch.mod)(places, values, where, what)
     np.testing.assert_array_equal(where, values.argmax(1))
     np.testing.assert_array_equal(what, values.max(1))
+
+
+@pytest.mark.parametrize(("factors", "part"), [([8, None], 1), ([16, None], 1), ([None, 8], 0)])
+def test_a_part_of_a_sum_moves_with_its_condition(factors: list[int | None], part: int) -> None:
+    """A split of more than the extent: the condition alone keeps a variable of the partial sum inside A."""
+    sch = schedule(ROW_SUM)
+    split = sch.split(loops(sch, "D")[1], factors)
+    partial = sch.rfactor(split[part], 0)
+    sch.compute_at(partial, loops(sch, "D")[0])
+    assert "T.where(ax0 < 6)" in sch.mod.script()
+    check_result(ROW_SUM, sch)
+
+
+TRIANGLE = """
+def f(A: T.Buffer((21,), "float32"), C: T.Buffer((4, 8), "float32")):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            T.where(i * 8 + j < 21)
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi * 8 + vj] + T.float32(1)
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            T.where(i * 8 + j < 21)
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] * T.float32(2)
+"""
+
+
+@pytest.mark.parametrize("way", ["compute_at", "reverse_compute_at"])
+@pytest.mark.parametrize("factor", [1, 2, 3])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_condition_goes_along_to_other_loops(place: int, factor: int, way: str) -> None:
+    sch = schedule(TRIANGLE)
+    moved, other = ("B", "C") if way == "compute_at" else ("C", "B")
+    sch.split(loops(sch, moved)[0], [None, factor])
+    getattr(sch, way)(sch.get_block(moved), loops(sch, other)[place])
+    assert sch.mod.script().count("T.where") == 2
+    check_result(TRIANGLE, sch)
+
+
+@pytest.mark.parametrize("condition", ["u < 1", "i_0 * 3 + i_1 < 5", "u < 1 and i_0 * 3 + i_1 < 5"])
+def test_a_condition_on_loops_that_repeat_goes_with_them(condition: str) -> None:
+    """Here the new loops run the block for each element once anyway."""
+    text = f"""
+def f(A: T.Buffer((20,), "float32"), C: T.Buffer((20,), "float32")):
+    B = T.alloc_buffer((20,))
+    for u, i, i_0, i_1 in T.grid(2, 4, 2, 3):
+        with T.block("B"):
+            T.where(i * 5 + (i_0 * 3 + i_1) < 20 and {condition})
+            vi = T.axis.spatial(20, i * 5 + (i_0 * 3 + i_1))
+            B[vi] = A[vi] + T.float32(1)
+    for i in range(20):
+        with T.block("C"):
+            vi = T.axis.spatial(20, i)
+            C[vi] = B[vi] * T.float32(2)
+"""
+    sch = schedule(text)
+    sch.compute_at(sch.get_block("B"), loops(sch, "C")[0])
+    assert "T.where" not in sch.mod.script()
+    check_result(text, sch)

@@ -43,8 +43,8 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import equal, logical_and
 from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
 from tvmagic.tir.analysis.block_reducer import BlockReduction, block_reduction
+from tvmagic.tir.schedule.conditions import all_of, conjuncts
 from tvmagic.tir.schedule.flags import is_affine_binding
-from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 from tvmagic.tir.schedule.requirements import reduction_vars_stay_inside
 from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.uses import mentions, used_vars

@@ -27,10 +27,10 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.conditions import all_of, conjuncts
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
-from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef

@@ -29,6 +29,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
+from tvmagic.tir.schedule.conditions import all_of, conditions_on_variables
 from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
@@ -281,8 +282,14 @@ def _solve_dimension(
 # ---------------------------------------------------------------------------- the new nest
 
 
-def _make_nest(block: Block, domains: Sequence[Domain], analyzer: Analyzer, preserve_unit_loops: bool) -> Stmt:
-    """Loops over the domains round the block, with a predicate where a domain may leave its bound."""
+def _make_nest(
+    block: Block,
+    domains: Sequence[Domain],
+    conditions: Sequence[PrimExpr],
+    analyzer: Analyzer,
+    preserve_unit_loops: bool,
+) -> Stmt:
+    """Loops over the domains round the block, which runs where no domain leaves its bound and `conditions` hold."""
     loops: list[tuple[Var, PrimExpr]] = []
     values: list[PrimExpr] = []
     predicate: PrimExpr = IntImm("bool", 1)
@@ -301,6 +308,8 @@ def _make_nest(block: Block, domains: Sequence[Domain], analyzer: Analyzer, pres
             for condition in _inside(value, domain.bound):
                 if not analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND):
                     predicate = logical_and(predicate, condition)
+    bindings = {v.var: value for v, value in zip(block.iter_vars, values)}
+    predicate = logical_and(predicate, all_of([substitute(c, bindings) for c in conditions]))
     nest: Stmt = BlockRealize(values, analyzer.simplify(predicate), block)
     for loop_var, extent in reversed(loops):
         nest = For(loop_var, 0, extent, ForKind.SERIAL, nest)
@@ -358,6 +367,7 @@ def _move_block(
     _check_same_scope(state, block, loop, root, analyzer)
     if not reverse:
         check_not_output(state, block, root)
+    conditions = conditions_on_variables(state, block)
     rest = remove_child(root.block.body, block.block)
     assert rest is not None  # the loop, which is not round the block, is left
     position = _insert_position(loop, producers, consumers, index, reverse)
@@ -365,7 +375,7 @@ def _move_block(
     provided = _provided(stmt.reads if reverse else stmt.writes)
     needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
     domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block)
-    nest = _make_nest(stmt, domains, analyzer, preserve_unit_loops)
+    nest = _make_nest(stmt, domains, conditions, analyzer, preserve_unit_loops)
     _check_serial_reduction(state, stmt, domains, loop)
     parts = list(_subtrees(loop.loop))
     parts.insert(position, nest)
@@ -388,7 +398,8 @@ def compute_at(
     `index` is the place among the loop's statements: -1 the last possible, -2 the first possible.
 
     Requires: the block is complete or a reduction, not an output block; all its consumers are under the
-    loop; block and loop are in one scope, a stage pipeline; the block is not the only leaf of it.
+    loop; block and loop are in one scope, a stage pipeline; the block is not the only leaf of it; its condition
+    holds all over its variables' domains or can be said in its variables, so that it goes along.
     """
     if loop is StmtSRef.inline_mark():
         from tvmagic.tir.schedule.primitives.inline import compute_inline
@@ -406,7 +417,7 @@ def reverse_compute_at(
 
     Requires: the block is complete or a reduction; all its producers are under the loop; block and loop
     are in one scope, a stage pipeline; the block is not the only leaf of it and does not reduce over a
-    parallel or vectorized loop.
+    parallel or vectorized loop; its condition is as for `compute_at`.
     """
     if loop is StmtSRef.inline_mark():
         from tvmagic.tir.schedule.primitives.inline import reverse_compute_inline

@@ -28,10 +28,10 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import ceildiv, if_then_else, make_zero
 from tvmagic.tir.schedule.buffers import BufferReplacer
+from tvmagic.tir.schedule.conditions import all_of
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import single_nest
-from tvmagic.tir.schedule.primitives.reduction import all_of
 from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
 from tvmagic.tir.schedule.requirements import complete_failure, is_one, reduction_failure, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef

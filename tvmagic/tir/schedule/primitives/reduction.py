@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.ir import (
-    And,
     Block,
     BlockRealize,
     For,
-    IntImm,
     IterVar,
     PrimExpr,
     SeqStmt,
@@ -20,35 +17,13 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.conditions import all_of, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.requirements import check_reduction, is_one, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, replace_child
-
-
-def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
-    """The conditions that a predicate joins by `and`, in order."""
-    result: list[PrimExpr] = []
-    stack = [predicate]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += [part.b, part.a]
-        elif not (isinstance(part, IntImm) and part.value):
-            result.append(part)
-    return result
-
-
-def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
-    """The conjunction of the conditions; true where there are none."""
-    joined: PrimExpr = IntImm("bool", 1)
-    for condition in conditions:
-        joined = logical_and(joined, condition)
-    return joined
-
 
 # ---------------------------------------------------------------------------- decompose_reduction
 

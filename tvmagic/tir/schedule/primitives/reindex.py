@@ -32,13 +32,13 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
+from tvmagic.tir.schedule.conditions import all_of, conjuncts
 from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
-from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef

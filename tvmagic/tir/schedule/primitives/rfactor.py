@@ -28,11 +28,11 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.tir.schedule.conditions import all_of, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
-from tvmagic.tir.schedule.primitives.reduction import conjuncts
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
 from tvmagic.tir.schedule.requirements import check_reduction, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -261,6 +261,4 @@ def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: Stmt
 
 
 def _predicate_without(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
-    from tvmagic.tir.schedule.primitives.reduction import all_of, conjuncts
-
     return all_of([c for c in conjuncts(predicate) if not uses_var(c, variables)])

@@ -1,0 +1,116 @@
+"""The condition under which a block runs: its parts, and what it says of the block's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map, inverse_affine_iter_map
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir.ops import logical_and
+from tvmagic.tir.schedule.domains import iter_domains, loop_domains
+from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.schedule.requirements import is_one
+from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = ["all_of", "conditions_on_variables", "conjuncts"]
+
+
+def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
+    """The conditions that a predicate joins by `and`, in order."""
+    result: list[PrimExpr] = []
+    stack = [predicate]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += [part.b, part.a]
+        elif not (isinstance(part, IntImm) and part.value):
+            result.append(part)
+    return result
+
+
+def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
+    """The conjunction of the conditions; true where there are none."""
+    joined: PrimExpr = IntImm("bool", 1)
+    for condition in conditions:
+        joined = logical_and(joined, condition)
+    return joined
+
+
+def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimExpr]:
+    """The conditions of a block in terms of its variables, without those that hold all over their domains.
+
+    A block that leaves its loops must take them along. Raises where they cannot be said without the loops.
+    """
+    realize = state.realize_of(block)
+    if is_one(realize.predicate):
+        return []
+    loops = loop_domains(state.loops_of(block))
+    single = {var: domain.min for var, domain in loops.items() if is_one(domain.extent)}
+    conditions = conjuncts(substitute(realize.predicate, single))
+    used = {var: domain for var, domain in loops.items() if any(uses_var(v, {var}) for v in realize.iter_values)}
+    # loops that bind nothing repeat the block: what their first iteration does is enough
+    first = {var: domain.min for var, domain in loops.items() if var not in used}
+    missing = _beyond_domains(conditions, realize, loops, first)
+    repeats = any(uses_var(c, set(first)) for c in missing)
+    if missing and not repeats and _runs_everywhere(realize, used, substitute(all_of(conditions), first)):
+        missing = [c for c in missing if not uses_var(c, set(loops))]
+    values = _loops_by_variables(realize, used) if missing else {}
+    analyzer = Analyzer(iter_domains(realize.block.iter_vars))
+    found: list[PrimExpr] = []
+    for condition in missing:
+        said = analyzer.simplify(substitute(condition, values))
+        if uses_var(said, set(loops)):
+            raise ScheduleError(
+                f"the condition `{condition}` of {block.label} cannot be said in its variables, so it would be lost with "
+                "the loops",
+                block,
+                hint="move the block before its loops are split or fused",
+            )
+        if not analyzer.can_prove(said):
+            found.append(said)
+    return found
+
+
+def _beyond_domains(
+    conditions: list[PrimExpr], realize: BlockRealize, loops: dict[Var, Range], first: dict[Var, PrimExpr]
+) -> list[PrimExpr]:
+    """The conditions that do more than keep the variables in their domains, as those of a split do."""
+    inside: list[PrimExpr] = []
+    for domain, value in zip(iter_domains(realize.block.iter_vars).values(), realize.iter_values):
+        inside += [value >= domain.min, value < domain.min + domain.extent]
+    analyzer = Analyzer(loops)
+    with analyzer.constraint_scope(all_of(inside)):
+        return [c for c in conditions if not analyzer.can_prove(substitute(c, first))]
+
+
+def _runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: PrimExpr) -> bool:
+    """Whether the loops, under the predicate, bring the variables to all of their domains."""
+    found = detect_iter_map(realize.iter_values, loops, predicate)
+    domains = iter_domains(realize.block.iter_vars).values()
+    return found.takes_all_values and all(_fills(total, domain) for total, domain in zip(found.indices, domains))
+
+
+def _fills(total: IterSumExpr, domain: Range) -> bool:
+    analyzer = Analyzer()
+    if not total.args:
+        extent: PrimExpr = IntImm(domain.extent.dtype, 1)
+    elif len(total.args) == 1 and analyzer.can_prove_equal(total.args[0].scale, 1):
+        extent = total.args[0].extent
+    else:
+        return False
+    return analyzer.can_prove_equal(total.base, domain.min) and analyzer.can_prove_equal(extent, domain.extent)
+
+
+def _loops_by_variables(realize: BlockRealize, loops: dict[Var, Range]) -> dict[Var, PrimExpr]:
+    """The loops as expressions of the block's variables; none where the variables do not tell them."""
+    found = detect_iter_map(realize.iter_values, loops, check_level="bijective")
+    if not found.indices:
+        return {}
+    try:
+        return inverse_affine_iter_map(found.indices, [v.var for v in realize.block.iter_vars])
+    except TVMagicError:
+        return {}
