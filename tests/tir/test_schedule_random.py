@@ -12,6 +12,12 @@ def test_random_schedules(first: int) -> None:
     assert sum(check(seed) for seed in range(first, first + 10)) > 20
 
 
+@pytest.mark.parametrize("seed", [5297])
+def test_random_schedules_that_were_wrong(seed: int) -> None:
+    """5297: a buffer of cached indices, whose strides are fewer than its dimensions, in the loops of `read_at`."""
+    check(seed)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(60, 5_060, 500))
 def test_many_random_schedules(first: int) -> None:

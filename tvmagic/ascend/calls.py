@@ -27,7 +27,7 @@ from tvmagic.ir import (
 __all__ = ["Dim", "Operand", "map_call", "reduce_call"]
 
 VECTOR_BYTES = 64
-BLOCK = 8  # elements along both sides of a block of a transpose
+_BLOCK_ROWS, _BLOCK_LANES = 16, 8  # of a block of a transpose: a line of the input, and rows that a cache set holds
 _ACCUMULATORS = 2  # vectors that a reduction along the innermost axis sums into
 
 
@@ -154,31 +154,28 @@ def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Call
 def _blocks(dims: Sequence[Dim], turned: int, element: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
     """Loops in small blocks of the innermost one and of `turned`, along which an input goes by ones.
 
-    Of the lines of both sides each is used whole while it is near. What is left over at the ends goes by elements.
+    Of the lines of both sides each is used whole while it is near, and few rows of the input are read side by side, so
+    that the machine sees how they go on. What is left over at the ends goes by elements.
     """
     across, along = dims[turned], dims[-1]
-    width = IntImm(along.extent.dtype, BLOCK)
 
     def body(outer: list[PrimExpr]) -> Stmt:
         def one(i: PrimExpr, j: PrimExpr) -> Stmt:
             return element([*outer[:turned], i, *outer[turned:], j])
 
-        def rows(i: PrimExpr) -> Stmt:
-            def block(j: PrimExpr) -> Stmt:
-                return _loop(f"{across.name}_i", width, lambda a: lanes(i + a, j))
+        def lanes(i: PrimExpr, j: PrimExpr) -> Stmt:
+            width = IntImm(along.extent.dtype, _BLOCK_LANES)
+            return _loop("lane", width, lambda lane: one(i, j + lane), ForKind.VECTORIZED)
 
-            def lanes(i: PrimExpr, j: PrimExpr) -> Stmt:
-                return _loop("lane", width, lambda lane: one(i, j + lane), ForKind.VECTORIZED)
+        def strip(j: PrimExpr) -> Stmt:
+            length = IntImm(across.extent.dtype, _BLOCK_ROWS)
+            block = lambda i: _loop(f"{across.name}_i", length, lambda a: lanes(i + a, j))  # noqa: E731
+            return _strips(across, _BLOCK_ROWS, block, lambda i: lanes(i, j))
 
-            def column(j: PrimExpr) -> Stmt:
-                return _loop(f"{across.name}_i", width, lambda a: one(i + a, j))
+        def column(j: PrimExpr) -> Stmt:
+            return _loop(across.name, _extent(across), lambda i: one(i, j))
 
-            return _strips(along, BLOCK, block, column)
-
-        def row(i: PrimExpr) -> Stmt:
-            return _loop(along.name, _extent(along), lambda j: one(i, j))
-
-        return _strips(across, BLOCK, rows, row)
+        return _strips(along, _BLOCK_LANES, strip, column)
 
     return _nest([d for i, d in enumerate(dims[:-1]) if i != turned], body)
 

@@ -30,6 +30,7 @@ _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behi
 _NEAR = 1.25  # steps in global memory up to so many lengths of what is moved count as going on
 _JUMP_NEARBY = 1 / 16  # the part of a jump that is left in the last cache
 _JUMP_GOES_ON = 1 / 4  # the part of a jump that is left where the next call goes on along all rows of this one
+_ANOTHER_ROW = 10.0  # nanoseconds until the machine sees how another row of a transposed tensor goes on
 _WRITTEN = 2  # a written line is read first
 _REGISTER_BYTES = 2048
 _UNROLLED_WORK = 300  # additions (and two for operands) of a call's vectors up to which its loop becomes straight code
@@ -82,6 +83,7 @@ class _Call:
     along: bool
     left_out: bool
     array: Number | None
+    turned: Number | None = None  # of a Transpose, how long the input is along its own innermost axis
     steps: tuple[Number | None, Number | None] = (None, None)  # of the next row and the next call in global memory
 
 
@@ -128,7 +130,7 @@ class CostModel:
             t for t in (node.y, *node.inputs) if not t.node.op.is_buffer and t.node.type not in ("Scalar", "Store")
         ]
         run = self._run(held, local, node)
-        array, unit, steps = None, True, (None, None)
+        array, turned, unit, steps = None, None, True, (None, None)
         outer = held[: len(held) - len(run)]
         side = self._global_side(node)
         if side is not None:
@@ -138,12 +140,13 @@ class CostModel:
             next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
             steps = next_row, next_call
         if node.op.compute_type == "transpose" and held:
-            unit = held_axes(node, node.inputs[0])[-1] is held[-1]
+            last = held_axes(node, node.inputs[0])[-1]
+            unit, turned = last is held[-1], self._length(last, node.inputs[0])
         along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
         rows, row = (tuple(self._length(a, domain) for a in axes) for axes in (outer, run))
         return _Call(
             node.op.compute_type, node.op.cost, len(node.inputs), tuple(_number(a.size) for a in loops), rows, row,
-            dtype_of(domain.dtype).bytes, unit, along, id(node) in self.left_out, array, steps,
+            dtype_of(domain.dtype).bytes, unit, along, id(node) in self.left_out, array, turned, steps,
         )  # fmt: skip
 
     def _global_side(self, node: AscNode) -> AscTensor | None:
@@ -216,14 +219,15 @@ class CostModel:
         times = math.prod(math.ceil(n(values)) for n in call.loops)
         rows = math.prod(n(values) for n in call.outer)
         run = math.prod(n(values) for n in call.run)
-        time = 0.0 if call.left_out else times * rows * self._row(call, run, place)
+        time = 0.0 if call.left_out else times * rows * self._row(call, values, run, place)
         return time if call.array is None else time + self._way(call, values, times, rows, run)
 
-    def _row(self, call: _Call, run: float, place: float) -> float:
+    def _row(self, call: _Call, values: Mapping[str, int], run: float, place: float) -> float:
         """The time of one row of a call that is `run` elements long."""
         machine, weight, lanes = self.machine, call.weight, 64 // call.bytes
         if call.kind == "transpose" and not call.unit:
-            return machine.row * _UNROLLED + run * machine.scalar  # in blocks, whose rows are short
+            assert call.turned is not None
+            return machine.row * _UNROLLED + run * (machine.scalar + _ANOTHER_ROW / call.turned(values))
         if not call.unit:
             return machine.row + run * (machine.scalar * weight + 2)
         full = run // lanes

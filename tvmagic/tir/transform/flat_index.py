@@ -46,8 +46,9 @@ class FlatIndex:
 
     def _group(self, buffer: Buffer, indices: tuple[PrimExpr, ...], start: int, end: int) -> PrimExpr:
         offset: PrimExpr = IntImm(indices[0].dtype.element_of if indices else "int32", 0)
+        strided = len(buffer.strides) == len(buffer.shape)  # cache_index gives buffers one stride, whatever their rank
         for axis in range(start, end):
-            if buffer.strides:
+            if strided:
                 offset = add(offset, multiply(indices[axis], buffer.strides[axis]))
             else:
                 offset = add(multiply(offset, buffer.shape[axis]), indices[axis])
