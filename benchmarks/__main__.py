@@ -27,8 +27,11 @@ _THREAD_SETTINGS = (
 
 
 def run(threads: int, only: list[str]) -> dict[str, Any]:
-    """The report of one process, whose libraries are all told how many threads to use."""
-    env = {**os.environ, **dict.fromkeys(_THREAD_SETTINGS, str(threads))}
+    """The report of one process, whose libraries are all told how many threads to use.
+
+    TVM would bind the calling thread to a processor, and so to fewer processors than threads those of the others.
+    """
+    env = {**os.environ, **dict.fromkeys(_THREAD_SETTINGS, str(threads)), "TVM_BIND_THREADS": "0"}
     command = [sys.executable, "-m", "benchmarks.measure", str(threads), *only]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
