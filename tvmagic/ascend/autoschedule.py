@@ -14,7 +14,7 @@ from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
-from tvmagic.ascend.rules import axis_of, check_hint, check_impl, concat_axis
+from tvmagic.ascend.rules import axis_of, check_hint, check_impl
 from tvmagic.ascend.sink import sink_broadcasts
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.transforms import (
@@ -157,14 +157,9 @@ def _tables(graph: AscGraph, run: list[Axis]) -> dict[AscTensor, Axis]:
 
 
 def _merge_table(y: AscTensor, held: Axis, merged: Axis) -> None:
-    kept = [
-        (a, r, s) for a, r, s in zip(y.axis, y.repeats, y.strides, strict=True) if a is held or a not in merged.from_
-    ]
-    y.axis, y.repeats, y.strides = (
-        [merged if a is held else a for a, _, _ in kept],
-        [k[1] for k in kept],
-        [k[2] for k in kept],
-    )
+    places = [i for i, a in enumerate(y.axis) if a is held or a not in merged.from_]
+    y.axis = [merged if y.axis[i] is held else y.axis[i] for i in places]
+    y.repeats, y.strides = [y.repeats[i] for i in places], [y.strides[i] for i in places]
 
 
 def _pass_over(graph: AscGraph, run: list[Axis]) -> None:
@@ -183,7 +178,7 @@ def tiling_groups(graph: AscGraph) -> TilingGroups:
     local = [n for n in graph.nodes if not n.op.is_buffer]
     reduced = {id(a) for n in local if n.op.compute_type == "reduce" for a in reduced_axes(n)}
     used = [a for a in graph.sched_axes if any(not n.y.repeat(a).is_one for n in local)]
-    places = [graph.sched_axes.index(concat_axis(n)) for n in graph.of_type("Concat")]
+    places = [graph.sched_axes.index(axis_of(n)) for n in graph.of_type("Concat")]
     groups = TilingGroups(r=[a for a in used if id(a) in reduced])
     plain = [a for a in used if id(a) not in reduced]
     if places:

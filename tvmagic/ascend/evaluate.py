@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode
-from tvmagic.ascend.rules import axis_of, concat_axis
+from tvmagic.ascend.rules import axis_of
 
 __all__ = ["bind_sizes", "evaluate"]
 
@@ -101,7 +101,7 @@ def _value(node: AscNode, inputs: list[Any], sizes: Mapping[str, int]) -> np.nda
     if kind == "gather":
         return _gathered(node, inputs[0], inputs[1], sizes)
     if kind == "concat":
-        return np.concatenate(inputs, axis=next(i for i, a in enumerate(y.axis) if a is concat_axis(node)))
+        return np.concatenate(inputs, axis=next(i for i, a in enumerate(y.axis) if a is axis_of(node)))
     if kind == "reduce":
         x = node.inputs[0]
         axes = tuple(i for i, (a, b) in enumerate(zip(x.repeats, y.repeats, strict=True)) if not a.is_one and b.is_one)

@@ -14,7 +14,7 @@ from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.places import Places, by_axis, coefficient
-from tvmagic.ascend.rules import axis_of, calls_axes, check_impl, concat_axis, held_axes
+from tvmagic.ascend.rules import axis_of, calls_axes, check_impl, held_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
@@ -271,7 +271,7 @@ class _GraphLowering:
 
     def _concat(self, node: AscNode) -> Stmt:
         parts: list[Stmt] = []
-        axis, done = concat_axis(node), Size.of(0)
+        axis, done = axis_of(node), Size.of(0)
         for x in node.inputs:
             dims, axes = self._dims(node, x)
             result = self._operand(node.y, axes)

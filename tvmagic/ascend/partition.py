@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
-from tvmagic.ascend.rules import concat_axis
+from tvmagic.ascend.rules import axis_of
 from tvmagic.ascend.sizes import Size
 
 __all__ = ["Template", "partition", "reduced_axes", "templates_of"]
@@ -44,7 +44,7 @@ def templates_of(graph: AscGraph) -> list[Template]:
     has_reduction = any(n.op.compute_type == "reduce" for n in graph.nodes)
     concats = graph.of_type("Concat")
     ways = ["local", "global"] if concats else ["local"]
-    if any(concat_axis(n) is graph.sched_axes[0] for n in concats):
+    if any(axis_of(n) is graph.sched_axes[0] for n in concats):
         ways = ["global"]
     return [Template(r, c) for r in (("row", "loop") if has_reduction else ("row",)) for c in ways]
 
@@ -266,7 +266,7 @@ class _Builder:
         if sink.part < 0:
             self._workspace(sink.node, [stored])
             return
-        axis = concat_axis(sink.node)
+        axis = axis_of(sink.node)
         before = Size.of(0)
         for x in sink.node.inputs[: sink.part]:
             before = before + x.repeat(axis)

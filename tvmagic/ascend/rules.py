@@ -102,7 +102,12 @@ def _same_edge(node: AscNode, x: AscTensor, skip: Callable[[Axis], bool] = lambd
     """Both ends of an edge have the same axes and, but for those that the node changes, the same sizes."""
     y = node.y
     _same_axes(x, y)
-    for axis, given, made in zip(x.axis, x.repeats, y.repeats, strict=True):
+    _same_sizes(x, y, skip)
+
+
+def _same_sizes(x: AscTensor, y: AscTensor, skip: Callable[[Axis], bool] = lambda axis: False) -> None:
+    for axis, made in zip(y.axis, y.repeats, strict=True):
+        given = x.repeat(axis)
         if given != made and not skip(axis):
             raise AscendError(
                 "edge-repeats", f"`{x}` has the size `{given}` along `{axis.name}`, `{y}` has `{made}`",
@@ -183,11 +188,7 @@ def _check_transpose(node: AscNode) -> None:
     _same_type(node, [x], y.dtype)
     if sorted(a.id for a in x.axis) != sorted(a.id for a in y.axis):
         raise AscendError("transpose-permutation", f"`{node.name}` has the axes {y.axis}, its input {x.axis}")
-    for axis, made in zip(y.axis, y.repeats, strict=True):
-        if x.repeat(axis) != made:
-            raise AscendError(
-                "edge-repeats", f"`{x}` has the size `{x.repeat(axis)}` along `{axis.name}`, `{y}` has `{made}`"
-            )
+    _same_sizes(x, y)
 
 
 def axis_of(node: AscNode) -> Axis:
@@ -224,14 +225,9 @@ def _check_gather(node: AscNode) -> None:
             )
 
 
-def concat_axis(node: AscNode) -> Axis:
-    """The axis along which a `Concat` puts its inputs."""
-    return next((a for a in node.y.axis if a.name == node.attrs.get("axis")), node.y.axis[0])
-
-
 def _check_concat(node: AscNode) -> None:
     _check_local_inputs(node)
-    axis = concat_axis(node)
+    axis = axis_of(node)
     _same_type(node, node.inputs, node.y.dtype)
     total = Size.of(0)
     for x in node.inputs:

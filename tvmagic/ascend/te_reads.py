@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tvmagic import te
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ascend.graph import AscendError
 from tvmagic.ascend.sizes import Size, parse_size
 from tvmagic.errors import TVMagicError
@@ -34,13 +35,14 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.tir.analysis.choice import choice
 
 __all__ = [
     "RULE",
     "Part",
     "Parts",
     "Read",
-    "choice",
     "gathered_place",
     "pieces",
     "reads",
@@ -88,16 +90,6 @@ Piece = tuple[Part, PrimExpr]
 # ---------------------------------------------------------------------------- choices by a variable
 
 
-def choice(node: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
-    """Condition and values of a `Select` or an `if_then_else`."""
-    if isinstance(node, Select):
-        return node.condition, node.true_value, node.false_value
-    if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else":
-        condition, yes, no = node.args
-        return condition, yes, no
-    return None
-
-
 def pieces(node: PrimExpr, parts: Parts) -> tuple[Var, list[Piece]] | None:
     """The pieces into which a choice cuts the part of an iteration variable, in order, each with its expression.
 
@@ -130,7 +122,7 @@ def _compared(condition: PrimExpr, parts: Parts) -> Var | None:
 
 def _cut(node: PrimExpr, var: Var, part: Part) -> list[Piece] | None:
     chosen = choice(node)
-    if chosen is None or var not in _variables(chosen[0]):
+    if chosen is None or not uses_var(chosen[0], {var}):
         return [(part, node)]
     held = _where(chosen[0], var, part)
     if held is None:
@@ -147,16 +139,9 @@ def _cut(node: PrimExpr, var: Var, part: Part) -> list[Piece] | None:
     return found
 
 
-def _variables(node: PrimExpr) -> set[Var]:
-    found: set[Var] = set()
-    post_order_visit(node, lambda n: found.add(n) if isinstance(n, Var) else None)
-    return found
-
-
 def _where(condition: PrimExpr, var: Var, part: Part) -> Part | None:
     """The values in `part` for which a condition on `var` holds, where they follow each other."""
-    if isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely":
-        return _where(condition.args[0], var, part)
+    condition = strip_likely(condition)
     if isinstance(condition, And):
         first = _where(condition.a, var, part)
         return None if first is None else _where(condition.b, var, first)
@@ -186,7 +171,7 @@ def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | No
     if kind not in _TURNED:
         return None
     left, right = condition.a, condition.b  # type: ignore[attr-defined]
-    if var in _variables(right):
+    if uses_var(right, {var}):
         left, right, kind = right, left, _TURNED[kind]
     place = shifted(left)
     if place is None or place[0] is not var:

@@ -6,33 +6,28 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tvmagic import te
-from tvmagic.arith import Analyzer, ProofStrength
+from tvmagic.arith import ProofStrength
 from tvmagic.ir import (
     AttrStmt,
     BlockRealize,
     BufferLoad,
     BufferStore,
-    Call,
     Cast,
-    For,
-    IfThenElse,
     IntImm,
     IterVar,
-    LetStmt,
-    Op,
     PrimExpr,
     PrimFunc,
     ProducerLoad,
     Range,
-    Visitor,
     handles,
     ops,
 )
+from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 
 __all__ = ["Accesses"]
 
 
-class Accesses(Visitor):
+class Accesses(AnalyzerVisitor):
     """What is known of the accesses of an operator.
 
     Attributes
@@ -43,7 +38,7 @@ class Accesses(Visitor):
     """
 
     def __init__(self, outputs: Sequence[Any], func: PrimFunc | None = None) -> None:
-        self.analyzer = Analyzer()
+        super().__init__()
         self.open: list[Any] = []
         self.limits: dict[int, int] = {}
         if func is not None:
@@ -72,13 +67,6 @@ class Accesses(Visitor):
 
     # ------------------------------------------------------------------------ what bounds a variable
 
-    @handles(For)
-    def loop(self, node: For) -> None:
-        self.visit(node.min)
-        self.visit(node.extent)
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
-        self.visit(node.body)
-
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
@@ -97,32 +85,6 @@ class Accesses(Visitor):
             for part in (node.block.init, node.block.body):
                 if part is not None:
                     self.visit(part)
-
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
-        self.visit(node.value)
-        if node.value.dtype.is_index:
-            self.analyzer.bind(node.var, node.value, True)
-        self.visit(node.body)
-
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
-        self._branches(node.condition, node.then_case, node.else_case)
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
-            self._branches(*node.args)
-        else:
-            self.visit_children(node)
-
-    def _branches(self, condition: PrimExpr, then: Any, other: Any) -> None:
-        self.visit(condition)
-        with self.analyzer.constraint_scope(condition):
-            self.visit(then)
-        if other is not None:
-            with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(ops.logical_not(condition))):
-                self.visit(other)
 
     # ------------------------------------------------------------------------ accesses
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
-    Call,
     CommReducer,
     FloatImm,
     IntImm,
@@ -24,7 +23,6 @@ from tvmagic.ir import (
     Mul,
     Mutator,
     PrimExpr,
-    Select,
     SeqStmt,
     Stmt,
     Var,
@@ -33,9 +31,10 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import make_const
+from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 
-__all__ = ["BlockReduction", "block_reduction"]
+__all__ = ["BlockReduction", "Exchange", "block_reduction", "stores_of"]
 
 _COMBINING = (Add, Mul, Min, Max)
 # What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in anew.
@@ -58,7 +57,7 @@ def block_reduction(block: Block) -> BlockReduction:
     comparison chooses together (argmax, argmin). Raises `TVMagicError` at others.
     """
     assert block.init is not None
-    init, update = _stores(block.init), _stores(block.body)
+    init, update = stores_of(block.init), stores_of(block.body)
     if init is None or update is None or init[0] or not _same_places(init[1], update[1]):
         raise TVMagicError(
             f"the init and the update of block `{block.name_hint}` are not stores to the same places",
@@ -92,7 +91,7 @@ def block_reduction(block: Block) -> BlockReduction:
 # ---------------------------------------------------------------------------- stores
 
 
-def _stores(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
+def stores_of(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
     """The lets and then the stores that a statement consists of."""
     lets: list[LetStmt] = []
     while isinstance(stmt, LetStmt):
@@ -187,26 +186,24 @@ def _chosen_together(outputs: _Outputs) -> _Match | None:
     """Results that are each a choice between the old value and a new one."""
     added: list[PrimExpr] = []
     for value, load in zip(outputs.values, outputs.loads):
-        if isinstance(value, Select):
-            options = (value.true_value, value.false_value)
-        elif isinstance(value, Call) and getattr(value.op, "name", "") == "tir.if_then_else":
-            options = (value.args[1], value.args[2])
+        chosen = choice(value)
+        if chosen is None:
+            return None
+        _, yes, no = chosen
+        if expr_deep_equal(yes, load):
+            added.append(no)
+        elif expr_deep_equal(no, load):
+            added.append(yes)
         else:
             return None
-        if expr_deep_equal(options[0], load):
-            added.append(options[1])
-        elif expr_deep_equal(options[1], load):
-            added.append(options[0])
-        else:
-            return None
-    exchange = _Exchange([*zip(outputs.loads, outputs.lhs), *zip(added, outputs.rhs)])
+    exchange = Exchange([*zip(outputs.loads, outputs.lhs), *zip(added, outputs.rhs)])
     return added, [exchange.visit(value) for value in outputs.values]
 
 
-class _Exchange(Mutator):
-    """Puts variables in the place of the expressions equal to others."""
+class Exchange(Mutator):
+    """Puts expressions in the place of those that are equal to others."""
 
-    def __init__(self, pairs: list[tuple[PrimExpr, Var]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]]) -> None:
         self.pairs = pairs
 
     @handles(PrimExpr)

@@ -11,24 +11,22 @@ from tvmagic.ir import (
     Block,
     BufferLoad,
     BufferStore,
-    Call,
     FloatImm,
     IntImm,
     LetStmt,
     Max,
     Min,
     Mul,
-    Mutator,
     PrimExpr,
-    Select,
     SeqStmt,
     Stmt,
     Var,
     expr_deep_equal,
-    handles,
     substitute,
 )
 from tvmagic.ir.ops import make_const, max_value, min_value
+from tvmagic.tir.analysis.block_reducer import Exchange, stores_of
+from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.sref import StmtSRef
 
@@ -56,17 +54,6 @@ class ReductionPattern:
         return self.rebuild(values, renamed)
 
 
-def _stores(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
-    """The lets and then the stores that a statement consists of."""
-    lets: list[LetStmt] = []
-    while isinstance(stmt, LetStmt):
-        lets.append(stmt)
-        stmt = stmt.body
-    parts = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
-    stores = [p for p in parts if isinstance(p, BufferStore)]
-    return (lets, stores) if len(stores) == len(parts) else None
-
-
 def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
         return a.value == b.value
@@ -85,7 +72,7 @@ def match_reduction(block: StmtSRef) -> ReductionPattern:
     """The pattern of a reduction block, or an error where its combination is not known."""
     stmt = block.block
     assert stmt.init is not None
-    init, update = _stores(stmt.init), _stores(stmt.body)
+    init, update = stores_of(stmt.init), stores_of(stmt.body)
     if init is None or update is None or len(init[1]) != len(update[1]):
         raise ScheduleError(f"the init and the update of {block.label} must be stores to the same buffers", block)
     found = _match_single(stmt, init[1], update[1], update[0]) or _match_tuple(init[1], update[1], update[0])
@@ -120,27 +107,13 @@ def _match_single(
     return ReductionPattern(update, lets, [added], rebuild)
 
 
-class _Exchange(Mutator):
-    """Puts values in the place of the expressions equal to others."""
-
-    def __init__(self, pairs: list[tuple[PrimExpr, PrimExpr]]) -> None:
-        self.pairs = pairs
-
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
-        for old, new in self.pairs:
-            if expr_deep_equal(node, old):
-                return new
-        return self.visit_children(node)
-
-
 def _match_tuple(init: list[BufferStore], update: list[BufferStore], lets: list[LetStmt]) -> ReductionPattern | None:
     """Two outputs, a value and its place, each chosen by one comparison: argmax and argmin."""
     if len(update) != 2:
         return None
     by_var = {let.var: let.value for let in lets}
     chosen = [by_var.get(s.value, s.value) if isinstance(s.value, Var) else s.value for s in update]
-    parts = [_choice(c) for c in chosen]
+    parts = [choice(c) for c in chosen]
     if any(p is None for p in parts):
         return None
     added: list[PrimExpr] = []
@@ -152,7 +125,7 @@ def _match_tuple(init: list[BufferStore], update: list[BufferStore], lets: list[
         added.append(new)
 
     def rebuild(values: Sequence[PrimExpr], renamed: Mapping[Var, PrimExpr]) -> Stmt:
-        swapped = [_Exchange(list(zip(added, values))).visit(c) for c in chosen]
+        swapped = [Exchange(list(zip(added, values))).visit(c) for c in chosen]
         fresh = [Var(f"v_{s.buffer.name}", s.buffer.dtype) for s in update]
         stores: list[Stmt] = [
             s.replace(indices=tuple([substitute(i, renamed) for i in s.indices]), value=v)
@@ -164,12 +137,3 @@ def _match_tuple(init: list[BufferStore], update: list[BufferStore], lets: list[
         return body
 
     return ReductionPattern(update, lets, added, rebuild)
-
-
-def _choice(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
-    """The condition and the two values of a choice."""
-    if isinstance(value, Select):
-        return value.condition, value.true_value, value.false_value
-    if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.if_then_else":
-        return value.args[0], value.args[1], value.args[2]
-    return None
