@@ -1,0 +1,336 @@
+"""Do the tests notice faults? Plants one small fault at a time and runs the tests of that package.
+
+usage: mutants.py [--count 300] [--seed 0] [--jobs 1] [--package arith ...] [--only PATH:LINE ...]
+
+A mutant is one change in one file: an operator (`+` for `-`, `//` for `*`), a comparison (`<=` for `<`), `and` for
+`or`, a dropped `not`, a number that is one more, `True` for `False`. The mutants are drawn at random from the
+packages below, the same number from each. Each runs in a copy of the tree, against the tests of its package that call
+the changed function (found by one run with coverage), the quickest first, and is killed by the first that fails or by
+taking ten times as long as usual. Survivors are printed, with the line before and after. Needs pytest-cov.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# What is mutated, and the tests that are to notice it.
+PACKAGES = {
+    "arith": (("tvmagic/arith",), ("tests/arith",)),
+    "te": (("tvmagic/te/schedule",), ("tests/te",)),
+    "primitives": (("tvmagic/tir/schedule",), ("tests/tir",)),
+    "transforms": (("tvmagic/tir/transform", "tvmagic/tir/analysis"), ("tests/tir",)),
+    "codegen": (("tvmagic/codegen",), ("tests/codegen", "tests/runtime")),
+    "notation": (("tvmagic/operators",), ("tests/operators",)),
+    "cinn": (("tvmagic/cinn", "tvmagic/script/cinn*"), ("tests/cinn",)),
+    "ascend": (("tvmagic/ascend",), ("tests/ascend",)),
+}
+SWAPS = {
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "//", ast.Pow: "*",
+    ast.LShift: ">>", ast.RShift: "<<", ast.BitAnd: "|", ast.BitOr: "&", ast.BitXor: "&",
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in", ast.And: "or", ast.Or: "and",
+}  # fmt: skip
+SYMBOL = re.compile(r"not\s+in\b|is\s+not\b|is\b|in\b|and\b|or\b|<<|>>|//|\*\*|<=|>=|==|!=|[-+*/%&|^<>]")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` at `offset` of a file's text becomes `new`; `function` is the first line of the function around it, or 0."""
+
+    package: str
+    path: str
+    line: int
+    offset: int
+    old: str
+    new: str
+    function: int
+
+    def apply(self, text: str) -> str:
+        assert text[self.offset : self.offset + len(self.old)] == self.old
+        return text[: self.offset] + self.new + text[self.offset + len(self.old) :]
+
+
+class Sites(ast.NodeVisitor):
+    """Every mutant of one file. What is no behaviour is left out: annotations, `__all__`, texts."""
+
+    def __init__(self, package: str, path: str, text: str) -> None:
+        self.package, self.path, self.text = package, path, text
+        self.starts = [0]
+        for line in text.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line))
+        self.lines = text.splitlines()
+        self.function = 0
+        self.found: list[Mutant] = []
+        self.visit(ast.parse(text))
+
+    def at(self, line: int, column: int) -> int:
+        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
+
+    def add(self, line: int, offset: int, old: str, new: str) -> None:
+        self.found.append(Mutant(self.package, self.path, line, offset, old, new, self.function))
+
+    def between(self, left: ast.expr, right: ast.expr, new: str) -> None:
+        """Replace the operator that is written between two operands."""
+        start = self.at(left.end_lineno or 0, left.end_col_offset or 0)
+        gap = self.text[start : self.at(right.lineno, right.col_offset)]
+        symbol = SYMBOL.search(re.sub(r"#.*", lambda m: " " * len(m[0]), gap))
+        if symbol is not None:
+            self.add(left.end_lineno or 0, start + symbol.start(), symbol[0], new)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for part in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(part)
+        outer, self.function = self.function, self.function or node.lineno
+        for statement in node.body:
+            self.visit(statement)
+        self.function = outer
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        names = {t.id for t in node.targets if isinstance(t, ast.Name)}
+        if not names & {"__all__", "__slots__"}:
+            self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if "TYPE_CHECKING" not in ast.unparse(node.test):
+            self.generic_visit(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """The parts of a text have no places of their own."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if type(node.op) in SWAPS and not (isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)):
+            self.between(node.left, node.right, SWAPS[type(node.op)])
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        for left, right in zip(node.values, node.values[1:]):
+            self.between(left, right, SWAPS[type(node.op)])
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for left, op, right in zip([node.left, *node.comparators], node.ops, node.comparators):
+            self.between(left, right, SWAPS[type(op)])
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self.add(node.lineno, self.at(node.lineno, node.col_offset), "not", "   ")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, bool) or isinstance(value, int):
+            start = self.at(node.lineno, node.col_offset)
+            old = self.text[start : self.at(node.end_lineno or 0, node.end_col_offset or 0)]
+            self.add(node.lineno, start, old, str(not value) if isinstance(value, bool) else str(value + 1))
+
+
+def files_of(package: str) -> list[pathlib.Path]:
+    found: set[pathlib.Path] = set()
+    for place in PACKAGES[package][0]:
+        for path in ROOT.glob(place):
+            found |= set(path.rglob("*.py")) if path.is_dir() else {path}
+    return sorted(found)
+
+
+def mutants_of(package: str) -> list[Mutant]:
+    found: list[Mutant] = []
+    for path in files_of(package):
+        found += Sites(package, str(path.relative_to(ROOT)), path.read_text()).found
+    return found
+
+
+def copy_tree(place: pathlib.Path) -> pathlib.Path:
+    """The tree as links, so that a copy takes neither time nor memory; `../shared` beside it."""
+    tree = place / "tree"
+    for name in ("tvmagic", "tests", "benchmarks", "notebooks", "docs"):
+        shutil.copytree(ROOT / name, tree / name, copy_function=os.link, ignore=shutil.ignore_patterns(".*"))
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name != ".git":
+            os.link(path, tree / path.name)
+    if (ROOT.parent / "shared").exists():
+        (place / "shared").symlink_to((ROOT.parent / "shared").resolve())
+    return tree
+
+
+def pytest(tree: pathlib.Path, arguments: list[str], seconds: float | None = None) -> int:
+    """The exit code of pytest in `tree`; -1 if it took longer than `seconds`."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not soak and not browser"]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "HYPOTHESIS_STORAGE_DIRECTORY": str(tree / ".hypothesis")}
+    process = subprocess.Popen(
+        [*command, *arguments], cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return -1
+    finally:
+        try:
+            os.killpg(process.pid, 9)
+        except ProcessLookupError:
+            pass
+
+
+@dataclass
+class Covered:
+    """The tests that execute each line of a file, and how long each test takes, in seconds."""
+
+    tests: dict[str, dict[int, set[str]]]
+    seconds: dict[str, float]
+
+    def of(self, mutant: Mutant, functions: dict[str, list[tuple[int, int]]]) -> list[str]:
+        """The tests that run the line of a mutant, else those that enter its function; the quickest first.
+
+        A fault outside functions is met by whoever imports the file: all tests of the package.
+        """
+        lines = self.tests.get(mutant.path, {})
+        chosen = set(lines.get(mutant.line, set()))
+        if mutant.function and not chosen:
+            first, last = next(f for f in functions[mutant.path] if f[0] == mutant.function)
+            for line in range(first, last + 1):
+                chosen |= lines.get(line, set())
+        if not mutant.function:
+            chosen = set(self.seconds)
+        return sorted(chosen, key=lambda t: self.seconds.get(t, 0.0))
+
+
+def coverage_of(package: str) -> Covered:
+    """One run of the package's tests, with what each of them executes."""
+    with tempfile.TemporaryDirectory() as place:
+        tree = copy_tree(pathlib.Path(place))
+        sources = sorted({str(p.parent.relative_to(ROOT)) for p in files_of(package)})
+        arguments = [a for s in sources for a in ("--cov", s)]
+        arguments += ["--cov-context=test", "--cov-report=", "--junitxml=times.xml", *PACKAGES[package][1]]
+        if pytest(tree, arguments) != 0:
+            sys.exit(f"the tests of {package} fail without any fault")
+        import coverage
+
+        data = coverage.CoverageData(str(tree / ".coverage"))
+        data.read()
+        tests: dict[str, dict[int, set[str]]] = {}
+        for name in data.measured_files():
+            by_line: dict[int, set[str]] = {}
+            for line, contexts in data.contexts_by_lineno(name).items():
+                by_line[line] = {c.split("|")[0] for c in contexts if c}
+            tests[str(pathlib.Path(name).relative_to(tree))] = by_line
+        seconds: dict[str, float] = {}
+        for case in ET.parse(tree / "times.xml").iter("testcase"):
+            name = "::".join([*_file_of(case.get("classname", ""), tree), case.get("name", "")])
+            seconds[name] = float(case.get("time", "0"))
+        return Covered(tests, seconds)
+
+
+def _file_of(classname: str, tree: pathlib.Path) -> list[str]:
+    """A test's class as JUnit's report writes it, as the file and the classes inside it."""
+    parts = classname.split(".")
+    for count in range(len(parts), 0, -1):
+        path = pathlib.Path(*parts[:count]).with_suffix(".py")
+        if (tree / path).exists():
+            return [str(path), *parts[count:]]
+    return [classname]
+
+
+def functions_in(path: str) -> list[tuple[int, int]]:
+    nodes = ast.walk(ast.parse((ROOT / path).read_text()))
+    return [
+        (n.lineno, n.end_lineno or n.lineno) for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+
+
+def survives(mutant: Mutant, tests: list[str], seconds: float) -> bool:
+    """Whether all `tests` pass with the fault in place; running ten times as long as usual counts as a failure."""
+    if not tests:
+        return True
+    with tempfile.TemporaryDirectory() as place:
+        tree = copy_tree(pathlib.Path(place))
+        path = tree / mutant.path
+        text = path.read_text()
+        path.unlink()
+        path.write_text(mutant.apply(text))
+        (tree / "chosen.txt").write_text("\n".join(tests))
+        return pytest(tree, ["@chosen.txt"], seconds) == 0
+
+
+def show(mutant: Mutant) -> str:
+    text = (ROOT / mutant.path).read_text()
+    before = text.splitlines()[mutant.line - 1].strip()
+    after = mutant.apply(text).splitlines()[mutant.line - 1].strip()
+    return f"{mutant.path}:{mutant.line}: `{mutant.old}` became `{mutant.new.strip()}`\n    {before}\n    {after}"
+
+
+def draw(packages: list[str], count: int, seed: int, only: list[str]) -> list[Mutant]:
+    rng = random.Random(seed)
+    chosen: list[Mutant] = []
+    for n, package in enumerate(packages):
+        found = mutants_of(package)
+        if only:
+            chosen += [m for m in found if f"{m.path}:{m.line}" in only]
+            continue
+        share = (count + n) // len(packages)
+        chosen += rng.sample(found, min(share, len(found)))
+    return chosen
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--package", nargs="*", choices=list(PACKAGES), default=list(PACKAGES))
+    parser.add_argument("--only", nargs="*", default=[], help="mutants of these lines alone, as PATH:LINE")
+    parser.add_argument("--report", help="a JSON file for what was found")
+    options = parser.parse_args()
+
+    mutants = draw(options.package, options.count, options.seed, options.only)
+    functions = {path: functions_in(path) for path in {m.path for m in mutants}}
+    tally: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    survivors: list[Mutant] = []
+    for package in dict.fromkeys(m.package for m in mutants):
+        covered = coverage_of(package)
+        mine = [m for m in mutants if m.package == package]
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            waiting = {}
+            for mutant in mine:
+                tests = covered.of(mutant, functions)
+                usual = sum(covered.seconds.get(t, 0.0) for t in tests)
+                waiting[pool.submit(survives, mutant, tests, 60 + 10 * usual)] = mutant
+            for done in concurrent.futures.as_completed(waiting):
+                mutant = waiting[done]
+                tally[package][0] += not done.result()
+                tally[package][1] += 1
+                if done.result():
+                    survivors.append(mutant)
+                    print(show(mutant), flush=True)
+        print(f"{package}: {tally[package][0]} of {tally[package][1]} killed", flush=True)
+    killed, total = (sum(column) for column in zip(*tally.values()))
+    print(f"{killed} of {total} killed, {100 * killed / max(total, 1):.1f}%")
+    if options.report:
+        pathlib.Path(options.report).write_text(json.dumps([m.__dict__ for m in survivors], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
