@@ -30,7 +30,6 @@ from tvmagic.ir import (
     FloorDiv,
     FloorMod,
     IntImm,
-    Kind,
     Max,
     Min,
     Mul,
@@ -49,7 +48,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
-from tvmagic.ir.node import field
+from tvmagic.ir.derive import node
 
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
@@ -89,6 +88,7 @@ class _SubstituteLegalized(Mutator):
         return Select(condition, *ops.match_types(a, b), node.span)
 
 
+@node
 class IndexMap(Node):
     """A function from `initial_indices` to `final_indices`.
 
@@ -102,15 +102,9 @@ class IndexMap(Node):
 
     AXIS_SEPARATOR: ClassVar[_Separator] = _Separator()
 
-    __slots__ = ("final_indices", "initial_indices", "inverse_index_map")
     initial_indices: tuple[Var, ...]
     final_indices: tuple[PrimExpr, ...]
     inverse_index_map: IndexMap | None
-    FIELDS = (
-        field("initial_indices", Kind.VAR_DEFS),
-        field("final_indices", Kind.EXPRS),
-        field("inverse_index_map", Kind.NODE),
-    )
 
     def __init__(self, initial_indices: Sequence[Var], final_indices: Any, inverse_index_map: Any = None) -> None:
         self.initial_indices = tuple(initial_indices)

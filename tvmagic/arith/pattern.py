@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.ir import Buffer, Kind, Node, PrimExpr, Var
+from tvmagic.ir import Buffer, Node, Var
+from tvmagic.ir.derive import deep_comparison
 
 __all__ = ["deep_equal"]
 
 _Compare = Callable[[Any, Any], bool]
 _comparers: dict[type, _Compare] = {}
-_BY_VALUE = (Kind.VALUE, Kind.NAME, Kind.OBJECT)
 
 
 def deep_equal(a: object, b: object) -> bool:
@@ -42,19 +42,4 @@ def _make_comparer(kind: type) -> _Compare:
     """The generated comparison of two nodes of one class, which are not one object."""
     if not issubclass(kind, Node) or issubclass(kind, (Var, Buffer)):
         return _never
-    tests = ["a.dtype is b.dtype"] if issubclass(kind, PrimExpr) else []
-    # plain values first: they are cheap and often differ
-    for field in sorted(kind.FIELDS, key=lambda f: f.kind is not Kind.VALUE):
-        name = field.name
-        if name == "dtype":
-            continue
-        if field.kind in _BY_VALUE:
-            tests.append(f"(a.{name} is b.{name} or a.{name} == b.{name})")
-        elif field.kind in (Kind.EXPRS, Kind.NODES, Kind.STMTS):
-            tests.append(f"all_equal(a.{name}, b.{name})")
-        elif field.kind in (Kind.EXPR, Kind.NODE, Kind.STMT):
-            tests.append(f"(a.{name} is b.{name} or deep_equal(a.{name}, b.{name}))")
-        else:
-            tests.append(f"a.{name} is b.{name}")
-    source = "lambda a, b: " + (" and ".join(tests) or "True")
-    return eval(source, {"deep_equal": deep_equal, "all_equal": _all_equal})
+    return deep_comparison(kind, {"deep_equal": deep_equal, "all_equal": _all_equal})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import (
     BufferLoad,
@@ -22,12 +23,13 @@ from tvmagic.ir.expr import (
     ops,
 )
 from tvmagic.ir.hooks import provided
-from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.values import SEQUENCES, SLICES
 
-__all__ = ["Buffer", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
+__all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
 
 
+@node(walk="dtype data shape strides axis_separators elem_offset name data_alignment offset_factor buffer_type")
 class Buffer(Node):
     """An array: `data` points to it, `shape` are its sizes in elements of `dtype`.
 
@@ -40,40 +42,16 @@ class Buffer(Node):
     READ = 1
     WRITE = 2
 
-    __slots__ = (
-        "data",
-        "dtype",
-        "shape",
-        "strides",
-        "elem_offset",
-        "name",
-        "data_alignment",
-        "offset_factor",
-        "buffer_type",
-        "axis_separators",
-    )
     data: Var
     dtype: DataType
     shape: tuple[PrimExpr, ...]
     strides: tuple[PrimExpr, ...]
     elem_offset: PrimExpr
-    name: str
+    name: Name
     data_alignment: int
     offset_factor: int
     buffer_type: str
     axis_separators: tuple[IntImm, ...]
-    FIELDS = (
-        field("dtype", Kind.VALUE),
-        field("data", Kind.VAR_DEF),
-        field("shape", Kind.EXPRS),
-        field("strides", Kind.EXPRS),
-        field("axis_separators", Kind.EXPRS),
-        field("elem_offset", Kind.EXPR),
-        field("name", Kind.NAME),
-        field("data_alignment", Kind.VALUE),
-        field("offset_factor", Kind.VALUE),
-        field("buffer_type", Kind.VALUE),
-    )
 
     def __init__(
         self,
@@ -233,6 +211,9 @@ class Buffer(Node):
         return total
 
 
+BufferDef: TypeAlias = Buffer  # a field that holds a buffer which the node defines
+
+
 def decl_buffer(
     shape: Any,
     dtype: Any = None,
@@ -274,29 +255,17 @@ def decl_buffer(
     )
 
 
+@node
 class BufferRegion(Node):
     """A box of elements of `buffer`: one range an axis."""
 
-    __slots__ = ("buffer", "region")
     buffer: Buffer
     region: tuple[Range, ...]
-    FIELDS = (field("buffer", Kind.BUFFER_USE), field("region", Kind.NODES))
-
-    def __init__(self, buffer: Buffer, region: Any, span: Span | None = None) -> None:
-        self.buffer = buffer
-        self.region = tuple(region)
-        self.span = span
 
 
+@node(walk="source buffer")
 class MatchBufferRegion(Node):
     """`buffer` as another name for the region `source` inside a block."""
 
-    __slots__ = ("buffer", "source")
-    buffer: Buffer
+    buffer: BufferDef
     source: BufferRegion
-    FIELDS = (field("source", Kind.NODE), field("buffer", Kind.BUFFER_DEF))
-
-    def __init__(self, buffer: Buffer, source: BufferRegion, span: Span | None = None) -> None:
-        self.buffer = buffer
-        self.source = source
-        self.span = span

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.derive import comparison
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
-from tvmagic.ir.node import Field, Kind, Node, slots_of
+from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.path import ObjectPath
 
 __all__ = [
@@ -204,35 +205,6 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
 
 # ---------------------------------------------------------------------------- from the fields
 
-_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.BUFFER_DEFS})
-
-
-def _lines_of(field: Field) -> list[str]:
-    """The lines that compare one field."""
-    name, kind = field
-    differs = f"return state.differs('attr', {name!r})"
-    lines = [f"x = a.{name}; y = b.{name}"]
-    if kind is Kind.VALUE:
-        return [*lines, f"if x is not y and not plain(state, x, y): {differs}"]
-    if kind is Kind.VAR_DEF:
-        return [*lines, f"if not state.define(x, y): {differs}"]
-    if kind is Kind.VAR_DEFS:
-        lines.append(f"if len(x) != len(y): {differs}")
-        lines.append("for p, q in zip(x, y):")
-        return [*lines, f"    if not state.define(p, q): {differs}"]
-    if kind in _MANY:
-        return [*lines, f"if not items(state, x, y): {differs}"]
-    test = "type(x) is not type(y) or not compare[type(x)](state, x, y)"
-    return [*lines, f"if {test}: {differs}"]
-
-
-def _generate(fields: tuple[Field, ...], name: str) -> Compare:
-    lines = [line for f in fields if f.kind is not Kind.NAME for line in _lines_of(f)]
-    source = "def same(state, a, b):\n" + "".join(f"    {line}\n" for line in [*lines, "return True"])
-    scope: dict[str, Any] = {"compare": COMPARE, "items": _same_items, "plain": _same_value}
-    exec(compile(source, f"<equality of {name}>", "exec"), scope)
-    return scope["same"]
-
 
 def _same_value(state: Comparison, a: Any, b: Any) -> bool:
     """Whether two plain values (or operators, or functions called) are equal."""
@@ -248,7 +220,7 @@ class _Compares(dict[type, Compare]):
         elif issubclass(cls, Node):
             # a class with data but without declared fields (a tensor) is what it is by identity
             declared = cls.FIELDS or not set(slots_of(cls)) - {"span", "dtype"}
-            found = _generate(cls.FIELDS, cls.__name__) if declared else _same_object
+            found = comparison(cls, _NAMES) if declared else _same_object
         elif issubclass(cls, (tuple, list)):
             found = _same_items
         elif hasattr(cls, "__array__"):
@@ -260,7 +232,8 @@ class _Compares(dict[type, Compare]):
 
 
 COMPARE = _Compares()
-_same_buffer_fields = _generate(Buffer.FIELDS, "Buffer")
+_NAMES: dict[str, Any] = {"compare": COMPARE, "items": _same_items, "plain": _same_value}
+_same_buffer_fields = comparison(Buffer, _NAMES)
 COMPARE.update(
     {
         Buffer: _same_buffer,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.derive import node
 from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
 from tvmagic.ir.hooks import provided
-from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.node import Node, Span
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
 from tvmagic.ir.values import MAPPINGS
 
 __all__ = ["IRModule", "PrimFunc", "TensorIntrin", "pointer_var"]
 
 
+@node
 class PrimFunc(Node):
     """A function on scalars and buffers.
 
@@ -23,19 +25,11 @@ class PrimFunc(Node):
     `attrs` are facts by name, such as `global_symbol` and `tir.noalias`.
     """
 
-    __slots__ = ("params", "buffer_map", "ret_type", "attrs", "body")
     params: tuple[Var, ...]
     buffer_map: dict[Var, Buffer]
     ret_type: Type
     attrs: dict[str, Any]
     body: Stmt
-    FIELDS = (
-        field("params", Kind.VAR_DEFS),
-        field("buffer_map", Kind.VALUE),
-        field("ret_type", Kind.TYPE),
-        field("attrs", Kind.ATTRS),
-        field("body", Kind.STMT),
-    )
 
     def __init__(
         self,
@@ -84,16 +78,15 @@ class PrimFunc(Node):
         return specialize(self, param_map)
 
 
+@node
 class IRModule(Node):
     """Functions by their names.
 
     `module["main"]` is the function of that name; iterating gives the names in order.
     """
 
-    __slots__ = ("functions", "attrs")
     functions: dict[GlobalVar, PrimFunc]
     attrs: dict[str, Any]
-    FIELDS = (field("functions", Kind.VALUE), field("attrs", Kind.ATTRS))
 
     def __init__(self, functions: Mapping[Any, PrimFunc] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
         self.functions = {}
@@ -166,17 +159,13 @@ class IRModule(Node):
         return self.replace(functions=dict(self.functions))
 
 
+@node
 class TensorIntrin(Node):
     """An instruction of the machine: what it computes (`desc`) and how it is called (`impl`)."""
 
-    __slots__ = ("desc", "impl")
     desc: PrimFunc
     impl: PrimFunc
-    FIELDS = (field("desc", Kind.NODE), field("impl", Kind.NODE))
-    _registry: dict[str, TensorIntrin] = {}
-
-    def __init__(self, desc: PrimFunc, impl: PrimFunc) -> None:
-        self.desc, self.impl, self.span = desc, impl, None
+    _registry: ClassVar[dict[str, TensorIntrin]] = {}
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:

@@ -2,7 +2,7 @@
 
 A functor declares what it does at a kind of node with `@handles(Add, Sub)`; every other node is
 walked as its declared fields say. What to call is found in one table a class, filled when a kind
-of node is first met; the walking functions are generated from the fields, so that a walk costs
+of node is first met; the walking functions are generated from the fields (`derive.py`), so that a walk costs
 well under a microsecond a node.
 """
 
@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
+from tvmagic.ir import derive
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.expr import CommReducer, PrimExpr, Var
-from tvmagic.ir.node import Field, Kind, Node, slots_of
+from tvmagic.ir.node import Field, Node
 
 __all__ = [
     "Mutator",
@@ -106,76 +107,22 @@ class _Functor:
         return self.walker(type(node))(self, node)
 
 
-_WALKED_ONE = (Kind.EXPR, Kind.STMT, Kind.NODE)
-_WALKED_MANY = (Kind.EXPRS, Kind.STMTS, Kind.NODES)
-_HOOK_OF = {
-    Kind.VAR_DEF: "visit_var_def",
-    Kind.VAR_DEFS: "visit_var_def",
-    Kind.BUFFER_DEF: "visit_buffer_def",
-    Kind.BUFFER_DEFS: "visit_buffer_def",
-    Kind.BUFFER_USE: "visit_buffer_use",
-}
-_MANY_HOOKED = (Kind.VAR_DEFS, Kind.BUFFER_DEFS)
-
-
-def _walked_fields(node_class: type, hooks: frozenset[str]) -> list[tuple[Field, str, bool]]:
-    """The fields to walk, each with the method that walks it and whether it is a tuple."""
-    result: list[tuple[Field, str, bool]] = []
-    if issubclass(node_class, _LEAVES) or not issubclass(node_class, Node):
-        return result
-    for field in node_class.FIELDS:
-        hook = _HOOK_OF.get(field.kind)
-        if field.kind in _WALKED_ONE or field.kind in _WALKED_MANY:
-            result.append((field, "visit", field.kind in _WALKED_MANY))
-        elif hook in hooks:
-            assert hook is not None
-            result.append((field, hook, field.kind in _MANY_HOOKED))
-    return result
-
-
-def _compile(name: str, lines: list[str], names: dict[str, Any]) -> Handler:
-    source = f"def {name}(self, node):\n" + "".join(f"    {line}\n" for line in lines)
-    scope = dict(names)
-    exec(compile(source, f"<{name}>", "exec"), scope)
-    return scope[name]
+def _fields(node_class: type) -> tuple[Field, ...]:
+    walked = issubclass(node_class, Node) and not issubclass(node_class, _LEAVES)
+    return node_class.FIELDS if walked else ()
 
 
 @cache
 def _generate_visitor(node_class: type, hooks: frozenset[str]) -> Handler:
-    lines: list[str] = []
-    for field, method, many in _walked_fields(node_class, hooks):
-        if many:
-            lines += [f"for item in node.{field.name}:", f"    self.{method}(item)"]
-        else:
-            lines += [f"item = node.{field.name}", f"if item is not None: self.{method}(item)"]
-    return _compile(f"visit_{node_class.__name__}", lines or ["pass"], {})
+    return derive.walker(node_class, _fields(node_class), hooks)
 
 
 @cache
 def _generate_mutator(node_class: type, hooks: frozenset[str]) -> Handler:
-    fields = _walked_fields(node_class, hooks)
-    if not fields:
-        return _compile(f"mutate_{node_class.__name__}", ["return node"], {})
-    lines: list[str] = []
-    for i, (field, method, many) in enumerate(fields):
-        lines.append(f"old{i} = node.{field.name}")
-        if many:
-            lines.append(f"new{i} = mutate_all(self.{method}, old{i}) if old{i} else old{i}")
-        else:
-            lines.append(f"new{i} = self.{method}(old{i}) if old{i} is not None else None")
-    lines.append("if " + " and ".join(f"new{i} is old{i}" for i in range(len(fields))) + ": return node")
-    if node_class.__name__ == "SeqStmt":  # what became a sequence or nothing is joined or left out, as in TVM
-        return _compile(
-            "mutate_SeqStmt", [*lines, "return cls.flatten(*new0)"], {"cls": node_class, "mutate_all": mutate_all}
-        )
-    lines.append("copy = new(cls)")
-    changed = {field.name: f"new{i}" for i, (field, _, _) in enumerate(fields)}
-    lines += [f"copy.{slot} = {changed.get(slot, 'node.' + slot)}" for slot in slots_of(node_class)]
-    if issubclass(node_class, PrimExpr):
-        lines.append("copy.retype()")
-    lines.append("return copy")
-    names: dict[str, Any] = {"cls": node_class, "new": node_class.__new__, "mutate_all": mutate_all}
-    return _compile(f"mutate_{node_class.__name__}", lines, names)
+    names: dict[str, Any] = {"mutate_all": mutate_all}
+    if hasattr(node_class, "flatten"):  # a sequence: what became a sequence or nothing is joined or left out, as in TVM
+        names["rebuild"] = lambda parts: node_class.flatten(*parts)
+    return derive.rewriter(node_class, _fields(node_class), hooks, names)
 
 
 def mutate_all(change: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.derive import hasher
 from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
-from tvmagic.ir.node import Field, Kind, Node
+from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
 
 __all__ = ["structural_hash"]
@@ -100,21 +101,8 @@ def _hash_module(numbers: Numbers, module: IRModule) -> int:
     return hash((tuple(parts), _hash_mapping(numbers, module.attrs)))
 
 
-_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.BUFFER_DEFS, Kind.VAR_DEFS})
-
-
-def _term(field: Field) -> str:
-    if field.kind in _MANY:
-        return f"items(numbers, node.{field.name})"
-    return f"table[type(node.{field.name})](numbers, node.{field.name})"
-
-
 def _generate(cls: type[Node]) -> Hasher:
-    terms = [str(_text_hash(cls.__name__)), *[_term(f) for f in cls.FIELDS if f.kind is not Kind.NAME]]
-    source = f"def hash_node(numbers, node):\n    return hash(({', '.join(terms)},))\n"
-    scope: dict[str, Any] = {"table": HASH, "items": _hash_items}
-    exec(compile(source, f"<hash of {cls.__name__}>", "exec"), scope)
-    return scope["hash_node"]
+    return hasher(cls, _text_hash(cls.__name__), {"table": HASH, "items": _hash_items})
 
 
 class _Hashers(dict[type, Hasher]):

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType
-from tvmagic.ir.node import Field, Kind, Node, Span, field
+from tvmagic.ir.node import Node, Span
 from tvmagic.ir.operators import Call
-from tvmagic.ir.values import SEQUENCES, ExprOp, IntImm, PrimExpr, StandsFor, Var, expr, exprs
+from tvmagic.ir.values import SEQUENCES, IntImm, PrimExpr, StandsFor, Var, expr
 
 if TYPE_CHECKING:
     from tvmagic.ir import ops
 
 
+@node
 class Range(Node):
     """The integers from `min` to `min + extent`, the end left out.
 
     `Range(end)`, `Range(begin, end)`; `Range.from_min_extent(min, extent)`.
     """
 
-    __slots__ = ("min", "extent")
     min: PrimExpr
     extent: PrimExpr
-    FIELDS = (field("min", Kind.EXPR), field("extent", Kind.EXPR))
 
     def __init__(self, begin: Any, end: Any = None, span: Span | None = None) -> None:
         if end is None:
@@ -56,6 +56,7 @@ class Range(Node):
     __hash__ = Node.__hash__
 
 
+@node
 class IterVar(StandsFor):
     """An iteration variable: `var` over `dom`, of a kind `iter_type`.
 
@@ -74,18 +75,10 @@ class IterVar(StandsFor):
     Parallelized: ClassVar[int] = 7
     Tensorized: ClassVar[int] = 8
 
-    __slots__ = ("dom", "var", "iter_type", "thread_tag")
     dom: Range | None
     var: Var
     iter_type: int
     thread_tag: str
-    FIELDS = (
-        field("dom", Kind.NODE),
-        field("var", Kind.VAR_DEF),
-        field("iter_type", Kind.VALUE),
-        field("thread_tag", Kind.VALUE),
-    )
-    __hash__ = ExprOp.__hash__
 
     def __init__(
         self,
@@ -114,6 +107,7 @@ class IterVar(StandsFor):
         return self.var
 
 
+@node
 class CommReducer(Node):
     """A commutative, associative way to combine values, with its neutral elements.
 
@@ -121,81 +115,35 @@ class CommReducer(Node):
     `identity_element`: what changes nothing.
     """
 
-    __slots__ = ("lhs", "rhs", "result", "identity_element")
     lhs: tuple[Var, ...]
     rhs: tuple[Var, ...]
     result: tuple[PrimExpr, ...]
     identity_element: tuple[PrimExpr, ...]
-    FIELDS = (
-        field("lhs", Kind.VAR_DEFS),
-        field("rhs", Kind.VAR_DEFS),
-        field("result", Kind.EXPRS),
-        field("identity_element", Kind.EXPRS),
-    )
-
-    def __init__(self, lhs: Any, rhs: Any, result: Any, identity_element: Any, span: Span | None = None) -> None:
-        self.lhs, self.rhs = tuple(lhs), tuple(rhs)
-        self.result = exprs(result)
-        self.identity_element = exprs(identity_element)
-        self.span = span
 
 
+@node(walk="combiner axis source init condition value_index")
 class Reduce(PrimExpr):
     """The reduction of `source` over `axis`; element `value_index` of a tuple reduction."""
 
-    __slots__ = ("combiner", "source", "init", "axis", "condition", "value_index")
     combiner: CommReducer
     source: tuple[PrimExpr, ...]
-    init: tuple[PrimExpr, ...]
     axis: tuple[IterVar, ...]
     condition: PrimExpr
     value_index: int
-    FIELDS = (
-        field("combiner", Kind.NODE),
-        field("axis", Kind.NODES),
-        field("source", Kind.EXPRS),
-        field("init", Kind.EXPRS),
-        field("condition", Kind.EXPR),
-        field("value_index", Kind.VALUE),
-    )
-    __hash__ = ExprOp.__hash__
+    init: tuple[PrimExpr, ...] = ()
 
     def retype(self) -> None:
         self.dtype = self.source[self.value_index].dtype
 
-    def __init__(
-        self,
-        combiner: CommReducer,
-        source: Any,
-        axis: Any,
-        condition: Any,
-        value_index: int,
-        init: Any = (),
-        span: Span | None = None,
-    ) -> None:
-        self.combiner = combiner
-        self.source = exprs(source)
-        self.axis = tuple(axis) if isinstance(axis, SEQUENCES) else (axis,)
-        self.condition = expr(condition)
-        self.value_index = int(value_index)
-        self.init = exprs(init) if init else ()
-        self.dtype = self.source[self.value_index].dtype
-        self.span = span
 
-
+@node
 class GlobalVar(Node):
     """The name of a function in a module; it is what it is by identity.
 
     Calling it builds the call of that function.
     """
 
-    __slots__ = ("name_hint",)
     name_hint: str
-    FIELDS: ClassVar[tuple[Field, ...]] = (field("name_hint", Kind.VALUE),)
-
-    def __init__(self, name_hint: str, span: Span | None = None) -> None:
-        self.name_hint = name_hint
-        self.span = span
 
     def __call__(self, *args: Any) -> Call:
         return Call("void", self, args)

@@ -18,7 +18,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
-from tvmagic.ir.node import NODE_CLASSES, Kind, Node, slots_of
+from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
 from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES, class_of
@@ -154,7 +154,6 @@ _EXPECTED: dict[Kind, tuple[type, ...]] = {
     Kind.STMTS: (Stmt,),
     Kind.NODE: (Node,),
     Kind.NODES: (Node,),
-    Kind.VAR_USE: (Var,),
     Kind.VAR_DEF: (Var,),
     Kind.VAR_DEFS: (Var,),
     Kind.BUFFER_USE: (Buffer,),
@@ -176,19 +175,6 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "Op": (Op, GlobalVar),
     "dict": (dict,),
 }
-_OPTIONAL = frozenset({Kind.EXPR, Kind.STMT, Kind.NODE})
-# the fields that may be left out, of all those that could be by their kind
-_OPTIONAL_FIELDS = frozenset(
-    {
-        ("BufferLoad", "predicate"),
-        ("BufferStore", "predicate"),
-        ("IfThenElse", "else_case"),
-        ("For", "thread_binding"),
-        ("Block", "init"),
-        ("IterVar", "dom"),
-        ("IndexMap", "inverse_index_map"),
-    }
-)
 
 
 class _Reader:
@@ -230,8 +216,8 @@ def _built(cls: type[Node], values: list[Any]) -> Node:
     new = cls.__new__(cls)
     new.span = None
     for field, value in zip(cls.FIELDS, values):
-        _check(cls, field.name, field.kind, value)
-        setattr(new, field.name, _converted(cls, field.name, value))
+        _check(cls, field, value)
+        setattr(new, field.name, _converted(field, value))
     _finish(new)
     return new
 
@@ -303,32 +289,28 @@ _DECODERS: dict[str, Callable[[_Reader, Any], Any]] = {
 }
 
 
-def _check(cls: type[Node], name: str, kind: Kind, value: Any) -> None:
-    expected = _EXPECTED.get(kind)
-    if expected is None and kind is Kind.VALUE:
-        expected = _PLAIN.get(_annotation(cls, name))
+def _check(cls: type[Node], field: Field, value: Any) -> None:
+    expected = _EXPECTED.get(field.kind)
+    if expected is None and field.kind is Kind.VALUE:
+        expected = _PLAIN.get(_first_word(field))
     if expected is None:
         return
-    if kind in _MANY:
+    if field.kind in _MANY:
         right = isinstance(value, TUPLES) and all(isinstance(v, expected) for v in value)
     elif value is None:
-        right = kind in _OPTIONAL and (cls.__name__, name) in _OPTIONAL_FIELDS
+        right = field.optional
     else:
         right = isinstance(value, expected) and not (isinstance(value, bool) and bool not in expected)
     if not right:
-        raise TVMagicError(f"the JSON text gives `{value!r}` as the field `{name}` of a `{cls.__name__}`")
+        raise TVMagicError(f"the JSON text gives `{value!r}` as the field `{field.name}` of a `{cls.__name__}`")
 
 
-def _annotation(cls: type[Node], name: str) -> str:
-    for base in cls.__mro__:
-        annotations = base.__dict__.get("__annotations__", {})
-        if name in annotations:
-            return str(annotations[name]).split(" ")[0].split("[")[0]
-    return ""
+def _first_word(field: Field) -> str:
+    return field.annotation.split(" ")[0].split("[")[0]
 
 
-def _converted(cls: type[Node], name: str, value: Any) -> Any:
-    annotation = _annotation(cls, name)
+def _converted(field: Field, value: Any) -> Any:
+    annotation = field.annotation
     if annotation == "DataType":
         return DataType(value)
     if annotation == "ForKind":

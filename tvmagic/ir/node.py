@@ -1,18 +1,18 @@
 """What every part of a program is: a slotted object whose fields are declared once.
 
-A class lists its fields in `FIELDS`. Visitor, mutator, structural equality and hash, JSON and
-the printers' paths all follow from that list (`derive.py`, `equal.py`, `json.py`).
+The annotations of a class under `@node` (`derive.py`) are its fields, and become its `FIELDS`. Slots and constructor,
+visitor and mutator, structural equality and hash, JSON and the printers' paths all follow from that list.
 """
 
 from __future__ import annotations
 
 import enum
 import sys
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from tvmagic.ir.hooks import provided
 
-__all__ = ["NODE_CLASSES", "Field", "Kind", "Node", "Span", "field"]
+__all__ = ["NODE_CLASSES", "Field", "Kind", "Name", "Node", "Object", "Span"]
 
 # An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
@@ -27,7 +27,6 @@ class Kind(enum.Enum):
     STMTS = "tuple of statements"
     NODE = "another node that is walked into (Range, IterVar, BufferRegion, ...), or None"
     NODES = "tuple of such nodes"
-    VAR_USE = "a variable that is read, not defined, and not walked as an expression"
     VAR_DEF = "a variable that the node defines for what is inside it"
     VAR_DEFS = "tuple of such variables"
     BUFFER_USE = "a buffer that is accessed"
@@ -40,15 +39,17 @@ class Kind(enum.Enum):
     OBJECT = "an attribute value: text, number, node, or a tuple of them"
 
 
+Name: TypeAlias = str  # a field of kind NAME
+Object: TypeAlias = Any  # a field of kind OBJECT
+
+
 class Field(NamedTuple):
-    """One declared field of a class of nodes: its name, and what it holds."""
+    """One declared field of a class of nodes: its name, what it holds, whether it may be None, its annotation."""
 
     name: str
     kind: Kind
-
-
-def field(name: str, kind: Kind) -> Field:
-    return Field(name, kind)
+    optional: bool = False
+    annotation: str = ""
 
 
 class Span(NamedTuple):
@@ -75,8 +76,8 @@ def _print(node: Node, **options: Any) -> str:
 class Node:
     """A part of a program. It is not changed after it was built.
 
-    `FIELDS` are the declared fields in the order in which they are walked and compared: a
-    definition stands before its uses. `ALL_FIELDS` has those of the base classes too.
+    `FIELDS` are the declared fields, those of the base classes first, in the order in which they are walked and
+    compared: a definition comes before its uses.
     """
 
     __slots__ = ("__weakref__", "span")
@@ -87,6 +88,9 @@ class Node:
         super().__init_subclass__(**kwargs)
         NODE_CLASSES[cls.__name__] = cls
 
+    def check(self) -> None:
+        """Called by the constructor at its end: raises if the fields do not fit together, or adjusts them."""
+
     def replace(self: _Self, **changes: Any) -> _Self:
         """The same node with some fields changed. The new values are taken as they are."""
         cls = type(self)
@@ -94,6 +98,18 @@ class Node:
         for name in slots_of(cls):
             setattr(new, name, changes[name] if name in changes else getattr(self, name))
         return new
+
+    def with_(self: _Self, **changes: Any) -> _Self:
+        """The same node with some fields changed; itself if each of them is what it was. Values are taken as they are."""
+        for name, value in changes.items():
+            if getattr(self, name) is not value:
+                new = self.replace(**changes)
+                new.retype()
+                return new
+        return self
+
+    def retype(self) -> None:
+        """Set what follows from the fields, such as the `dtype` of an operator, once they are in place."""
 
     def same_as(self, other: object) -> bool:
         """Whether `other` is this very object."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.derive import node
+from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
 
 __all__ = [
@@ -61,15 +62,11 @@ def remove_global_func(name: str) -> None:
     _functions.pop(name, None)
 
 
+@node
 class EnvFunc(Node):
     """A registered function as a part of a program: saved by its name, looked up when it is called."""
 
-    __slots__ = ("name",)
     name: str
-    FIELDS = (field("name", Kind.VALUE),)
-
-    def __init__(self, name: str, span: Span | None = None) -> None:
-        self.name, self.span = name, span
 
     @staticmethod
     def get(name: str) -> EnvFunc:

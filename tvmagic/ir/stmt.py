@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
-from tvmagic.ir.dtype import DataType, dtype_of
-from tvmagic.ir.expr import (
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    access_dtype,
-    attr_dict,
-    attr_value,
-    convert,
-    expr,
-    exprs,
-)
-from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.buffer import Buffer, BufferDef, BufferRegion, MatchBufferRegion
+from tvmagic.ir.derive import PLAIN_CONVERTERS, node
+from tvmagic.ir.dtype import DataType
+from tvmagic.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, access_dtype
+from tvmagic.ir.node import Name, Node, Object
 from tvmagic.ir.values import SEQUENCES
 
 
@@ -32,248 +20,127 @@ class Stmt(Node):
     __slots__ = ()
 
 
+@node(walk="value var body")
 class LetStmt(Stmt):
     """`body` with `var` standing for `value`."""
 
-    __slots__ = ("var", "value", "body")
     var: Var
     value: PrimExpr
     body: Stmt
-    FIELDS = (field("value", Kind.EXPR), field("var", Kind.VAR_DEF), field("body", Kind.STMT))
-
-    def __init__(self, var: Var, value: Any, body: Stmt, span: Span | None = None) -> None:
-        self.var, self.value, self.body, self.span = var, expr(value), body, span
 
 
+@node
 class AttrStmt(Stmt):
     """`body` with the fact `attr_key` of `node` set to `value`."""
 
-    __slots__ = ("node", "attr_key", "value", "body")
-    node: Any
+    node: Object
     attr_key: str
     value: PrimExpr
     body: Stmt
-    FIELDS = (
-        field("node", Kind.OBJECT),
-        field("attr_key", Kind.VALUE),
-        field("value", Kind.EXPR),
-        field("body", Kind.STMT),
-    )
-
-    def __init__(self, node: Any, attr_key: str, value: Any, body: Stmt, span: Span | None = None) -> None:
-        self.node, self.attr_key, self.value = attr_value(node), attr_key, convert(value)
-        self.body, self.span = body, span
 
 
+@node
 class AssertStmt(Stmt):
     """`body`, after a check that `condition` holds."""
 
-    __slots__ = ("condition", "message", "body")
     condition: PrimExpr
     message: PrimExpr
     body: Stmt
-    FIELDS = (field("condition", Kind.EXPR), field("message", Kind.EXPR), field("body", Kind.STMT))
-
-    def __init__(self, condition: Any, message: Any, body: Stmt, span: Span | None = None) -> None:
-        self.condition, self.message = expr(condition), convert(message)
-        self.body, self.span = body, span
 
 
+@node
 class BufferStore(Stmt):
     """`buffer[indices] = value`; with `predicate`, only in the lanes where it holds."""
 
-    __slots__ = ("buffer", "value", "indices", "predicate")
     buffer: Buffer
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
-    predicate: PrimExpr | None
-    FIELDS = (
-        field("buffer", Kind.BUFFER_USE),
-        field("value", Kind.EXPR),
-        field("indices", Kind.EXPRS),
-        field("predicate", Kind.EXPR),
-    )
+    predicate: PrimExpr | None = None
 
-    def __init__(
-        self, buffer: Buffer, value: Any, indices: Any, predicate: Any = None, span: Span | None = None
-    ) -> None:
-        self.buffer, self.value, self.indices = buffer, expr(value), exprs(indices)
-        self.predicate = None if predicate is None else expr(predicate)
-        self.span = span
-        dtype = access_dtype(buffer, self.indices)
+    def check(self) -> None:
+        dtype = access_dtype(self.buffer, self.indices)
         if self.value.dtype is not dtype:
             raise TVMagicError(
-                f"a value of type `{self.value.dtype}` cannot be stored in buffer `{buffer.name}` at a place "
+                f"a value of type `{self.value.dtype}` cannot be stored in buffer `{self.buffer.name}` at a place "
                 f"of type `{dtype}`"
             )
 
 
+@node
 class BufferRealize(Stmt):
     """`body` with the region `bounds` of `buffer` allocated."""
 
-    __slots__ = ("buffer", "bounds", "condition", "body")
-    buffer: Buffer
+    buffer: BufferDef
     bounds: tuple[Range, ...]
     condition: PrimExpr
     body: Stmt
-    FIELDS = (
-        field("buffer", Kind.BUFFER_DEF),
-        field("bounds", Kind.NODES),
-        field("condition", Kind.EXPR),
-        field("body", Kind.STMT),
-    )
-
-    def __init__(
-        self, buffer: Buffer, bounds: Sequence[Range], condition: Any, body: Stmt, span: Span | None = None
-    ) -> None:
-        self.buffer, self.bounds, self.condition = buffer, tuple(bounds), expr(condition)
-        self.body, self.span = body, span
 
 
+@node
 class ProducerStore(Stmt):
     """A value stored in a tensor, before tensors become buffers."""
 
-    __slots__ = ("producer", "value", "indices")
     producer: Any
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
-    FIELDS = (field("producer", Kind.VALUE), field("value", Kind.EXPR), field("indices", Kind.EXPRS))
-
-    def __init__(self, producer: Any, value: Any, indices: Any, span: Span | None = None) -> None:
-        self.producer, self.value, self.indices, self.span = producer, expr(value), exprs(indices), span
 
 
+@node
 class ProducerRealize(Stmt):
     """`body` with the region `bounds` of a tensor allocated."""
 
-    __slots__ = ("producer", "bounds", "condition", "body", "storage_scope")
     producer: Any
     bounds: tuple[Range, ...]
     condition: PrimExpr
     body: Stmt
-    storage_scope: str
-    FIELDS = (
-        field("producer", Kind.VALUE),
-        field("bounds", Kind.NODES),
-        field("condition", Kind.EXPR),
-        field("body", Kind.STMT),
-        field("storage_scope", Kind.VALUE),
-    )
-
-    def __init__(
-        self,
-        producer: Any,
-        bounds: Sequence[Range],
-        condition: Any,
-        body: Stmt,
-        storage_scope: str = "",
-        span: Span | None = None,
-    ) -> None:
-        self.producer, self.bounds, self.condition = producer, tuple(bounds), expr(condition)
-        self.body, self.storage_scope, self.span = body, storage_scope, span
+    storage_scope: str = ""
 
 
+@node
 class Prefetch(Stmt):
     """A hint that the region `bounds` of `buffer` will be read."""
 
-    __slots__ = ("buffer", "bounds")
     buffer: Buffer
     bounds: tuple[Range, ...]
-    FIELDS = (field("buffer", Kind.BUFFER_USE), field("bounds", Kind.NODES))
-
-    def __init__(self, buffer: Buffer, bounds: Sequence[Range], span: Span | None = None) -> None:
-        self.buffer, self.bounds, self.span = buffer, tuple(bounds), span
 
 
+@node
 class Allocate(Stmt):
     """`body` with memory for `extents` elements of `dtype` behind `buffer_var`."""
 
-    __slots__ = ("buffer_var", "dtype", "extents", "condition", "body", "annotations")
     buffer_var: Var
     dtype: DataType
     extents: tuple[PrimExpr, ...]
     condition: PrimExpr
     body: Stmt
     annotations: dict[str, Any]
-    FIELDS = (
-        field("buffer_var", Kind.VAR_DEF),
-        field("dtype", Kind.VALUE),
-        field("extents", Kind.EXPRS),
-        field("condition", Kind.EXPR),
-        field("body", Kind.STMT),
-        field("annotations", Kind.ATTRS),
-    )
-
-    def __init__(
-        self,
-        buffer_var: Var,
-        dtype: Any,
-        extents: Any,
-        condition: Any,
-        body: Stmt,
-        annotations: Mapping[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
-        self.buffer_var, self.dtype, self.extents = buffer_var, dtype_of(dtype), exprs(extents)
-        self.condition, self.body = expr(condition), body
-        self.annotations, self.span = attr_dict(annotations), span
 
 
+@node
 class AllocateConst(Stmt):
     """`body` with the constant array `data` (NumPy) behind `buffer_var`."""
 
-    __slots__ = ("buffer_var", "dtype", "extents", "data", "body", "annotations")
     buffer_var: Var
     dtype: DataType
     extents: tuple[PrimExpr, ...]
     data: Any
     body: Stmt
     annotations: dict[str, Any]
-    FIELDS = (
-        field("buffer_var", Kind.VAR_DEF),
-        field("dtype", Kind.VALUE),
-        field("extents", Kind.EXPRS),
-        field("data", Kind.VALUE),
-        field("body", Kind.STMT),
-        field("annotations", Kind.ATTRS),
-    )
-
-    def __init__(
-        self,
-        buffer_var: Var,
-        dtype: Any,
-        extents: Any,
-        data_or_idx: Any,
-        body: Stmt,
-        annotations: Mapping[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
-        self.buffer_var, self.dtype, self.extents = buffer_var, dtype_of(dtype), exprs(extents)
-        self.data, self.body = data_or_idx, body
-        self.annotations, self.span = attr_dict(annotations), span
 
 
+@node
 class DeclBuffer(Stmt):
     """`body` with `buffer` declared over memory that is already there."""
 
-    __slots__ = ("buffer", "body")
-    buffer: Buffer
+    buffer: BufferDef
     body: Stmt
-    FIELDS = (field("buffer", Kind.BUFFER_DEF), field("body", Kind.STMT))
-
-    def __init__(self, buffer: Buffer, body: Stmt, span: Span | None = None) -> None:
-        self.buffer, self.body, self.span = buffer, body, span
 
 
+@node
 class SeqStmt(Stmt):
     """Two statements or more, one after the other."""
 
-    __slots__ = ("seq",)
     seq: tuple[Stmt, ...]
-    FIELDS = (field("seq", Kind.STMTS),)
-
-    def __init__(self, seq: Sequence[Stmt], span: Span | None = None) -> None:
-        self.seq, self.span = tuple(seq), span
 
     @staticmethod
     def flatten(*parts: Any) -> Stmt:
@@ -303,23 +170,13 @@ class SeqStmt(Stmt):
         return len(self.seq)
 
 
+@node
 class IfThenElse(Stmt):
     """`then_case` where `condition` holds, else `else_case`, which may be None."""
 
-    __slots__ = ("condition", "then_case", "else_case")
     condition: PrimExpr
     then_case: Stmt
-    else_case: Stmt | None
-    FIELDS = (
-        field("condition", Kind.EXPR),
-        field("then_case", Kind.STMT),
-        field("else_case", Kind.STMT),
-    )
-
-    def __init__(
-        self, condition: Any, then_case: Stmt, else_case: Stmt | None = None, span: Span | None = None
-    ) -> None:
-        self.condition, self.then_case, self.else_case, self.span = expr(condition), then_case, else_case, span
+    else_case: Stmt | None = None
 
 
 class ForKind(enum.IntEnum):
@@ -332,71 +189,45 @@ class ForKind(enum.IntEnum):
     THREAD_BINDING = 4
 
 
+PLAIN_CONVERTERS["ForKind"] = ForKind
+
+
+@node(walk="min extent loop_var kind body thread_binding annotations")
 class For(Stmt):
     """`body` for `loop_var` from `min` to `min + extent`, run as `kind` says."""
 
-    __slots__ = ("loop_var", "min", "extent", "kind", "body", "thread_binding", "annotations")
     loop_var: Var
     min: PrimExpr
     extent: PrimExpr
     kind: ForKind
     body: Stmt
-    thread_binding: IterVar | None
+    thread_binding: IterVar | None = None
     annotations: dict[str, Any]
-    FIELDS = (
-        field("min", Kind.EXPR),
-        field("extent", Kind.EXPR),
-        field("loop_var", Kind.VAR_DEF),
-        field("kind", Kind.VALUE),
-        field("body", Kind.STMT),
-        field("thread_binding", Kind.NODE),
-        field("annotations", Kind.ATTRS),
-    )
 
-    def __init__(
-        self,
-        loop_var: Var,
-        min: Any,
-        extent: Any,
-        kind: Any,
-        body: Stmt,
-        thread_binding: IterVar | None = None,
-        annotations: Mapping[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
-        self.loop_var, self.min, self.extent = loop_var, expr(min), expr(extent)
-        if self.min.dtype is not loop_var.dtype and isinstance(self.min, IntImm):
-            self.min = IntImm(loop_var.dtype, self.min.value)
-        if self.extent.dtype is not loop_var.dtype and isinstance(self.extent, IntImm):
-            self.extent = IntImm(loop_var.dtype, self.extent.value)
-        self.kind = kind if isinstance(kind, ForKind) else ForKind(kind)
-        self.body, self.thread_binding = body, thread_binding
-        self.annotations, self.span = attr_dict(annotations), span
+    def check(self) -> None:
+        dtype = self.loop_var.dtype
+        if self.min.dtype is not dtype and isinstance(self.min, IntImm):
+            self.min = IntImm(dtype, self.min.value)
+        if self.extent.dtype is not dtype and isinstance(self.extent, IntImm):
+            self.extent = IntImm(dtype, self.extent.value)
 
 
+@node
 class While(Stmt):
     """`body` again and again while `condition` holds."""
 
-    __slots__ = ("condition", "body")
     condition: PrimExpr
     body: Stmt
-    FIELDS = (field("condition", Kind.EXPR), field("body", Kind.STMT))
-
-    def __init__(self, condition: Any, body: Stmt, span: Span | None = None) -> None:
-        self.condition, self.body, self.span = expr(condition), body, span
 
 
+@node
 class Evaluate(Stmt):
     """`value`, computed for its effect."""
 
-    __slots__ = ("value",)
     value: PrimExpr
-    FIELDS = (field("value", Kind.EXPR),)
-
-    def __init__(self, value: Any, span: Span | None = None) -> None:
-        self.value, self.span = expr(value), span
 
 
+@node(walk="iter_vars alloc_buffers match_buffers reads writes name_hint annotations init body")
 class Block(Stmt):
     """A unit of computation with its own iteration variables.
 
@@ -404,77 +235,29 @@ class Block(Stmt):
     iteration of the reduction; `alloc_buffers` live inside it.
     """
 
-    __slots__ = (
-        "iter_vars",
-        "reads",
-        "writes",
-        "name_hint",
-        "body",
-        "init",
-        "alloc_buffers",
-        "match_buffers",
-        "annotations",
-    )
     iter_vars: tuple[IterVar, ...]
     reads: tuple[BufferRegion, ...]
     writes: tuple[BufferRegion, ...]
-    name_hint: str
+    name_hint: Name
     body: Stmt
-    init: Stmt | None
-    alloc_buffers: tuple[Buffer, ...]
-    match_buffers: tuple[MatchBufferRegion, ...]
+    init: Stmt | None = None
+    alloc_buffers: tuple[BufferDef, ...] = ()
+    match_buffers: tuple[MatchBufferRegion, ...] = ()
     annotations: dict[str, Any]
-    FIELDS = (
-        field("iter_vars", Kind.NODES),
-        field("alloc_buffers", Kind.BUFFER_DEFS),
-        field("match_buffers", Kind.NODES),
-        field("reads", Kind.NODES),
-        field("writes", Kind.NODES),
-        field("name_hint", Kind.NAME),
-        field("annotations", Kind.ATTRS),
-        field("init", Kind.STMT),
-        field("body", Kind.STMT),
-    )
-
-    def __init__(
-        self,
-        iter_vars: Sequence[IterVar],
-        reads: Sequence[BufferRegion],
-        writes: Sequence[BufferRegion],
-        name_hint: str,
-        body: Stmt,
-        init: Stmt | None = None,
-        alloc_buffers: Sequence[Buffer] | None = None,
-        match_buffers: Sequence[MatchBufferRegion] | None = None,
-        annotations: Mapping[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
-        self.iter_vars, self.reads, self.writes = tuple(iter_vars), tuple(reads), tuple(writes)
-        self.name_hint, self.body, self.init = name_hint, body, init
-        self.alloc_buffers = tuple(alloc_buffers or ())
-        self.match_buffers = tuple(match_buffers or ())
-        self.annotations, self.span = attr_dict(annotations), span
 
 
+@node
 class BlockRealize(Stmt):
     """`block` run with its iteration variables bound to `iter_values`, where `predicate` holds."""
 
-    __slots__ = ("iter_values", "predicate", "block")
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
-    FIELDS = (
-        field("iter_values", Kind.EXPRS),
-        field("predicate", Kind.EXPR),
-        field("block", Kind.STMT),
-    )
 
-    def __init__(self, iter_values: Any, predicate: Any, block: Block, span: Span | None = None) -> None:
-        self.iter_values, self.predicate = tuple([expr(v) for v in iter_values]), expr(predicate)
-        self.block, self.span = block, span
-        if len(self.iter_values) != len(block.iter_vars):
+    def check(self) -> None:
+        if len(self.iter_values) != len(self.block.iter_vars):
             raise TVMagicError(
-                f"block `{block.name_hint}` has {len(block.iter_vars)} iteration variables, "
+                f"block `{self.block.name_hint}` has {len(self.block.iter_vars)} iteration variables, "
                 f"{len(self.iter_values)} are bound"
             )
 

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType, dtype_of
-from tvmagic.ir.node import Kind, Node, Span, field
+from tvmagic.ir.node import Kind, Name, Node, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tvmagic.ir import ops
 
 BOOL = DataType("bool")
@@ -150,7 +149,6 @@ class _Comparison(ExprOp):
     """`a == b`: an expression where one is asked for, else whether both are one object."""
 
     __slots__ = ("a", "b", "span")
-    __hash__ = ExprOp.__hash__
 
     def __init__(self, a: Any, b: Any, span: Span | None = None) -> None:
         self.a, self.b, self.span = a, b, span
@@ -186,7 +184,6 @@ class StandsFor(ExprOp, Node):
     """A node that stands for an expression where one is asked for."""
 
     __slots__ = ()
-    __hash__ = ExprOp.__hash__
 
     def asobject(self) -> PrimExpr:
         """The expression it stands for."""
@@ -198,7 +195,6 @@ class PrimExpr(ExprOp, Node):
 
     __slots__ = ("dtype",)
     dtype: DataType
-    __hash__ = ExprOp.__hash__
 
     def retype(self) -> None:
         """Set `dtype` from the operands, after a mutator has put new ones in a fresh copy."""
@@ -248,17 +244,63 @@ def exprs(values: Any) -> tuple[PrimExpr, ...]:
     return (expr(values),)
 
 
+def _nodes(values: Any) -> tuple[Any, ...]:
+    """Several nodes, one, or None for none, as a tuple."""
+    if isinstance(values, Node):
+        return (values,)
+    return () if values is None else tuple(values)
+
+
+def attr_value(value: Any) -> Any:
+    """A Python value as an attribute or annotation holds it.
+
+    Numbers become constants, sequences tuples, mappings dicts; texts and nodes stay.
+    """
+    if isinstance(value, (str, Node)) or value is None:
+        return value
+    if isinstance(value, SEQUENCES):
+        return tuple([attr_value(v) for v in value])
+    if isinstance(value, MAPPINGS):
+        return {str(k): attr_value(v) for k, v in value.items()}
+    if isinstance(value, (bool, int, float)):
+        return convert(value)
+    if hasattr(value, "asobject") or hasattr(value, "item"):
+        return convert(value)
+    return value
+
+
+def attr_dict(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Attributes with their values as `attr_value` gives them."""
+    return {str(k): attr_value(v) for k, v in values.items()} if values else {}
+
+
+CONVERTERS.update(
+    {
+        Kind.EXPR: expr,
+        Kind.EXPRS: exprs,
+        **dict.fromkeys((Kind.STMTS, Kind.NODES, Kind.VAR_DEFS, Kind.BUFFER_DEFS), _nodes),
+        Kind.ATTRS: attr_dict,
+        Kind.OBJECT: attr_value,
+    }
+)
+PLAIN_CONVERTERS.update({"DataType": dtype_of, "int": int, "float": float})
+
+
+class Type(Node):
+    """The type of a variable or of a function's result."""
+
+    __slots__ = ()
+
+
+@node
 class Var(PrimExpr):
     """A variable. It is what it is by identity; `name` is a hint for the printers.
 
     `type_annotation` is a `PrimType` or, for a pointer, a `PointerType`.
     """
 
-    __slots__ = ("name", "type_annotation")
-    name: str
+    name: Name
     type_annotation: Type
-    FIELDS = (field("name", Kind.NAME), field("type_annotation", Kind.TYPE))
-    __hash__ = ExprOp.__hash__
 
     def __init__(self, name: str, dtype: Any = "int32", span: Span | None = None) -> None:
         self.name = name
@@ -288,75 +330,52 @@ class Var(PrimExpr):
         return type(self)(self.name, dtype, self.span)
 
 
+@node
 class SizeVar(Var):
     """A variable that is never negative: a tensor's size."""
-
-    __slots__ = ()
 
 
 # ---------------------------------------------------------------------------- types
 
 
-class Type(Node):
-    """The type of a variable or of a function's result."""
-
-    __slots__ = ()
-
-
+@node
 class PrimType(Type):
     """A scalar or vector of type `dtype`."""
 
-    __slots__ = ("dtype",)
     dtype: DataType
-    FIELDS = (field("dtype", Kind.VALUE),)
-
-    def __init__(self, dtype: Any, span: Span | None = None) -> None:
-        self.dtype = dtype_of(dtype)
-        self.span = span
 
 
+@node
 class PointerType(Type):
     """A pointer to elements of `element_type` in the memory named `storage_scope`."""
 
-    __slots__ = ("element_type", "storage_scope")
     element_type: Type
-    storage_scope: str
-    FIELDS = (field("element_type", Kind.TYPE), field("storage_scope", Kind.VALUE))
-
-    def __init__(self, element_type: Type, storage_scope: str = "", span: Span | None = None) -> None:
-        self.element_type = element_type
-        self.storage_scope = storage_scope
-        self.span = span
+    storage_scope: str = ""
 
 
+@node
 class TupleType(Type):
     """Several types; the empty one is the type of a function that returns nothing."""
 
-    __slots__ = ("fields",)
-    fields: tuple[Type, ...]
-    FIELDS = (field("fields", Kind.NODES),)
-
-    def __init__(self, fields: Sequence[Type] = (), span: Span | None = None) -> None:
-        self.fields = tuple(fields)
-        self.span = span
+    fields: tuple[Type, ...] = ()
 
 
 # ---------------------------------------------------------------------------- constants
 
 
+@node
 class ConstExpr(PrimExpr):
     """A constant."""
 
-    __slots__ = ("value",)
-    __hash__ = ExprOp.__hash__
+    value: Any
 
 
+@node
 class IntImm(ConstExpr):
     """An integer (or bool) constant of type `dtype`."""
 
-    __slots__ = ()
+    dtype: DataType
     value: int
-    FIELDS = (field("dtype", Kind.VALUE), field("value", Kind.VALUE))
 
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
@@ -397,29 +416,22 @@ class IntImm(ConstExpr):
         return not self == other
 
 
+@node
 class FloatImm(ConstExpr):
     """A floating point constant of type `dtype`."""
 
-    __slots__ = ()
+    dtype: DataType
     value: float
-    FIELDS = (field("dtype", Kind.VALUE), field("value", Kind.VALUE))
-    __hash__ = ExprOp.__hash__
-
-    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
-        self.dtype = dtype_of(dtype)
-        self.value = float(value)
-        self.span = span
 
     def __float__(self) -> float:
         return self.value
 
 
+@node
 class StringImm(ConstExpr):
     """A text as an argument of a call."""
 
-    __slots__ = ()
     value: str
-    FIELDS = (field("value", Kind.VALUE),)
 
     def __init__(self, value: str, span: Span | None = None) -> None:
         self.dtype = HANDLE
@@ -434,29 +446,6 @@ class StringImm(ConstExpr):
 
     def __hash__(self) -> int:
         return hash(self.value)
-
-
-def attr_value(value: Any) -> Any:
-    """A Python value as an attribute or annotation holds it.
-
-    Numbers become constants, sequences tuples, mappings dicts; texts and nodes stay.
-    """
-    if isinstance(value, (str, Node)) or value is None:
-        return value
-    if isinstance(value, SEQUENCES):
-        return tuple([attr_value(v) for v in value])
-    if isinstance(value, MAPPINGS):
-        return {str(k): attr_value(v) for k, v in value.items()}
-    if isinstance(value, (bool, int, float)):
-        return convert(value)
-    if hasattr(value, "asobject") or hasattr(value, "item"):
-        return convert(value)
-    return value
-
-
-def attr_dict(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Attributes with their values as `attr_value` gives them."""
-    return {str(k): attr_value(v) for k, v in values.items()} if values else {}
 
 
 def _int_constant(value: int) -> IntImm:

@@ -23,8 +23,7 @@ from tvmagic.ir import (
     Var,
     expr,
 )
-from tvmagic.ir.expr import ExprOp
-from tvmagic.ir.node import field
+from tvmagic.ir.derive import node
 from tvmagic.ir.values import TUPLES, class_of
 
 __all__ = [
@@ -42,17 +41,12 @@ __all__ = [
 ]
 
 
+@node
 class IterMark(Node):
     """An iterator: the value `source`, which runs from 0 to `extent`, the end left out."""
 
-    __slots__ = ("extent", "source")
     source: PrimExpr
     extent: PrimExpr
-    FIELDS = (field("source", Kind.EXPR), field("extent", Kind.EXPR))
-
-    def __init__(self, source: Any, extent: Any) -> None:
-        self.source, self.extent = expr(source), expr(extent)
-        self.span = None
 
     def __str__(self) -> str:
         return f"IterMark({self.source}, extent={self.extent})"
@@ -60,28 +54,19 @@ class IterMark(Node):
     __repr__ = __str__
 
 
+@node
 class IterMapExpr(PrimExpr):
     """A part of an iterator map."""
 
-    __slots__ = ()
-    __hash__ = ExprOp.__hash__
 
-
+@node
 class IterSplitExpr(IterMapExpr):
     """A part of the iterator `source`: `source // lower_factor % extent * scale`."""
 
-    __slots__ = ("extent", "lower_factor", "scale", "source")
     source: IterMark
     lower_factor: PrimExpr
     extent: PrimExpr
     scale: PrimExpr
-    FIELDS = (
-        field("source", Kind.NODE),
-        field("lower_factor", Kind.EXPR),
-        field("extent", Kind.EXPR),
-        field("scale", Kind.EXPR),
-    )
-    __hash__ = ExprOp.__hash__
 
     def __init__(self, source: IterMark, lower_factor: Any = None, extent: Any = None, scale: Any = None) -> None:
         self.source = source
@@ -100,19 +85,12 @@ class IterSplitExpr(IterMapExpr):
     __repr__ = __str__
 
 
+@node
 class IterSumExpr(IterMapExpr):
     """The sum of the splits `args` and of `base`."""
 
-    __slots__ = ("args", "base")
     args: tuple[IterSplitExpr, ...]
     base: PrimExpr
-    FIELDS = (field("args", Kind.EXPRS), field("base", Kind.EXPR))
-    __hash__ = ExprOp.__hash__
-
-    def __init__(self, args: Sequence[IterSplitExpr], base: Any) -> None:
-        self.args, self.base = tuple(args), expr(base)
-        self.dtype = self.base.dtype
-        self.span = None
 
     def retype(self) -> None:
         self.dtype = self.base.dtype
@@ -156,8 +134,6 @@ class IterMapLevel(enum.IntEnum):
 class Report:
     """What stood in the way of an iterator map; the texts are made when they are read."""
 
-    __slots__ = ("_entries",)
-
     def __init__(self) -> None:
         self._entries: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -182,8 +158,6 @@ class IterMapResult:
     takes_all_values: whether, of a map that was checked to be surjective, every index takes every
         value of its extent without padding too.
     """
-
-    __slots__ = ("_report", "indices", "padding_predicate", "takes_all_values")
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class Frame:
         self.concise = False
 
 
-_WALKED = frozenset({Kind.EXPR, Kind.STMT, Kind.NODE, Kind.VAR_USE, Kind.VAR_DEF, Kind.BUFFER_USE, Kind.BUFFER_DEF})
+_WALKED = frozenset({Kind.EXPR, Kind.STMT, Kind.NODE, Kind.VAR_DEF, Kind.BUFFER_USE, Kind.BUFFER_DEF})
 _WALKED_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.VAR_DEFS, Kind.BUFFER_DEFS})
 _SCOPES = (Stmt, Block, PrimFunc, CommReducer)
 Step = Callable[["CommonAncestors", Any], None]
