@@ -1,4 +1,4 @@
-"""The arguments of magics: parsed as a command line, told in `%name?`, completed, and never a crash."""
+"""How a magic is declared: its arguments, parsed as a command line, shown in `%name?` and completed; never a crash."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 import difflib
 import functools
 import shlex
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from IPython.core.error import UsageError
+from IPython.core.magic import cell_magic, line_magic
 
 from tvmagic.errors import InternalError, TVMagicError
 
-__all__ = ["Arguments", "Choice", "did_you_mean", "documented", "duration", "positive"]
+__all__ = ["PARSERS", "Argument", "Arguments", "Choice", "argument", "did_you_mean", "duration", "magic", "positive"]
 
 
 class Choice:
@@ -54,6 +55,26 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
+class Argument(NamedTuple):
+    """One argument of a magic.
+
+    `completes(magics, op)` gives the words that may be written for it; `op` is the operator named before it, or None.
+    """
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+    completes: Callable[[Any, Any], Iterable[str]] | None
+
+
+def argument(*names: str, completes: Callable[[Any, Any], Iterable[str]] | None = None, **options: Any) -> Argument:
+    """An argument as `argparse` takes it; without `completes`, a `Choice` completes its own words."""
+    kind = options.get("type")
+    if completes is None and isinstance(kind, Choice):
+        words = kind.words
+        return Argument(names, options, lambda _magics, _op: words)
+    return Argument(names, options, completes)
+
+
 class _OneLine(argparse.HelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=100)
@@ -62,11 +83,14 @@ class _OneLine(argparse.HelpFormatter):
 class Arguments(argparse.ArgumentParser):
     """The arguments of one magic. A mistake is a `UsageError` of one line."""
 
-    def __init__(self, magic: str, description: str) -> None:
+    def __init__(self, magic: str, description: str, arguments: Sequence[Argument]) -> None:
         super().__init__(
             prog=magic, description=description, add_help=False, allow_abbrev=False, formatter_class=_OneLine
         )
         self.magic = magic
+        self.declared = tuple(arguments)
+        for names, options, _ in self.declared:
+            self.add_argument(*names, **options)
 
     @property
     def flags(self) -> list[str]:
@@ -75,7 +99,8 @@ class Arguments(argparse.ArgumentParser):
         return sorted(found, key=lambda f: (not f.startswith("--"), f))
 
     def read(self, line: str) -> argparse.Namespace:
-        """The arguments in a magic's line."""
+        """The arguments in a magic's line, and the line itself as `line`."""
+        whole = line
         line = line.split("#", 1)[0] if " #" in line else line
         try:
             words = shlex.split(line)
@@ -87,6 +112,7 @@ class Arguments(argparse.ArgumentParser):
                 self.error(f"its help is shown by `{self.magic}?`")
             known = self.flags if unknown[0].startswith("-") else []
             self.error(f"there is no argument `{unknown[0]}`{did_you_mean(unknown[0], known)}")
+        namespace.line = whole
         return namespace
 
     def error(self, message: str) -> NoReturn:
@@ -102,23 +128,33 @@ class Arguments(argparse.ArgumentParser):
         return self.format_help().replace("usage: ", "")
 
 
-def documented(parser: Arguments) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a magic the parser's help as its docstring; a defect of ours in it ends in an `InternalError`."""
+PARSERS: dict[str, Arguments] = {}
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def magic(description: str, *arguments: Argument, cell: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a method of `TensorMagics` as the magic of its name.
+
+    The method takes the parsed arguments and, of a cell magic, the cell's text. Help, completion and registration
+    follow from the declaration. A defect of ours in it ends in an `InternalError`.
+    """
+
+    def declare(function: Callable[..., Any]) -> Any:
+        name = function.__name__
+        parser = PARSERS[name] = Arguments(f"%%{name}" if cell else f"%{name}", description, arguments)
+
         @functools.wraps(function)
-        def magic(*args: Any, **kwargs: Any) -> Any:
+        def run(self: Any, line: str, *text: str) -> Any:
             try:
-                return function(*args, **kwargs)
+                return function(self, parser.read(line), *text)
             except (TVMagicError, UsageError):
                 raise
             except MemoryError as error:
-                text = f"{parser.magic} needs more memory than there is: {error}"
-                raise TVMagicError(text, hint="take smaller sizes") from error
+                message = f"{parser.magic} needs more memory than there is: {error}"
+                raise TVMagicError(message, hint="take smaller sizes") from error
             except Exception as error:
                 raise InternalError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 
-        magic.__doc__ = parser.doc
-        return magic
+        run.__doc__ = parser.doc
+        return cell_magic(run) if cell else line_magic(run)
 
-    return decorate
+    return declare

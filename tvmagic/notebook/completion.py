@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tvmagic.notebook.commands import TARGETS
-from tvmagic.notebook.magics import MAGICS, PARSERS, TensorMagics
+from tvmagic.notebook.arguments import PARSERS, Argument, Arguments
+from tvmagic.notebook.magics import MAGICS, TensorMagics
 
 __all__ = ["candidates", "install"]
 
@@ -29,18 +29,25 @@ def _words(magic: str, last: str, before: list[str], magics: TensorMagics) -> It
     parser = PARSERS[magic]
     if last.startswith("-"):
         return parser.flags
-    flag = before[-1] if before else ""
-    if flag == "--target":
-        return TARGETS
-    if flag in ("-k", "--kind"):
-        return ("stages", "iters", "blocks", "regions", "access")
     operators = magics.operators()
     chosen = next((operators[w] for w in before if w in operators), None)
-    if flag in ("-p", "--passes") and chosen is not None and chosen.current.record is not None:
-        return {step.name.rsplit(".", 1)[-1] for step in chosen.current.record if step.kind == "pass"}
-    if flag in ("-v", "--version") or (magic == "compare" and chosen is not None):
-        return ["plain", *(chosen.versions if chosen is not None else ())]
-    return [] if magic == "tensor" else operators
+    wanted = _argument_at(parser, before)
+    return wanted.completes(magics, chosen) if wanted is not None and wanted.completes is not None else ()
+
+
+def _argument_at(parser: Arguments, before: list[str]) -> Argument | None:
+    """The argument that the word after `before` is for."""
+    flags = {name: a for a in parser.declared for name in a.names if name.startswith("-")}
+    positions = [a for a in parser.declared if not a.names[0].startswith("-")]
+    taken, value_of = 0, None
+    for word in before:
+        if value_of is not None:
+            value_of = None
+        elif word in flags:
+            value_of = None if "action" in flags[word].options else flags[word]
+        else:
+            taken += 1
+    return value_of or (positions[taken] if taken < len(positions) else None)
 
 
 def install(shell: Any, magics: TensorMagics) -> Callable[[], None]:

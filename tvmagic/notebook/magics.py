@@ -1,21 +1,23 @@
-"""The magics: each parses its line, calls a function of `commands`, and shows the result."""
+"""The magics, each in one declaration: it calls a function of `commands` and shows the result."""
 
 from __future__ import annotations
 
 import difflib
 import keyword
 import re
+from argparse import Namespace
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import traitlets
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook import commands
-from tvmagic.notebook.arguments import Arguments, Choice, did_you_mean, documented, duration, positive
+from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.expressions import DTYPES
@@ -24,125 +26,46 @@ from tvmagic.passes import Record
 
 __all__ = ["MAGICS", "TensorMagics"]
 
-MAGICS = ("tensor", "schedule", "passes", "bounds", "graph", "asm", "llvm", "bench", "compare", "tune")
-
-
-def _named(magic: str, description: str, *, version: bool = True) -> Arguments:
-    """The parser of a magic that takes an operator, and which of its schedules."""
-    parser = Arguments(magic, description)
-    parser.add_argument("name", metavar="NAME", help="the operator")
-    if version:
-        parser.add_argument("-v", "--version", metavar="V", help="which of its schedules (the last unless told)")
-    return parser
-
-
-def _tensor_parser() -> Arguments:
-    parser = Arguments("%%tensor", "Define an operator by index notation, calls of te, or a @T.prim_func function.")
-    parser.add_argument("name", metavar="NAME", help="the name of the operator")
-    parser.add_argument("-q", "--quiet", action="store_true", help="show nothing")
-    parser.add_argument("-c", "--code", action="store_true", help="show the plain loops, unfolded")
-    return parser
-
-
-def _schedule_parser() -> Arguments:
-    parser = Arguments("%%schedule", "Schedule an operator by calls on `s` (TE) or `sch` (TensorIR), and compile it.")
-    parser.add_argument("name", metavar="NAME", help="the operator")
-    parser.add_argument("-p", "--passes", metavar="A,B", help="show only these passes")
-    parser.add_argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V")
-    parser.add_argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs")
-    parser.add_argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
-    parser.add_argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
-    parser.add_argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])")
-    parser.add_argument("--cost", action="store_true", help="count what each loop costs")
-    parser.add_argument("--size", type=positive, default=16, metavar="N", help="the value of symbolic sizes (16)")
-    parser.add_argument("--target", metavar="T", help="what to compile for (this machine)")
-    parser.add_argument("--hide", action="store_true", help="hide passes that changed nothing")
-    parser.add_argument("-q", "--quiet", action="store_true", help="do not show the timeline")
-    return parser
-
-
-def _passes_parser() -> Arguments:
-    parser = _named("%passes", "Step through the schedule calls and passes of an operator.")
-    parser.add_argument("-p", "--passes", metavar="A,B", help="show only these passes")
-    parser.add_argument("--target", metavar="T", help="what to compile for (this machine)")
-    parser.add_argument("--hide", action="store_true", help="hide passes that changed nothing")
-    parser.add_argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
-    parser.add_argument("--text", action="store_true", help="show text instead of the stepper")
-    return parser
-
-
-def _bounds_parser() -> Arguments:
-    parser = _named("%bounds", "The ranges of all iteration variables, and the phases of InferBound.")
-    parser.add_argument("-r", "--ranges", action="store_true", help="the ranges alone, without the phases")
-    return parser
-
-
 _VIEWS = ("stages", "iters", "blocks", "regions", "access")
 
 
-def _graph_parser() -> Arguments:
-    parser = _named("%graph", "Pictures of an operator and its schedule.")
-    parser.add_argument(
-        "-k", "--kind", type=Choice(*_VIEWS), default=None, metavar="KIND", help=f"one of {', '.join(_VIEWS)}"
-    )
-    parser.add_argument("-s", "--stage", metavar="STAGE", help="the stage or buffer to draw")
-    return parser
+def _operators(magics: TensorMagics, _: Operator | None) -> Iterable[str]:
+    return magics.operators()
 
 
-def _code_parser(magic: str, what: str) -> Arguments:
-    parser = _named(magic, f"The {what} of an operator, for this machine or another.")
-    known = ", ".join(commands.TARGETS)
-    parser.add_argument("--target", metavar="T", help=f"{known}, or a full target such as 'llvm -mcpu=znver4'")
-    if magic == "%llvm":
-        parser.add_argument("--raw", action="store_true", help="before LLVM's own passes")
-    return parser
+def _versions(_: TensorMagics, op: Operator | None) -> Iterable[str]:
+    return ["plain", *(op.versions if op is not None else ())]
 
 
-def _bench_parser() -> Arguments:
-    parser = _named("%bench", "Measure the schedules of an operator beside NumPy.")
-    parser.add_argument(
-        "--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"
-    )
-    parser.add_argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)")
-    parser.add_argument("--size", type=positive, default=256, metavar="N", help="the value of symbolic sizes (256)")
-    return parser
+def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
+    record = op.current.record if op is not None else None
+    return {step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass"}
 
 
-def _compare_parser() -> Arguments:
-    parser = Arguments("%compare", "Two schedules side by side: the first pass where they part, and their costs.")
-    parser.add_argument(
-        "first", metavar="A", help="an operator, a version that one operator alone has, or OPERATOR:VERSION"
-    )
-    parser.add_argument("second", metavar="B", help="an operator, a version of the first, or OPERATOR:VERSION")
-    parser.add_argument("-t", "--time", action="store_true", help="measure both")
-    return parser
+def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
+    return commands.TARGETS
 
 
-def _tune_parser() -> Arguments:
-    parser = Arguments("%tune", "Search for a fast schedule of an operator.")
-    parser.add_argument("name", metavar="NAME", help="the operator")
-    parser.add_argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to try (64)")
-    parser.add_argument(
-        "--seconds", type=duration, default=60.0, metavar="S", help="begin no more after this time (60)"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)")
-    parser.add_argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)")
-    parser.add_argument("--size", type=positive, default=256, metavar="N", help="the value of symbolic sizes (256)")
-    return parser
+# Arguments that several magics have.
+NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
+VERSION = argument(
+    "-v", "--version", metavar="V", help="which of its schedules (the last unless told)", completes=_versions
+)
+ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
+TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
+CODE_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
+    completes=_targets,
+)
+HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
+VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
 
-PARSERS = {
-    "tensor": _tensor_parser(),
-    "schedule": _schedule_parser(),
-    "passes": _passes_parser(),
-    "bounds": _bounds_parser(),
-    "graph": _graph_parser(),
-    "asm": _code_parser("%asm", "assembly"),
-    "llvm": _code_parser("%llvm", "LLVM IR"),
-    "bench": _bench_parser(),
-    "compare": _compare_parser(),
-    "tune": _tune_parser(),
-}
+def _size(default: int) -> Argument:
+    help_text = f"the value of symbolic sizes ({default})"
+    return argument("--size", type=positive, default=default, metavar="N", help=help_text)
 
 
 @magics_class
@@ -171,14 +94,18 @@ class TensorMagics(Magics):
 
     # ------------------------------------------------------------------------ cells
 
-    @documented(PARSERS["tensor"])
-    @cell_magic
-    def tensor(self, line: str, cell: str) -> None:
-        arguments = PARSERS["tensor"].read(line)
+    @magic(
+        "Define an operator by index notation, calls of te, or a @T.prim_func function.",
+        argument("name", metavar="NAME", help="the name of the operator"),
+        argument("-q", "--quiet", action="store_true", help="show nothing"),
+        argument("-c", "--code", action="store_true", help="show the plain loops, unfolded"),
+        cell=True,
+    )
+    def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"%%tensor: `{name}` is not a name that Python can use (see %%tensor?)")
-        source = Source(f"tensor {name}", f"%%tensor {line}\n{cell}")
+        source = Source(f"tensor {name}", f"%%tensor {arguments.line}\n{cell}")
         op = operator_from_cell(source, name, self.namespace, self.dtype)
         self.namespace[name] = op
         if not arguments.quiet:
@@ -189,14 +116,27 @@ class TensorMagics(Magics):
 
         return operator_view(op, graph=self.show_graph, unfolded=unfolded)
 
-    @documented(PARSERS["schedule"])
-    @cell_magic
-    def schedule(self, line: str, cell: str) -> None:
-        arguments = PARSERS["schedule"].read(line)
+    @magic(
+        "Schedule an operator by calls on `s` (TE) or `sch` (TensorIR), and compile it.",
+        NAME,
+        ONLY,
+        argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V"),
+        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs"),
+        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        VERIFY,
+        argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
+        argument("--cost", action="store_true", help="count what each loop costs"),
+        _size(16),
+        TARGET,
+        HIDE,
+        argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
+        cell=True,
+    )
+    def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
         if not re.fullmatch(r"[\w.-]+", arguments.version):
             raise UsageError(f"%%schedule: `{arguments.version}` cannot be the name of a schedule (see %%schedule?)")
-        source = Source(f"schedule {op.name}", f"%%schedule {line}\n{cell}")
+        source = Source(f"schedule {op.name}", f"%%schedule {arguments.line}\n{cell}")
         if arguments.play:
             from tvmagic.notebook.playing import playground
 
@@ -237,10 +177,17 @@ class TensorMagics(Magics):
 
     # ------------------------------------------------------------------------ lines
 
-    @documented(PARSERS["passes"])
-    @line_magic
-    def passes(self, line: str) -> Any:
-        arguments = PARSERS["passes"].read(line)
+    @magic(
+        "Step through the schedule calls and passes of an operator.",
+        NAME,
+        VERSION,
+        ONLY,
+        TARGET,
+        HIDE,
+        VERIFY,
+        argument("--text", action="store_true", help="show text instead of the stepper"),
+    )
+    def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
         shown = commands.passes(
             version,
@@ -255,56 +202,96 @@ class TensorMagics(Magics):
             return None
         return shown
 
-    @documented(PARSERS["bounds"])
-    @line_magic
-    def bounds(self, line: str) -> Shown:
-        arguments = PARSERS["bounds"].read(line)
+    @magic(
+        "The ranges of all iteration variables, and the phases of InferBound.",
+        NAME,
+        VERSION,
+        argument("-r", "--ranges", action="store_true", help="the ranges alone, without the phases"),
+    )
+    def bounds(self, arguments: Namespace) -> Shown:
         return commands.bounds(self._version(arguments, "%bounds"), phases=not arguments.ranges)
 
-    @documented(PARSERS["graph"])
-    @line_magic
-    def graph(self, line: str) -> Shown:
-        arguments = PARSERS["graph"].read(line)
+    @magic(
+        "Pictures of an operator and its schedule.",
+        NAME,
+        VERSION,
+        argument(
+            "-k", "--kind", type=Choice(*_VIEWS), default=None, metavar="KIND", help=f"one of {', '.join(_VIEWS)}"
+        ),
+        argument("-s", "--stage", metavar="STAGE", help="the stage or buffer to draw"),
+    )
+    def graph(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.pictures import graph
 
         return graph(self._version(arguments, "%graph"), arguments.kind, arguments.stage)
 
-    @documented(PARSERS["asm"])
-    @line_magic
-    def asm(self, line: str) -> Shown:
-        arguments = PARSERS["asm"].read(line)
+    @magic(
+        "The assembly of an operator, for this machine or another.",
+        NAME,
+        VERSION,
+        CODE_TARGET,
+    )
+    def asm(self, arguments: Namespace) -> Shown:
         return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
 
-    @documented(PARSERS["llvm"])
-    @line_magic
-    def llvm(self, line: str) -> Shown:
-        arguments = PARSERS["llvm"].read(line)
+    @magic(
+        "The LLVM IR of an operator, for this machine or another.",
+        NAME,
+        VERSION,
+        CODE_TARGET,
+        argument("--raw", action="store_true", help="before LLVM's own passes"),
+    )
+    def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
         return commands.llvm(version, arguments.target or self.target, optimize=not arguments.raw)
 
-    @documented(PARSERS["bench"])
-    @line_magic
-    def bench(self, line: str) -> Shown:
-        arguments = PARSERS["bench"].read(line)
+    @magic(
+        "Measure the schedules of an operator beside NumPy.",
+        NAME,
+        VERSION,
+        argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
+        argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
+        _size(256),
+    )
+    def bench(self, arguments: Namespace) -> Shown:
         op = self._operator(arguments.name, "%bench")
         versions = [arguments.version] if arguments.version else None
         against = self._function(arguments.against) if arguments.against else None
         return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
 
-    @documented(PARSERS["compare"])
-    @line_magic
-    def compare(self, line: str) -> Shown:
-        arguments = PARSERS["compare"].read(line)
+    @magic(
+        "Two schedules side by side: the first pass where they part, and their costs.",
+        argument(
+            "first",
+            metavar="A",
+            help="an operator, a version that one operator alone has, or OPERATOR:VERSION",
+            completes=_operators,
+        ),
+        argument(
+            "second",
+            metavar="B",
+            help="an operator, a version of the first, or OPERATOR:VERSION",
+            completes=_versions,
+        ),
+        argument("-t", "--time", action="store_true", help="measure both"),
+    )
+    def compare(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.comparing import compare
 
         first = self._version_text(arguments.first, None)
         second = self._version_text(arguments.second, first.operator)
         return compare(first, second, time=arguments.time)
 
-    @documented(PARSERS["tune"])
-    @line_magic
-    def tune(self, line: str) -> Any:
-        arguments = PARSERS["tune"].read(line)
+    @magic(
+        "Search for a fast schedule of an operator.",
+        NAME,
+        argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to try (64)"),
+        argument("--seconds", type=duration, default=60.0, metavar="S", help="begin no more after this time (60)"),
+        argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
+        argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)"),
+        _size(256),
+    )
+    def tune(self, arguments: Namespace) -> Any:
         from tvmagic.notebook.tuning import tune
 
         op = self._operator(arguments.name, "%tune")
@@ -380,3 +367,6 @@ class TensorMagics(Magics):
     @staticmethod
     def _pass_names(text: str | None) -> list[str] | None:
         return [name.strip() for name in (text or "").split(",") if name.strip()] or None
+
+
+MAGICS = tuple(PARSERS)
