@@ -117,6 +117,28 @@ assert Twice().visit(changed) is changed
 assert structural_equal(load_json(save_json(node)), node, True)
 """
 
+MAGIC = """
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from tvmagic.notebook.completion import candidates
+from tvmagic.notebook.magics import TensorMagics
+
+shell = InteractiveShell()
+shell.run_line_magic("load_ext", "tvmagic")
+shell.run_cell_magic("tensor", "double -q", "X: float32[4, 8]\\nY[i, j] = 2 * X[i, j]")
+shown = shell.run_line_magic("shapes", "double")
+assert "(4, 8)" in shown.text() and "shape" in shown.text()
+assert "rank" in shell.run_line_magic("shapes", "double --rank").text()
+magics = TensorMagics(shell)
+assert candidates("%shapes --", magics) == ["--rank"] and candidates("%shapes do", magics) == ["double"]
+assert "ranks alone" in TensorMagics.shapes.__doc__
+with pytest.raises(UsageError, match="there is no argument `--rnk`; did you mean `--rank`"):
+    shell.run_line_magic("shapes", "double --rnk")
+shell.run_line_magic("unload_ext", "tvmagic")
+assert "shapes" not in shell.magics_manager.magics["line"]
+"""
+
 
 def followed(recipe: str) -> list[tuple[str, str | None, str | None, str]]:
     """The blocks of a recipe: the file, where in it (None: a new file), the anchor, the text."""
@@ -132,7 +154,9 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "recipe, check", [("A new primitive", PRIMITIVE), ("A new pass", PASS), ("A new node", NODE)], ids=lambda v: v[:15]
+    "recipe, check",
+    [("A new primitive", PRIMITIVE), ("A new pass", PASS), ("A new node", NODE), ("A new magic", MAGIC)],
+    ids=lambda v: v[:15],
 )
 def test_a_recipe_works_as_it_is_written(recipe: str, check: str, copy: Path) -> None:
     blocks = followed(recipe)
@@ -154,7 +178,7 @@ def test_a_recipe_works_as_it_is_written(recipe: str, check: str, copy: Path) ->
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("recipe", ["A new primitive", "A new pass", "A new node"])
+@pytest.mark.parametrize("recipe", ["A new primitive", "A new pass", "A new node", "A new magic"])
 def test_a_recipe_is_ten_lines(recipe: str) -> None:
     lines = [line for _, _, _, text in followed(recipe) for line in text.splitlines()]
     code = [x for x in lines if x.strip() and not x.startswith(("from ", "import ")) and x.strip()[0] not in '@"']
