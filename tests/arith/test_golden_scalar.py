@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 from collections import Counter
 from typing import Any
 
-import pytest
+from golden import known, rows
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer
 from tvmagic.ir import ops
 
-HERE = pathlib.Path(__file__).parent
-GOLDEN = pathlib.Path(__file__).parents[2].parent / "shared" / "golden" / "arith.jsonl"
-SAMPLE = HERE.parent / "golden" / "arith_sample.jsonl"
 # answers of TVM that ours differs from on purpose, each with the reason
-KNOWN: dict[str, dict[str, str]] = json.loads((HERE.parent / "golden" / "arith_known.json").read_text())
+KNOWN: dict[str, dict[str, str]] = known("arith")
 # exact answers in the whole file, known differences not counted; a change that loses one must say why
 RATCHET = {
     "text": 2486,
@@ -28,10 +23,6 @@ RATCHET = {
     "const_int_bound": 1512,
     "modular_set": 1512,
 }
-
-
-def cases(path: pathlib.Path) -> list[dict[str, Any]]:
-    return [case for line in path.read_text().splitlines() if "error" not in (case := json.loads(line))]
 
 
 def answers(case: dict[str, Any]) -> dict[str, Any]:
@@ -61,16 +52,12 @@ def differences(case: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {name: (value, case[name]) for name, value in answers(case).items() if value != case[name]}
 
 
-def test_sample() -> None:
-    for case in cases(SAMPLE):
-        assert not differences(case), case["id"]
-
-
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden cases lie in ../shared beside the checkout")
 def test_ratchet() -> None:
     exact: Counter[str] = Counter()
     unknown = {}
-    for case in cases(GOLDEN):
+    for case in rows("arith"):
+        if "error" in case:
+            continue
         different = differences(case)
         exact.update(name for name in RATCHET if name in case and name not in different)
         for name, (ours, theirs) in different.items():

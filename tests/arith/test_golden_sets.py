@@ -3,29 +3,19 @@
 Ratchets: the numbers of cases that are the same to the letter must not fall.
 """
 
-import json
-import pathlib
-
-import pytest
+from golden import known, rows
 
 from tvmagic import arith, ir, te, tir
 
-HERE = pathlib.Path(__file__).parent
-GOLDEN = HERE.parents[1].parent / "shared" / "golden" / "arith.jsonl"
-SAMPLE = HERE.parent / "golden" / "arith_sample.jsonl"
 INT_SET_SAME = 1512
 ITER_MAP_SAME = 1055
 
 # maps of TVM that do not have the value of the expression; there is none here
-KNOWN = json.loads((HERE.parent / "golden" / "iter_map_known.json").read_text())
+KNOWN = known("iter_map")
 
 
-def cases(path):
-    if not path.exists():
-        pytest.skip("the golden cases are not beside this clone")
-    with path.open() as lines:
-        loaded = [json.loads(line) for line in lines]
-    return [case for case in loaded if "int_set" in case and "error" not in case]
+def cases():
+    return [case for case in rows("arith") if "int_set" in case and "error" not in case]
 
 
 def build(case):
@@ -52,16 +42,9 @@ def same_iter_map(case):
     return same
 
 
-def test_sample():
-    for case in cases(SAMPLE):
-        assert same_int_set(case), case["id"]
-        if "iter_map" in case:
-            same_iter_map(case)
-
-
 def test_int_sets():
-    assert sum(map(same_int_set, cases(GOLDEN))) >= INT_SET_SAME
+    assert sum(map(same_int_set, cases())) >= INT_SET_SAME
 
 
 def test_iter_maps():
-    assert sum(same_iter_map(case) for case in cases(GOLDEN) if "iter_map" in case) >= ITER_MAP_SAME
+    assert sum(same_iter_map(case) for case in cases() if "iter_map" in case) >= ITER_MAP_SAME

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from golden import rows
 
 from tvmagic.ir import structural_equal
 from tvmagic.script import from_source
 
-GOLDEN = pathlib.Path(__file__).parents[2].parent / "shared" / "golden"
 HEAD = re.compile(r"^(# from tvm.*\n)+\n?")
 # texts that print otherwise than TVM prints them, each with its reason; none is known
 EXCEPTIONS: dict[str, str] = {}
-
-
-def rows(name: str) -> list[dict[str, Any]]:
-    with (GOLDEN / f"{name}.jsonl").open() as lines:
-        return [json.loads(line) for line in lines]
 
 
 def functions() -> Iterator[Any]:
@@ -38,8 +31,6 @@ def functions() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    if not GOLDEN.exists():
-        pytest.skip("the golden cases are not here: they stand beside the repository, in shared/golden")
     return list(dict.fromkeys(t for t in functions() if isinstance(t, str) and t.startswith("@")))
 
 

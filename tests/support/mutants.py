@@ -163,15 +163,13 @@ def mutants_of(package: str) -> list[Mutant]:
 
 
 def copy_tree(place: pathlib.Path) -> pathlib.Path:
-    """The tree as links, so that a copy takes neither time nor memory; `../shared` beside it."""
+    """The tree as links, so that a copy takes neither time nor memory."""
     tree = place / "tree"
     for name in ("tvmagic", "tests", "benchmarks", "notebooks", "docs"):
         shutil.copytree(ROOT / name, tree / name, copy_function=os.link, ignore=shutil.ignore_patterns(".*"))
     for path in ROOT.iterdir():
         if path.is_file() and path.name != ".git":
             os.link(path, tree / path.name)
-    if (ROOT.parent / "shared").exists():
-        (place / "shared").symlink_to((ROOT.parent / "shared").resolve())
     return tree
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 from typing import Any
 
 import pytest
+from golden import rows
 from te_execution import largest_difference
 from te_generator import Program
 
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 
-SHARED = pathlib.Path(__file__).parents[2].parent / "shared" / "golden"
-SAMPLES = pathlib.Path(__file__).parents[1] / "golden"
 TOLERANCE = 2e-5  # float32 sums of some hundred terms, in another order
 
 
@@ -24,13 +21,7 @@ def difference_of(source: str) -> float:
     return largest_difference(scope["s"], scope["args"])
 
 
-def cases(path: pathlib.Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        pytest.skip(f"the golden cases are not here: {path.name}")
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-SAMPLE = [c for c in cases(SAMPLES / "te_sample.jsonl") if "bounds" in c and c["family"] != "symbolic"]
+SAMPLE = [c for c in rows("te") if "bounds" in c and c["family"] != "symbolic"][::24]
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda c: c["id"])
@@ -41,7 +32,7 @@ def test_sample(case: dict[str, Any]) -> None:
 @pytest.mark.soak
 def test_every_program_that_lowers() -> None:
     wrong = []
-    for case in cases(SHARED / "te.jsonl"):
+    for case in rows("te"):
         if "lowered" in case and not difference_of(case["source"]) < TOLERANCE:
             wrong.append(case["id"])
     assert wrong == []

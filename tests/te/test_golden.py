@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 import re
 from typing import Any
 
 import pytest
+from golden import rows
 
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
-
-SHARED = pathlib.Path(__file__).parents[2].parent / "shared" / "golden"
-SAMPLES = pathlib.Path(__file__).parents[1] / "golden"
-
-
-def cases(path: pathlib.Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def run(source: str) -> dict[str, Any]:
@@ -55,21 +47,9 @@ def check_function(case: dict[str, Any]) -> None:
     assert text.strip() == case["before"].strip()
 
 
-@pytest.mark.parametrize("case", cases(SAMPLES / "te_sample.jsonl"), ids=lambda c: c["id"])
-def test_schedule_sample(case: dict[str, Any]) -> None:
-    check_schedule(case)
-
-
-@pytest.mark.parametrize("case", cases(SAMPLES / "prim_func_sample.jsonl"), ids=lambda c: c["id"])
-def test_function_sample(case: dict[str, Any]) -> None:
-    check_function(case)
-
-
-def failures(path: pathlib.Path, key: str, check: Any) -> list[str]:
-    if not path.exists():
-        pytest.skip(f"the golden cases are not here: {path.name}")
+def failures(name: str, key: str, check: Any) -> list[str]:
     failed = []
-    for case in cases(path):
+    for case in rows(name):
         if key in case:
             try:
                 check(case)
@@ -79,8 +59,8 @@ def failures(path: pathlib.Path, key: str, check: Any) -> list[str]:
 
 
 def test_all_schedules() -> None:
-    assert failures(SHARED / "te.jsonl", "source", check_schedule) == []
+    assert failures("te", "source", check_schedule) == []
 
 
 def test_all_functions() -> None:
-    assert failures(SHARED / "tir.jsonl", "te_source", check_function) == []
+    assert failures("tir", "te_source", check_function) == []

@@ -59,9 +59,8 @@ def compare(case: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield name, got, wanted.strip()
 
 
-def load(path: pathlib.Path) -> list[dict[str, Any]]:
+def lowered(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cases that TVM lowered."""
-    cases = [json.loads(line) for line in path.read_text().splitlines()]
     return [c for c in cases if c.get("passes") and "lower" not in c]
 
 
@@ -73,7 +72,7 @@ def main() -> None:
     options = parser.parse_args()
     total: collections.Counter[str] = collections.Counter()
     same: collections.Counter[str] = collections.Counter()
-    for case in load(options.file):
+    for case in lowered([json.loads(line) for line in options.file.read_text().splitlines()]):
         for name, got, wanted in compare(case):
             total[name] += 1
             same[name] += got == wanted

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 import re
 from typing import Any
 
 import numpy as np
-import pytest
+from golden import known, rows
 
 import tvmagic
 from tvmagic.ir import PrimFunc
 from tvmagic.script import from_source
 from tvmagic.tir import Schedule
 
-SHARED = pathlib.Path(__file__).parents[2].parent / "shared" / "golden" / "tir.jsonl"
-SAMPLE = pathlib.Path(__file__).parents[1] / "golden" / "tir_sample.jsonl"
-KNOWN: dict[str, dict[str, Any]] = json.loads((SAMPLE.parent / "tir_known.json").read_text())
+KNOWN: dict[str, dict[str, Any]] = known("tir")
 
 
-def cases(path: pathlib.Path = SHARED) -> list[dict[str, Any]]:
-    """The cases of a file that TVM gave an answer to."""
-    if not path.exists():
-        pytest.skip(f"no golden cases: {path} is missing")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return [row for row in rows if "steps" in row]
+def cases() -> list[dict[str, Any]]:
+    """The cases that TVM gave an answer to."""
+    return [row for row in rows("tir") if "steps" in row]
 
 
 def parse(text: str) -> PrimFunc:

@@ -2,7 +2,7 @@
 
 import pytest
 import schedule_cases
-from schedule_cases import KNOWN, SAMPLE, cases, check_results, differences
+from schedule_cases import KNOWN, cases, check_results, differences
 
 from tvmagic.tir import Schedule
 from tvmagic.tir.schedule import Trace
@@ -11,10 +11,6 @@ from tvmagic.tir.schedule import Trace
 def unexpected(rows: list[dict]) -> dict[str, list[str]]:
     found = {row["id"]: differences(row) for row in rows}
     return {i: d for i, d in found.items() if d and i not in KNOWN["differences"]}
-
-
-def test_the_sample_in_this_repository() -> None:
-    assert unexpected(cases(SAMPLE)) == {}
 
 
 def test_every_sixth_golden_case() -> None:
@@ -29,7 +25,7 @@ def test_all_golden_cases() -> None:
     assert still == set(KNOWN["differences"]), "a known difference is gone: take it off the list"
 
 
-@pytest.mark.parametrize("row", cases(SAMPLE), ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", cases()[::14], ids=lambda row: row["id"])
 def test_results_stay(row: dict) -> None:
     check_results(row)
 
@@ -40,7 +36,7 @@ def test_results_stay_in_all_golden_cases() -> None:
     assert compared > 750
 
 
-@pytest.mark.parametrize("row", cases(SAMPLE)[::3], ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", cases()[::40], ids=lambda row: row["id"])
 def test_traces_replay(row: dict) -> None:
     sch = Schedule(schedule_cases.parse(row["before"]), debug_mask="all")
     for step in row["steps"]:
