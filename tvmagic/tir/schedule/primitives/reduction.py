@@ -17,7 +17,7 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.tir.schedule.conditions import all_of, conjuncts
+from tvmagic.tir.schedule.conditions import all_of, condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
@@ -121,8 +121,8 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     _check_above_reduction(realize, loops, loop)
     _check_not_repeated(block, realize, loops, inner)
     init, values = _init_block(realize)
-    dropped = {s.loop.loop_var for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)}
-    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])
+    dropped = loop_domains([s for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)])
+    predicate = condition_of_some(realize.predicate, dropped, block)
     nest: Stmt = BlockRealize(values, predicate, init)
     renamed: dict[Var, PrimExpr] = {}
     for sref in reversed(inner):
