@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
@@ -240,6 +241,13 @@ def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtS
         if sref.is_block and any(b is buffer for b in sref.block.alloc_buffers):
             return sref
     return None
+
+
+def runs_over(loop: For, var: IterVar) -> bool:
+    """Whether a loop runs over just the domain of a block's variable, which starts at 0."""
+    assert var.dom is not None
+    same = var.dom.extent is loop.extent or Analyzer().can_prove_equal(var.dom.extent, loop.extent)
+    return is_zero(loop.min) and is_zero(var.dom.min) and same
 
 
 def only_child(loop: For) -> Any:

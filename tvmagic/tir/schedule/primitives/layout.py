@@ -39,7 +39,14 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.regions import detected_regions, used_buffers
-from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, check_no_pointer, is_one, is_zero
+from tvmagic.tir.schedule.requirements import (
+    access_owner,
+    check_loops_unused,
+    check_no_pointer,
+    is_one,
+    is_zero,
+    runs_over,
+)
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -390,9 +397,14 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     outermost = single_nest(state, block)
     check_loops_unused(state, block)
     realize = state.realize_of(block)
-    loop_vars = {loop.loop.loop_var for loop in state.loops_of(block)}
-    if not all(isinstance(v, Var) and v in loop_vars for v in realize.iter_values):
-        raise ScheduleError(f"the variables of {block.label} are not bound to its loops", block)
+    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
+    bound_to = [loops.get(v) if isinstance(v, Var) else None for v in realize.iter_values]
+    if not all(loop is not None and runs_over(loop, v) for loop, v in zip(bound_to, stmt.iter_vars)):
+        raise ScheduleError(
+            f"the variables of {block.label} are not bound to its loops, each to one over its domain", block
+        )
+    if len(set(bound_to)) != len(bound_to):
+        raise ScheduleError(f"two variables of {block.label} are bound to the same loop", block)
     if len(index_map.initial_indices) != len(stmt.iter_vars):
         raise ScheduleError(f"`{index_map}` does not take the {len(stmt.iter_vars)} variables of {block.label}", block)
     old_vars = [v.var for v in stmt.iter_vars]
@@ -412,16 +424,16 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     values = dict(zip(old_vars, inverse.map_indices([v.var for v in iters], analyzer)))
     new = substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
     new = AccessSimplifier().visit(new)
-    loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
+    new_loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
     predicate = realize.predicate
     if not is_one(predicate):
-        bound = dict(zip(realize.iter_values, inverse.map_indices(loops, analyzer)))
-        if uses_var(predicate, loop_vars - set(bound)):
+        bound = dict(zip(realize.iter_values, inverse.map_indices(new_loops, analyzer)))
+        if uses_var(predicate, set(loops) - set(bound)):
             raise ScheduleError(
                 f"the condition of {block.label} depends on a loop that binds none of its variables", block
             )
         predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
-    nest: Stmt = BlockRealize(loops, predicate, new)
-    for var, size in zip(reversed(loops), reversed(sizes)):
+    nest: Stmt = BlockRealize(new_loops, predicate, new)
+    for var, size in zip(reversed(new_loops), reversed(sizes)):
         nest = For(var, 0, size, ForKind.SERIAL, nest)
     _replace_nest(state, block, outermost, nest, new)

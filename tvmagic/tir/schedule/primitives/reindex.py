@@ -293,7 +293,10 @@ def _mapped_buffer(
     if len(index_map.initial_indices) != len(variables):
         raise ScheduleError(f"`{index_map}` does not take the {len(variables)} variables of {block.label}", block)
     indices = index_map.map_indices(variables, analyzer)
-    shape = index_map.map_shape([v.dom.extent for v in iter_vars if v.dom is not None], analyzer)
+    ranges = index_map.map_ranges([v.dom for v in iter_vars if v.dom is not None], analyzer)
+    if not all(analyzer.can_prove(r.min >= 0) for r in ranges):
+        raise ScheduleError(f"`{index_map}` leads to indices that may be negative", block)
+    shape = [analyzer.simplify(r.min + r.extent) for r in ranges]
     for var in variables:
         in_new = any(uses_var(i, {var}) for i in indices)
         in_old = any(uses_var(r.min, {var}) for r in region.region)
