@@ -33,6 +33,18 @@ for i, j in T.grid(8, 8):
         C[vi, vj] = V[0] + T.Cast("float32", I[0])
 """
 
+PADDED_ROWS = function(
+    ALLOC
+    + FILL
+    + """
+for i, j in T.grid(10, 8):
+    with T.block("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi, vj] = T.if_then_else(2 <= {index}, B[{index} - 2, vj], T.float32(0))
+""",
+    'A: T.Buffer((8, 8), "float32"), P: T.Buffer((10, 8), "float32")',
+)
+
 REDUCTIONS: dict[str, str] = {
     "matmul": function(
         """
@@ -144,6 +156,9 @@ for i in range(10):
 """,
         'X: T.Buffer((8,), "float32"), P: T.Buffer((10,), "float32")',
     ),
+    # rows of padding, for which nothing of B is needed
+    "padded_rows": PADDED_ROWS.format(index="vi"),
+    "padded_rows_reversed": PADDED_ROWS.format(index="9 - vi"),
     # an init and an update of different forms; an update of no known form
     "sum_steps": function(
         """
