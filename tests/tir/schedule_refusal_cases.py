@@ -456,6 +456,7 @@ _KEPT = [
     _case("padded_rows", "sch.reverse_compute_at('P', L('B')[0])", "reaches [2, 9] alone; the rest would be lost", "block P"),
     _case("padded_rows_reversed", "sch.reverse_compute_at('P', L('B')[0])", "reaches [0, 7] alone; the rest would be lost",
           "block P"),
+    *_for_all("repeated_sum", "runs block `C` again", "loop r", "blockize(L('C')[1])", "tensorize(L('C')[1], 'test.copy')"),
     _case("repeated_sum", "i, r, k = L('C')\nsch.reorder(k, r)", "repeats block `C`", "loop r", "block C"),
     _case("late_double_sum", "sch.rfactor(L('C')[2], 0)", "may hold in a later iteration of a loop", "block C"),
     _case("shared_loop", "sch.rfactor(L('C')[2], 0)", "is used by a data parallel and by a reduced variable", "loop m",
@@ -501,6 +502,8 @@ CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *
 UNREACHABLE: dict[tuple[str, str], str] = {
     ("blockize", "may hold in a later iteration"): "no known program: with such a condition, dividing fails first",
     ("tensorize", "may hold in a later iteration"): "as for blockize",
+    ("blockize", "may run"): "no known program: with such bindings, dividing fails first",
+    ("tensorize", "may run"): "as for blockize",
     ("merge", "would run before"): "the bodies keep their order, so no dependence turns round",
     ("merge", "may still need in other iterations"): "its own check of what a later loop overwrites comes first",
     ("cache_write", "does not read what"): "it names no consumers, so those that read what is written are taken",

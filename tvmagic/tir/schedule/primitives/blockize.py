@@ -38,6 +38,7 @@ from tvmagic.tir.schedule.conditions import condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
+from tvmagic.tir.schedule.primitives.reduction import check_not_repeated
 from tvmagic.tir.schedule.requirements import is_one, is_zero
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -273,6 +274,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
         body = sref.loop.replace(body=body)
     init = None
     if substituted.init is not None:
+        check_not_repeated(inner_sref, realize, loops, inner)
         init = _outer_init(substituted.init, inner_realize, inner, inner_sref)
     domains = iter_domains(division.inner_iters)
     outer_block = Block(
@@ -434,7 +436,8 @@ def blockize(state: ScheduleState, target: LoopOrBlocks, preserve_unit_iters: bo
 
     Requires: a loop holds one block alone, whose variables divide into a part that the loops outside
     bind and a part that the loops inside bind. Blocks are of one scope, with nothing between them; each
-    divides at the loops that all of them share, and none is reduced over those.
+    divides at the loops that all of them share, and none is reduced over those. Below a loop, a reduction runs once
+    for each of its elements.
     """
     if not isinstance(target, StmtSRef):
         return blockize_blocks(state, target, preserve_unit_iters)

@@ -45,7 +45,7 @@ def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: S
             )
 
 
-def _check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
+def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
     """The inner loops must run the block once for each of its elements, for the init before them runs once."""
     used = [s for s in loops if any(uses_var(v, {s.loop.loop_var}) for v in realize.iter_values)]
     for sref in inner:
@@ -119,7 +119,7 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     check_reduction(state, block, root)
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)
-    _check_not_repeated(block, realize, loops, inner)
+    check_not_repeated(block, realize, loops, inner)
     init, values = _init_block(realize)
     dropped = loop_domains([s for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)])
     predicate = condition_of_some(realize.predicate, dropped, block)
