@@ -373,6 +373,8 @@ _STORED = [
                   "is in the old indices, but not in the new ones", "block C"),
         )
     ],
+    _case("matched_inside", "sch.set_axis_separator('N', ('read', 0), [1])",
+          "is a matched part of another buffer", "block N"),
     _case("matched_inside", "sch.transform_layout('N', ('read', 0), lambda i, j: (j, i))",
           "is a matched part of another buffer", "block N"),
     _case("chain", "sch.transform_layout('B', ('write', 0), lambda i, j: (i // 3, i % 3, j))", "adds padding where",
@@ -446,6 +448,47 @@ _KEPT = [
     _case("window", "copy = sch.read_at(L('C')[1], 'C', 0, 'global')\nsch.rolling_buffer(copy, 0)", "writes several elements",
           "block B_global"),
     _case("once_of_two", "sch.transform_block_layout('C', lambda i: (i,))", "depends on a loop that binds none", "block C"),
+    *_for_all(
+        "late_sum", "may hold in a later iteration of a loop and not in the first one", "block C",
+        "decompose_reduction('C', L('C')[0])",
+        "reindex_cache_read('C', 0, 'local', lambda i, k: (i,))", "reindex_cache_write('C', 0, 'local', lambda i, k: (i,))",
+    ),
+    _case("padded_rows", "sch.reverse_compute_at('P', L('B')[0])", "reaches [2, 9] alone; the rest would be lost", "block P"),
+    _case("padded_rows_reversed", "sch.reverse_compute_at('P', L('B')[0])", "reaches [0, 7] alone; the rest would be lost",
+          "block P"),
+    *_for_all("repeated_sum", "runs block `C` again", "loop r", "blockize(L('C')[1])", "tensorize(L('C')[1], 'test.copy')"),
+    _case("repeated_sum", "i, r, k = L('C')\nsch.reorder(k, r)", "repeats block `C`", "loop r", "block C"),
+    _case("late_double_sum", "sch.rfactor(L('C')[2], 0)", "may hold in a later iteration of a loop", "block C"),
+    _case("shared_loop", "sch.rfactor(L('C')[2], 0)", "is used by a data parallel and by a reduced variable", "loop m",
+          "block C"),
+    _case("sum_from_two", "sch.rfactor(L('C')[1], 0)", "does not start at 0", "loop k"),
+    _case("half_sums", "sch.rfactor(L('B')[1], 0)", "is not a stage pipeline", "block root"),
+    _case("argmax_twice", "sch.rfactor(L('V')[0], 0)", "one to each, at the same indices", "block V"),
+    _case("argmax_elsewhere", "sch.rfactor(L('V')[0], 0)", "one to each, at the same indices", "block V"),
+    *[
+        _case(program, f"sch.{call}", "buffer `B` is also used by its pointer", f"block {named}")
+        for program in ("pointer_chain", "address_chain")
+        for call, named in (
+            ("compute_inline('B')", "B"), ("reverse_compute_inline('C')", "C"),
+            ("transform_layout('B', 'B', lambda i, j: (j, i))", "B"),
+        )
+    ],
+    *_for_all(
+        "chain", "is not injective", "block C",
+        "transform_layout('C', 'B', lambda i, j: (i, j // 2))", "transform_layout('C', 'B', lambda i, j: (i % 4, j))",
+        "transform_layout('C', 'B', lambda i, j: (i + j,))",
+    ),
+    *_for_all(
+        "accumulated_sum", "so a copy that it only reads is not enough", "block C",
+        "reindex('C', ('read', 0))", "reindex_cache_read('C', 0, 'local', lambda i, k: (i,))",
+    ),
+    *_for_all(
+        "single", "leads to indices that may be negative", "block C",
+        "reindex_cache_read('C', 0, 'local', lambda i, j: (i - 1, j))",
+        "reindex_cache_write('C', 0, 'local', lambda i, j: (i - 1, j))",
+    ),
+    _case("rows", "sch.pad_einsum('C', [3])", "writes only a part of buffer `C`", "block C"),
+    _case("squared_loop", "sch.transform_block_layout('C', lambda i, j: (j, i))", "are bound to the same loop", "block C"),
     _case("at_one_of_two", "sch.compute_at('B', L('C')[1])",
           "the condition `i * 2 + u == 3` of block `B` cannot be said in its variables", "block B"),
     _case("at_one_of_two", "sch.reverse_compute_at('C', L('B')[1])",
@@ -457,16 +500,16 @@ CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *
 # Pairs of a primitive and words of a check that it calls but that others of its checks come before, each with why.
 # "No known program" marks a guard that no program was found for, not one proved idle.
 UNREACHABLE: dict[tuple[str, str], str] = {
-    (
-        "blockize",
-        "uses both a loop of the init",
-    ): "no known program: where a condition joins loops so, dividing fails first",
-    ("tensorize", "uses both a loop of the init"): "as for blockize",
+    ("blockize", "may hold in a later iteration"): "no known program: with such a condition, dividing fails first",
+    ("tensorize", "may hold in a later iteration"): "as for blockize",
+    ("blockize", "may run"): "no known program: with such bindings, dividing fails first",
+    ("tensorize", "may run"): "as for blockize",
     ("merge", "would run before"): "the bodies keep their order, so no dependence turns round",
     ("merge", "may still need in other iterations"): "its own check of what a later loop overwrites comes first",
     ("cache_write", "does not read what"): "it names no consumers, so those that read what is written are taken",
     ("reindex_cache_write", "does not read what"): "as for cache_write",
     ("compute_at", "have not written yet"): "the block moves after its producers, to where all it gives is computed",
+    ("compute_at", "the rest would be lost"): "asked of reverse_compute_at alone, in what both share",
     ("compute_at", "would reduce"): "a reduction writes at no reduced variable, so all of them go along whole",
     ("reverse_compute_at", "is an output block"): "asked of compute_at alone, in what both share",
     ("reverse_compute_inline", "is the only leaf"): "the block has a producer beside it",

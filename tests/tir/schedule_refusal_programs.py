@@ -442,6 +442,53 @@ for i, j in T.grid(8, 8):
         C[vi, vj] = T.call_extern("float32", "first", A.data)
 """
     ),
+    "pointer_chain": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(B[0:8, 0:8])
+        T.writes(C[vi, vj])
+        C[vi, vj] = B[vi, vj] + T.call_extern("float32", "first", B.data)
+"""
+    ),
+    "address_chain": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(B[0:8, 0:8])
+        T.writes(C[vi, vj])
+        C[vi, vj] = B[vi, vj] + T.call_extern("float32", "first", T.address_of(B[0, 0]))
+"""
+    ),
+    # the same loop for two variables
+    "squared_loop": function(
+        """
+for i in range(8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, i])
+        C[vi, vj] = A[vi, vj]
+"""
+    ),
+    # rows that are written one by one
+    "rows": function(
+        """
+for i in range(8):
+    with T.block("O"):
+        vi = T.axis.spatial(8, i)
+        T.reads(A[vi, 0:8])
+        T.writes(C[vi, 0:8])
+        for j in range(8):
+            with T.block("C"):
+                vj = T.axis.spatial(8, j)
+                C[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+    ),
     "untouched": function(
         """
 for i, j in T.grid(8, 8):

@@ -13,6 +13,38 @@ def declared(body: str, written: str = "C") -> str:
     )
 
 
+ARGMAX = """
+I = T.alloc_buffer((8,), "int32")
+V = T.alloc_buffer((8,))
+for k in range(8):
+    with T.block("V"):
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            I[0] = -1
+            V[{first}] = T.min_value("float32")
+            {again}
+        i: T.int32 = T.Select(V[0] >= A[0, vk], I[0], vk)
+        v: T.float32 = T.Select(V[0] >= A[0, vk], V[0], A[0, vk])
+        I[0] = i
+        V[0] = v
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = V[0] + T.Cast("float32", I[0])
+"""
+
+PADDED_ROWS = function(
+    ALLOC
+    + FILL
+    + """
+for i, j in T.grid(10, 8):
+    with T.block("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi, vj] = T.if_then_else(2 <= {index}, B[{index} - 2, vj], T.float32(0))
+""",
+    'A: T.Buffer((8, 8), "float32"), P: T.Buffer((10, 8), "float32")',
+)
+
 REDUCTIONS: dict[str, str] = {
     "matmul": function(
         """
@@ -124,6 +156,9 @@ for i in range(10):
 """,
         'X: T.Buffer((8,), "float32"), P: T.Buffer((10,), "float32")',
     ),
+    # rows of padding, for which nothing of B is needed
+    "padded_rows": PADDED_ROWS.format(index="vi"),
+    "padded_rows_reversed": PADDED_ROWS.format(index="9 - vi"),
     # an init and an update of different forms; an update of no known form
     "sum_steps": function(
         """
@@ -316,6 +351,88 @@ for u, i in T.grid(2, 8):
         'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")',
     ),
     # blocks that declare one element of A and of C, and do something else
+    # the sums leave their first term out
+    "late_sum": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        T.where(1 <= k)
+        T.reads(X[vi], A[vi, vk])
+        T.writes(D[vi])
+        with T.init():
+            D[vi] = T.float32(0)
+        D[vi] = D[vi] + X[vi] * A[vi, vk]
+""",
+        SIGNATURE + ', X: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")',
+    ),
+    "late_double_sum": function(
+        """
+for i, k, l in T.grid(8, 4, 2):
+    with T.block("C"):
+        vi, vk, vl = T.axis.remap("SRR", [i, k, l])
+        T.where(1 <= k)
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk] * A[vi, vl]
+"""
+    ),
+    # a loop of a data parallel and of a reduced variable
+    "shared_loop": function(
+        """
+for io, m, ki in T.grid(2, 16, 2):
+    with T.block("C"):
+        vi = T.axis.spatial(8, io * 4 + m // 4)
+        vk = T.axis.reduce(8, m % 4 * 2 + ki)
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    "sum_from_two": function(
+        """
+for i in range(8):
+    for k in range(2, 8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            vk = T.axis.reduce((2, 8), k)
+            with T.init():
+                C[vi, 0] = T.float32(0)
+            C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
+    # sums for half of what C reads
+    "half_sums": function(
+        """
+B = T.alloc_buffer((8,))
+for i, k in T.grid(4, 8):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vi, vk]
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi] + A[vi, vj]
+"""
+    ),
+    # the place and the value of the largest element: the first is set twice at the start; it starts somewhere else
+    "argmax_twice": function(ARGMAX.format(again="I[0] = -1", first="0")),
+    "argmax_elsewhere": function(ARGMAX.format(again="", first="1")),
+    # declares that it reads what it writes
+    "accumulated_sum": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        T.reads(C[vi, 0], A[vi, vk])
+        T.writes(C[vi, 0])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[vi, vk]
+"""
+    ),
     "declared_apart": declared("C[vi, vj] = A[vi, vj] + A[vj, vi]\n        C[vj, vi] = T.float32(0)"),
     "declared_loop": declared("for k in range(8):\n            C[vi, k] = A[vi, k]"),
     "declared_nested": declared(

@@ -158,8 +158,6 @@ from tvmagic.ir.ops import (
     undef,
     vscale,
 )
-from tvmagic.ir.ops import maximum as max
-from tvmagic.ir.ops import minimum as min
 
 # Loaded when first asked for: these packages stand above the ones that need the names here.
 _LAZY = {
@@ -169,6 +167,10 @@ _LAZY = {
     "BlockScope": "tvmagic.tir.schedule",
     "BlockDependenceInfo": "tvmagic.tir.block_dependence_info",
     "IndexMap": "tvmagic.arith.index_map",
+    "comm_reducer": "tvmagic.te.reduction",
+    "max": "tvmagic.te.reduction",
+    "min": "tvmagic.te.reduction",
+    "sum": "tvmagic.te.reduction",
 }
 _PACKAGES = (
     "tensor_intrin",

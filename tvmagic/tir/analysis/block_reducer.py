@@ -34,7 +34,7 @@ from tvmagic.ir.ops import make_const
 from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 
-__all__ = ["BlockReduction", "Exchange", "block_reduction", "stores_of"]
+__all__ = ["BlockReduction", "Exchange", "block_reduction", "same_places", "stores_of"]
 
 _COMBINING = (Add, Mul, Min, Max)
 # What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in anew.
@@ -58,7 +58,7 @@ def block_reduction(block: Block) -> BlockReduction:
     """
     assert block.init is not None
     init, update = stores_of(block.init), stores_of(block.body)
-    if init is None or update is None or init[0] or not _same_places(init[1], update[1]):
+    if init is None or update is None or init[0] or not same_places(init[1], update[1]):
         raise TVMagicError(
             f"the init and the update of block `{block.name_hint}` are not stores to the same places",
             node=block,
@@ -102,7 +102,7 @@ def stores_of(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
     return (lets, stores) if len(stores) == len(parts) else None
 
 
-def _same_places(init: list[BufferStore], update: list[BufferStore]) -> bool:
+def same_places(init: list[BufferStore], update: list[BufferStore]) -> bool:
     """Whether both store once to each of the same buffers, at the same indices."""
     places = {s.buffer: s.indices for s in init}
     if not len(places) == len(init) == len(update) == len({s.buffer for s in update}):

@@ -144,7 +144,8 @@ def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
             raise TVMagicError(f"`{side}` is not a side of a block", hint="write `read` or `write`")
         region_at(block, index, side + "s")
         return side, index
-    for side, regions in (("read", block.block.reads), ("write", block.block.writes)):
+    # what is read and written is known by the write
+    for side, regions in (("write", block.block.writes), ("read", block.block.reads)):
         for index, region in enumerate(regions):
             if region.buffer is buffer or (isinstance(buffer, str) and region.buffer.name == buffer):
                 return side, index

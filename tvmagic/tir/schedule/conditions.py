@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map, inverse_affine_iter_map
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.ir.ops import logical_and
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
@@ -16,7 +16,7 @@ from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["all_of", "conditions_on_variables", "conjuncts"]
+__all__ = ["all_of", "condition_of_some", "conditions_on_variables", "conjuncts"]
 
 
 def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
@@ -38,6 +38,43 @@ def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
     for condition in conditions:
         joined = logical_and(joined, condition)
     return joined
+
+
+def condition_of_some(predicate: PrimExpr, dropped: Mapping[Var, Range], block: StmtSRef) -> PrimExpr:
+    """The condition that `predicate` holds in some iteration of the `dropped` loops, said without them.
+
+    A copy of a block that leaves loops out runs once for all their iterations. Whatever passes must pass in the first
+    one too, so that putting the first iteration in says just that; raises if this is not known.
+    """
+    first = {var: domain.min for var, domain in dropped.items()}
+    analyzer = Analyzer({**loop_domains([s for s in reversed(block.ancestors()) if s.is_loop]), **dropped})
+    kept: list[PrimExpr] = []
+    for condition in conjuncts(predicate):
+        if uses_var(condition, dropped):
+            at_first = substitute(condition, first)
+            if not _follows(at_first, condition, analyzer):
+                raise ScheduleError(
+                    f"the condition `{condition}` of {block.label} may hold in a later iteration of a loop and not in the "
+                    "first one, so it cannot be said without the loop",
+                    block,
+                    hint="call decompose_reduction before the loop is split or fused",
+                )
+            condition = analyzer.simplify(at_first)
+        if not is_one(condition):
+            kept.append(condition)
+    return all_of(kept)
+
+
+def _follows(weaker: PrimExpr, condition: PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether `weaker`, which is `condition` at another iteration, holds whenever `condition` does."""
+    if analyzer.can_prove(weaker):
+        return True
+    if isinstance(condition, (LT, LE)) and isinstance(weaker, type(condition)):
+        return analyzer.can_prove(weaker.a - weaker.b <= condition.a - condition.b)
+    if isinstance(condition, (GT, GE)) and isinstance(weaker, type(condition)):
+        return analyzer.can_prove(weaker.a - weaker.b >= condition.a - condition.b)
+    with analyzer.constraint_scope(condition):
+        return analyzer.can_prove(weaker)
 
 
 def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimExpr]:

@@ -10,7 +10,8 @@ the trace, its Python and JSON forms, and how it is replayed.
 
 Annotations of inputs (references and sizes): `Loop`, `BlockRef`, `BlockOrLoop`, `Loops` and
 `Sizes` (several; at most one such argument), `BlocksIn` (several blocks, left out of the text where
-empty) and `LoopOrBlocks` (a loop, or a list of blocks as one input). Every other argument is an
+empty), `LoopOrBlocks` (a loop, or a list of blocks as one input) and `Value` (a plain value in which sizes
+may be random variables). Every other argument is an
 attribute: a plain value (text, number, list, dict, dtype, `IndexMap`). The return annotation
 says what comes out: `None`, `Loop`, `Loops`, `BlockRef`, `Blocks`, `Size`, `Sizes`. A primitive
 that samples takes `random` and `decision` and returns the result and the decision taken.
@@ -45,6 +46,7 @@ __all__ = [
     "Loops",
     "Size",
     "Sizes",
+    "Value",
     "primitive",
 ]
 
@@ -58,8 +60,9 @@ Blocks = Annotated[Sequence[StmtSRef], "Blocks"]
 BlocksIn = Annotated[Sequence[StmtSRef], "BlocksIn"]
 Size = Annotated[int, "Size"]
 Sizes = Annotated[Sequence[int | None], "Sizes"]
+Value = Annotated[Any, "Value"]
 
-_INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "LoopOrBlocks", "Loops", "BlocksIn", "Sizes", "Size")
+_INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "LoopOrBlocks", "Loops", "BlocksIn", "Sizes", "Size", "Value")
 _MANY_ROLES = ("Loops", "BlocksIn", "Sizes")
 
 

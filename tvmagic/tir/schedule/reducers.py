@@ -25,7 +25,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import make_const, max_value, min_value
-from tvmagic.tir.analysis.block_reducer import Exchange, stores_of
+from tvmagic.tir.analysis.block_reducer import Exchange, same_places, stores_of
 from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -73,8 +73,11 @@ def match_reduction(block: StmtSRef) -> ReductionPattern:
     stmt = block.block
     assert stmt.init is not None
     init, update = stores_of(stmt.init), stores_of(stmt.body)
-    if init is None or update is None or len(init[1]) != len(update[1]):
-        raise ScheduleError(f"the init and the update of {block.label} must be stores to the same buffers", block)
+    if init is None or update is None or init[0] or not same_places(init[1], update[1]):
+        raise ScheduleError(
+            f"the init and the update of {block.label} must be stores to the same buffers, one to each, at the same indices",
+            block,
+        )
     found = _match_single(stmt, init[1], update[1], update[0]) or _match_tuple(init[1], update[1], update[0])
     if found is None:
         raise ScheduleError(f"how {block.label} combines its values is not known", block)

@@ -13,6 +13,7 @@ from tvmagic.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    Call,
     IntImm,
     MatchBufferRegion,
     Range,
@@ -28,6 +29,7 @@ __all__ = [
     "effective_regions",
     "replace_buffer_in_regions",
     "used_buffers",
+    "used_by_pointer",
     "whole_region",
     "with_detected_regions",
 ]
@@ -69,6 +71,36 @@ class _Uses(Visitor):
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         self.used.add(buffer)
+
+
+class _PointerUses(Visitor):
+    """Whether a buffer's memory is reached other than by its own loads and stores."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer, self.found = buffer, False
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        self.found = self.found or node is self.buffer.data
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if getattr(node.op, "name", "") == "tir.address_of":
+            (load,) = node.args
+            self.found = self.found or (isinstance(load, BufferLoad) and load.buffer is self.buffer)
+        self.visit_children(node)
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        self.found = self.found or (buffer.data is self.buffer.data and buffer is not self.buffer)
+
+    visit_buffer_def = visit_buffer_use
+
+
+def used_by_pointer(stmt: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement reaches a buffer by its pointer, an address, or another buffer in the same memory."""
+    uses = _PointerUses(buffer)
+    uses.visit(stmt)
+    return uses.found
 
 
 _used: WeakKeyDictionary[Stmt, frozenset[Buffer]] = WeakKeyDictionary()

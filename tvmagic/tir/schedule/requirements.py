@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
@@ -18,12 +19,13 @@ from tvmagic.ir import (
     PrimExpr,
     PrimFunc,
     Range,
+    Stmt,
     Var,
     post_order_visit,
 )
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.regions import effective_regions
+from tvmagic.tir.schedule.regions import effective_regions, used_by_pointer
 from tvmagic.tir.schedule.scope import BlockScope, DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -34,6 +36,7 @@ __all__ = [
     "check_complete",
     "check_complete_or_reduction",
     "check_loops_unused",
+    "check_no_pointer",
     "check_not_output",
     "check_reduction",
     "check_subtree_compact_dataflow",
@@ -240,6 +243,13 @@ def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtS
     return None
 
 
+def runs_over(loop: For, var: IterVar) -> bool:
+    """Whether a loop runs over just the domain of a block's variable, which starts at 0."""
+    assert var.dom is not None
+    same = var.dom.extent is loop.extent or Analyzer().can_prove_equal(var.dom.extent, loop.extent)
+    return is_zero(loop.min) and is_zero(var.dom.min) and same
+
+
 def only_child(loop: For) -> Any:
     """The loop or block that is all of a loop's body, or None."""
     body = loop.body
@@ -263,6 +273,16 @@ def check_not_in_place(block: StmtSRef, buffer: Buffer, hint: str) -> None:
     writes = any(w.buffer is buffer for w in stmt.writes)
     if reads and writes and stmt.init is None:
         raise ScheduleError(f"{block.label} updates buffer `{buffer.name}` in place", block, hint=hint)
+
+
+def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
+    """Nothing in the scope may reach the buffer by its pointer, since such an access would stay as it is."""
+    if used_by_pointer(scope, buffer):
+        raise ScheduleError(
+            f"buffer `{buffer.name}` is also used by its pointer, which would stay as it is",
+            block,
+            hint="access it by loads and stores alone",
+        )
 
 
 class DependenceGuard:

@@ -24,7 +24,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.guards import is_list, is_row
+from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
     Instruction,
@@ -208,6 +208,16 @@ class Schedule:
                 return result.value
         raise TVMagicError(f"`{value}` is not a number in this schedule")
 
+    def _plain_value(self, value: Any) -> Any:
+        """A value with numbers in the place of random variables, also those in lists and mappings."""
+        if is_row(value):
+            return [self._plain_value(v) for v in value]
+        if is_mapping(value):
+            return {k: self._plain_value(v) for k, v in value.items()}
+        if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
+            return self._number(value)
+        return value
+
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
         """Whether `decompose_padding(block, loop)` would be accepted."""
         kind = InstructionKind.get("DecomposePadding")
@@ -289,11 +299,15 @@ class Schedule:
             if fits is not None and not (fits(value) or (value is None and "None" in p.annotation)):
                 raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
             return value
+        if p.role == "BlocksIn" and value is None:
+            return []
         if p.many:
             return [self._one_input(kind, p, v) for v in (value if is_row(value) else [value])]
         return self._one_input(kind, p, value)
 
     def _one_input(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
+        if p.role == "Value":
+            return _attribute(value)
         if p.role in ("Sizes", "Size"):
             return convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
         if p.role == "LoopOrBlocks" and is_row(value):
@@ -319,6 +333,8 @@ class Schedule:
     def _one_value(self, p: Parameter, value: Any) -> Any:
         if p.role in ("Sizes", "Size"):
             return self._number(value)
+        if p.role == "Value":
+            return self._plain_value(value)
         if is_list(value):
             return [self.get_sref(v) for v in value]
         return None if value is None else self.get_sref(value)
@@ -329,7 +345,7 @@ class Schedule:
             return [], None
         if kind.outputs in ("Loops", "Blocks", "Sizes"):
             named = [self._new_variable(kind, value) for value in result]
-            return named, named
+            return named, list(named)  # the caller's list is not the trace's
         one = self._new_variable(kind, result)
         return [one], one
 
@@ -346,8 +362,16 @@ class Schedule:
 
 
 def _attribute(value: Any) -> Any:
-    """An attribute as the trace keeps it."""
-    return list(value) if isinstance(value, range) else value
+    """An attribute as the trace keeps it: what the caller may still change is copied."""
+    if isinstance(value, range):
+        return list(value)
+    if is_list(value):
+        return [_attribute(v) for v in value]
+    if is_tuple(value):
+        return tuple([_attribute(v) for v in value])
+    if is_mapping(value):
+        return {k: _attribute(v) for k, v in value.items()}
+    return value
 
 
 def _method(kind: InstructionKind) -> Callable[..., Any]:
@@ -364,7 +388,7 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         arguments.pop("self")
-        return self.run_primitive(kind, arguments, arguments.pop("decision", None))
+        return self.run_primitive(kind, arguments, _attribute(arguments.pop("decision", None)))
 
     method.__name__ = method.__qualname__ = kind.method
     method.__doc__ = kind.doc

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr, Var, post_order_visit, substitute
-from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row
+from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
     Instruction,
@@ -178,8 +178,10 @@ class Trace:
 def _variables(value: Any) -> list[Any]:
     if isinstance(value, (BlockRV, LoopRV)):
         return [value]
-    if is_list(value):
+    if is_row(value):
         return [rv for v in value for rv in _variables(v)]
+    if is_mapping(value):
+        return _variables(list(value.values()))
     found: list[Any] = []
     if isinstance(value, PrimExpr):
         post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) else None)
@@ -191,6 +193,10 @@ def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
         return mapping.get(value, value)
     if is_list(value):
         return [_translate(v, mapping) for v in value]
+    if is_tuple(value):
+        return tuple([_translate(v, mapping) for v in value])
+    if is_mapping(value):
+        return {k: _translate(v, mapping) for k, v in value.items()}
     if isinstance(value, PrimExpr) and is_random_variable(value):
         return substitute(value, {v: mapping[v] for v in _variables(value) if v in mapping})
     return value
@@ -199,8 +205,11 @@ def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
 def _input_json(value: Any, names: dict[Any, str]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, Var) and value in names):
         return names[value]
-    if is_list(value):
-        return [_input_json(v, names) for v in value]
+    if is_row(value):
+        items = [_input_json(v, names) for v in value]
+        return {"tuple": items} if is_tuple(value) else items
+    if is_mapping(value):
+        return {"dict": {k: _input_json(v, names) for k, v in value.items()}}
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, IntImm):
@@ -219,6 +228,10 @@ def _input_from_json(value: Any, named: dict[str, Any]) -> Any:
     if is_list(value):
         return [_input_from_json(v, named) for v in value]
     if is_mapping(value):
+        if "tuple" in value:
+            return tuple([_input_from_json(v, named) for v in value["tuple"]])
+        if "dict" in value:
+            return {k: _input_from_json(v, named) for k, v in value["dict"].items()}
         from tvmagic.ir import load_json
 
         expression = load_json(value["expr"])

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvmagic.ir import Block, attr_value
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.instruction import BlockOrLoop, primitive
+from tvmagic.tir.schedule.instruction import BlockOrLoop, Value, primitive
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -19,10 +19,10 @@ def set_annotations(state: ScheduleState, sref: StmtSRef, annotations: dict[str,
 
 
 @primitive("Annotate")
-def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann_val: Any) -> None:
+def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann_val: Value) -> None:
     """Set the annotation `ann_key` of a block or loop; one that has it already keeps it.
 
-    The value is a text, a number, or a list or mapping of those.
+    The value is a text, a number, or a list or mapping of those; of a random variable the number is taken.
     """
     assert block_or_loop.stmt is not None
     known = block_or_loop.stmt.annotations

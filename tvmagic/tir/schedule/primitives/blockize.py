@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.int_set_eval import eval_sets, uses_var
-from tvmagic.arith.iter_map import IterMark, normalize_iter_map_to_expr, subspace_divide
+from tvmagic.arith.iter_map import (
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
+    subspace_divide,
+)
+from tvmagic.arith.iter_map.expr import to_iter_sum
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -27,11 +34,12 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
-from tvmagic.tir.schedule.conditions import all_of, conjuncts
+from tvmagic.tir.schedule.conditions import condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
-from tvmagic.tir.schedule.requirements import is_one
+from tvmagic.tir.schedule.primitives.reduction import check_not_repeated
+from tvmagic.tir.schedule.requirements import is_one, is_zero
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of
@@ -113,7 +121,6 @@ def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> l
     """Bindings that use outer loops alone, or inner ones alone, divide whatever their form."""
     if not is_one(realize.predicate):
         return []
-    from tvmagic.arith.iter_map import IterSumExpr
 
     def mark(value: PrimExpr, extent: PrimExpr) -> IterMark:
         return IterMark(IterSumExpr((), value), extent)
@@ -133,18 +140,34 @@ def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> l
     return [*pairs, [true, true]]
 
 
-def divide(realize: BlockRealize, marks: Sequence[Sequence[IterMark]]) -> Division:
+def _mark_range(mark: IterMark, whole: IterVar, loops: set[Var]) -> Range:
+    """The values of a mark: those of a sum of iterators from its base on, or all that the variable has."""
+    assert whole.dom is not None and isinstance(mark.source, (IterSumExpr, IterSplitExpr))
+    total, analyzer = to_iter_sum(mark.source), Analyzer()
+    if uses_var(total.base, loops):  # divided as it is: see _trivial_marks
+        return whole.dom
+    low = total.base
+    for part in total.args:
+        if analyzer.can_prove(part.scale < 0):
+            low = low + part.scale * (part.extent - 1)
+    low = analyzer.simplify(low)
+    return _from_zero(mark.extent) if is_zero(low) else Range.from_min_extent(low, mark.extent)
+
+
+def divide(realize: BlockRealize, marks: Sequence[Sequence[IterMark]], loops: Sequence[StmtSRef]) -> Division:
     """The variables of the outer and the inner block, and the old ones in terms of them."""
     result = Division()
+    loop_vars = {s.loop.loop_var for s in loops}
     for var, (outer, inner) in zip(realize.block.iter_vars, marks):
         outer_var = var.var.copy_with_suffix("_o")
-        result.outer_iters.append(IterVar(_from_zero(outer.extent), outer_var, var.iter_type))
+        result.outer_iters.append(IterVar(_mark_range(outer, var, loop_vars), outer_var, var.iter_type))
         result.outer_values.append(normalize_iter_map_to_expr(outer.source))
+        inner_range = _mark_range(inner, var, loop_vars)
         if is_one(inner.extent):
-            result.values[var.var] = outer_var
+            result.values[var.var] = outer_var if is_zero(inner_range.min) else outer_var + inner_range.min
             continue
         inner_var = var.var.copy_with_suffix("_i")
-        result.inner_iters.append(IterVar(_from_zero(inner.extent), inner_var, var.iter_type))
+        result.inner_iters.append(IterVar(inner_range, inner_var, var.iter_type))
         result.inner_values.append(normalize_iter_map_to_expr(inner.source))
         base = IntImm(outer_var.dtype, 0) if is_one(outer.extent) else outer_var * inner.extent
         result.values[var.var] = base + inner_var
@@ -193,7 +216,7 @@ def _inner_block(block: Block, division: Division) -> Block:
     return block.replace(iter_vars=tuple(division.inner_iters), reads=reads, init=None)
 
 
-def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], name: str) -> Stmt:
+def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], inner: StmtSRef) -> Stmt:
     """The loops that initialize all that the outer block writes."""
     renamed: dict[Var, PrimExpr] = {}
     iters: list[IterVar] = []
@@ -208,12 +231,13 @@ def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], na
         iters,
         [],
         [substitute(w, renamed) for w in realize.block.writes],
-        name,
+        inner.block.name_hint + "_init",
         substitute(init, renamed),
         span=realize.block.span,
     )
     kept = {s.loop.loop_var for s in loops if any(uses_var(value, {s.loop.loop_var}) for value in values)}
-    nest: Stmt = BlockRealize(values, _init_condition(realize.predicate, kept, loops), block)
+    dropped = loop_domains([s for s in loops if s.loop.loop_var not in kept])
+    nest: Stmt = BlockRealize(values, condition_of_some(realize.predicate, dropped, inner), block)
     loop_names: dict[Var, PrimExpr] = {}
     for sref in reversed(loops):
         loop = sref.loop
@@ -222,20 +246,6 @@ def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], na
             loop_names[loop.loop_var] = fresh
             nest = loop.replace(loop_var=fresh, body=nest)
     return substitute(nest, loop_names)
-
-
-def _init_condition(predicate: PrimExpr, kept: set[Var], loops: Sequence[StmtSRef]) -> PrimExpr:
-    """The conditions on the loops of the init; those on the loops of the reduction alone do not concern it."""
-    dropped = {s.loop.loop_var for s in loops} - kept
-    conditions = [c for c in conjuncts(predicate) if not uses_var(c, dropped)]
-    for condition in conjuncts(predicate):
-        if uses_var(condition, dropped) and uses_var(condition, kept):
-            raise ScheduleError(
-                f"the condition `{condition}` uses both a loop of the init and a loop of the reduction alone",
-                *loops,
-                hint="call decompose_reduction first",
-            )
-    return all_of(conditions)
 
 
 def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: bool, reuse: BlockReuse) -> BlockRealize:
@@ -253,7 +263,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
             inner_sref,
             hint="split and reorder the loops so that each variable is `outer * extent + inner`",
         )
-    division = divide(realize, marks)
+    division = divide(realize, marks, loops)
     block = inner_sref.block
     substituted = _Divide(division).visit(block.replace(iter_vars=()))
     new_inner = _inner_block(substituted, division)
@@ -264,7 +274,8 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
         body = sref.loop.replace(body=body)
     init = None
     if substituted.init is not None:
-        init = _outer_init(substituted.init, inner_realize, inner, block.name_hint + "_init")
+        check_not_repeated(inner_sref, realize, loops, inner)
+        init = _outer_init(substituted.init, inner_realize, inner, inner_sref)
     domains = iter_domains(division.inner_iters)
     outer_block = Block(
         division.outer_iters,
@@ -352,7 +363,7 @@ def _divided(
     marks = _marks(realize, outer, inner, preserve_unit_iters, Analyzer(loop_domains(loops)))
     if not marks:
         raise ScheduleError(f"the variables of {sref.label} cannot be divided at the loops round the blocks", sref)
-    division = divide(realize, marks)
+    division = divide(realize, marks, loops)
     if not is_one(division.outer_predicate):
         raise ScheduleError(f"the predicate of {sref.label} depends on the loops round the blocks", sref)
     for i, var in enumerate(division.outer_iters):
@@ -425,7 +436,8 @@ def blockize(state: ScheduleState, target: LoopOrBlocks, preserve_unit_iters: bo
 
     Requires: a loop holds one block alone, whose variables divide into a part that the loops outside
     bind and a part that the loops inside bind. Blocks are of one scope, with nothing between them; each
-    divides at the loops that all of them share, and none is reduced over those.
+    divides at the loops that all of them share, and none is reduced over those. Below a loop, a reduction runs once
+    for each of its elements.
     """
     if not isinstance(target, StmtSRef):
         return blockize_blocks(state, target, preserve_unit_iters)

@@ -299,6 +299,9 @@ def read_place(
                 hint="name the readers after the writer as consumer_blocks",
             )
     place, index = find_place(state, writer, scope, consumers)
+    readers = consumers or state.get_block_scope(scope).consumers(writer)
+    if not state.flags.covered(state, scope).issuperset(readers):
+        return place, index, whole_region(buffer)  # they also read what the buffer held before
     written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
     return place, index, clipped(relax_region(state, written, writer, writer.parent, place), analyzer_at(place))
 

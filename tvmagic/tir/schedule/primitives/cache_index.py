@@ -130,7 +130,7 @@ def _stage(number: int, index: _Index, block: Block, storage_scope: str) -> tupl
     name = f"index_var_{number}"
     dtype = index.value.dtype
     data = Var(name, PointerType(PrimType(dtype), storage_scope))
-    shape = [v.dom.extent for v in used if v.dom is not None]
+    shape = [v.dom.min + v.dom.extent for v in used if v.dom is not None]
     # TVM declares a single stride, of 1, whatever the rank; it is not used where the rank is another
     buffer = Buffer(data, dtype, shape, [IntImm("int32", 1)], None, name)
     fresh = [Var(f"v{i}", v.var.dtype) for i, v in enumerate(used)]

@@ -176,7 +176,7 @@ def _provided(regions: Sequence[BufferRegion]) -> Regions:
 
 
 def _variable_domains(
-    iter_vars: Sequence[IterVar], provided: Regions, needed: Regions, analyzer: Analyzer, block: StmtSRef
+    iter_vars: Sequence[IterVar], provided: Regions, needed: Regions, analyzer: Analyzer, block: StmtSRef, reverse: bool
 ) -> list[Domain]:
     domains = {v.var: Domain() for v in iter_vars}
     for buffer, boxes in provided.items():
@@ -187,8 +187,28 @@ def _variable_domains(
             _solve_by_dimension(buffer, gives, wants, analyzer, domains, block)
     for v in iter_vars:
         assert v.dom is not None
+        if reverse:
+            _check_all_needed(v, domains[v.var], analyzer, block)
         domains[v.var].settle(v.dom, analyzer)
     return [domains[v.var] for v in iter_vars]
+
+
+def _check_all_needed(var: IterVar, domain: Domain, analyzer: Analyzer, block: StmtSRef) -> None:
+    """A consumer may have no part that needs nothing of its producers: it would never run (padding, mostly)."""
+    assert var.dom is not None
+    if domain.bound.is_nothing():
+        return
+    low, high = domain.bound.min(), domain.bound.max()
+    if analyzer.can_prove(high < low):  # the index falls as the variable rises
+        low, high = high, low
+    last = var.dom.min + var.dom.extent - 1
+    if not (analyzer.can_prove(low <= var.dom.min) and analyzer.can_prove(last <= high)):
+        raise ScheduleError(
+            f"{block.label} runs over `{var.var.name}` in [{var.dom.min}, {last}], and what its producers give reaches "
+            f"[{low}, {high}] alone; the rest would be lost",
+            block,
+            hint="split the padding off by decompose_padding first",
+        )
 
 
 def _last(size: PrimExpr) -> PrimExpr:
@@ -374,7 +394,7 @@ def _move_block(
     stmt = block.block
     provided = _provided(stmt.reads if reverse else stmt.writes)
     needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
-    domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block)
+    domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block, reverse)
     nest = _make_nest(stmt, domains, conditions, analyzer, preserve_unit_loops)
     _check_serial_reduction(state, stmt, domains, loop)
     parts = list(_subtrees(loop.loop))
@@ -416,8 +436,8 @@ def reverse_compute_at(
     """Move a block under a loop of its producers, with loops over just what they give there.
 
     Requires: the block is complete or a reduction; all its producers are under the loop; block and loop
-    are in one scope, a stage pipeline; the block is not the only leaf of it and does not reduce over a
-    parallel or vectorized loop; its condition is as for `compute_at`.
+    are in one scope, a stage pipeline; the block is not the only leaf of it and does not reduce over a parallel or
+    vectorized loop; each of its iterations needs something of the producers; its condition is as for `compute_at`.
     """
     if loop is StmtSRef.inline_mark():
         from tvmagic.tir.schedule.primitives.inline import reverse_compute_inline

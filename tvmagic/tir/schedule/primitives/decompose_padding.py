@@ -24,7 +24,7 @@ from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.regions import with_detected_regions
-from tvmagic.tir.schedule.requirements import check_complete, is_one, scope_root
+from tvmagic.tir.schedule.requirements import check_complete, is_one, runs_over, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -111,7 +111,7 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
     filling = stmt.replace(body=store.replace(value=outside), name_hint=stmt.name_hint + "_pad_const")
     filling = with_detected_regions(_with_own_variables(filling))
     first = _copy(realize, filling, inner, {})
-    inner_vars = {s.loop.loop_var for s in inner}
+    inner_loops = {s.loop.loop_var: s.loop for s in inner}
     shifts: dict[Var, PrimExpr] = {}
     extents: dict[Var, PrimExpr] = {}
     iters: list[IterVar] = []
@@ -121,12 +121,14 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
         if Analyzer().can_prove_equal(narrowed.extent, var.dom.extent):
             iters.append(var)
             continue
-        if not (isinstance(value, Var) and value in inner_vars) or not is_one(realize.predicate):
+        own = isinstance(value, Var) and value in inner_loops and runs_over(inner_loops[value], var)
+        if not own or not is_one(realize.predicate):
             raise ScheduleError(
                 f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own below {loop.label}",
                 block,
                 hint="decompose the padding before the loop is split or fused",
             )
+        assert isinstance(value, Var)
         extents[value] = narrowed.extent
         shifts[var.var] = var.var + narrowed.min
         iters.append(var.replace(dom=Range.from_min_extent(IntImm(var.var.dtype, 0), narrowed.extent)))

@@ -28,7 +28,14 @@ from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.regions import used_buffers, with_detected_regions
-from tvmagic.tir.schedule.requirements import check_complete, check_not_output, is_complete, is_one, scope_root
+from tvmagic.tir.schedule.requirements import (
+    check_complete,
+    check_no_pointer,
+    check_not_output,
+    is_complete,
+    is_one,
+    scope_root,
+)
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
 from tvmagic.tir.schedule.scope import DepKind
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -159,13 +166,15 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
 
     Requires: the block is complete, writes one buffer that its scope allocates, stores it by one
     statement at indices that are a bijection of its variables, is not the only leaf of its scope, and
-    its scope is a stage pipeline; no block overwrites what it reads before its consumers ran.
+    its scope is a stage pipeline; no block overwrites what it reads before its consumers ran; nothing uses
+    the buffer by its pointer.
     """
     root = scope_root(state, block, stage_pipeline=True)
     buffer = _single_write(block)
     check_complete(state, block, root)
     check_not_output(state, block, root)
     _check_sources_stay(state, block, root)
+    check_no_pointer(root.block, buffer, block)
     inliner = _ComputeInliner(root.block, buffer, block)
     new = inliner.rewrite_scope(_without(state, root, block))
     state.replace(root, new, inliner.reuse)
@@ -328,7 +337,8 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
 
     Requires: the block is complete, reads one buffer that its scope allocates and writes, at indices that can be
     inverted, stores by one statement, has no predicate, is covered by its producer, which is a complete
-    block with no other consumer; it is not the only leaf of its scope, a stage pipeline.
+    block with no other consumer; it is not the only leaf of its scope, a stage pipeline; nothing uses the buffer by
+    its pointer.
     """
     root = scope_root(state, block, stage_pipeline=True)
     buffer = _single_read(state, block, root)
@@ -340,6 +350,7 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
             block,
             root,
         )
+    check_no_pointer(root.block, buffer, block)
     inliner = _ReverseInliner(root.block, buffer, block, state.realize_of(block), producer.block)
     new = inliner.rewrite_scope(_without(state, root, block))
     state.replace(root, new, inliner.reuse)

@@ -39,7 +39,14 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.regions import detected_regions, used_buffers
-from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, is_one, is_zero
+from tvmagic.tir.schedule.requirements import (
+    access_owner,
+    check_loops_unused,
+    check_no_pointer,
+    is_one,
+    is_zero,
+    runs_over,
+)
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -228,6 +235,17 @@ def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer,
     state.set_function(var, replaced)
 
 
+def _inverse_of(index_map: IndexMap, buffer: Buffer, block: StmtSRef) -> tuple[IndexMap, PrimExpr]:
+    """The map back, and where the new indices are padding; no two elements may go to one place."""
+    try:
+        index_map.check_injective(buffer.shape)
+        return index_map.non_surjective_inverse(buffer.shape)
+    except TVMagicError as error:
+        raise ScheduleError(
+            f"buffer `{buffer.name}` cannot be stored so: {error.message}", block, hint=error.hint
+        ) from error
+
+
 def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block: StmtSRef) -> None:
     if not is_zero(predicate):
         shape = ", ".join(str(s) for s in old.shape)
@@ -236,6 +254,15 @@ def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block:
             block,
             hint="give pad_value, or pass assume_injective_transform=True where the padding is never read",
         )
+
+
+def _owner_of_layout(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+    """The block that allocates a buffer, None for a parameter; others do not have a layout of their own."""
+    owner = access_owner(state, block, buffer)
+    _, function = state.function_of(block)
+    if owner is None and not any(b is buffer for b in function.buffer_map.values()):
+        raise ScheduleError(f"buffer `{buffer.name}` is a matched part of another buffer", block)
+    return owner
 
 
 @primitive("TransformLayout", prepare=_prepare_layout)
@@ -253,24 +280,22 @@ def transform_layout(
     indices to indices, or an `IndexMap`. Where the new shape has more elements than the old one,
     `pad_value` (a number, or a function of the new indices) fills them.
 
-    Requires: the buffer is not a matched part of another; without `pad_value` the map adds no padding,
-    unless `assume_injective_transform`.
+    Requires: the buffer is not a matched part of another, and nothing uses it by its pointer; unless
+    `assume_injective_transform`, different elements go to different places, and without `pad_value` the map adds no
+    padding.
     """
     old = buffer_of(block, buffer)
-    owner = access_owner(state, block, old)
-    _, function = state.function_of(block)
-    if owner is None and not any(b is old for b in function.buffer_map.values()):
-        raise ScheduleError(f"buffer `{old.name}` is a matched part of another buffer", block)
+    owner = _owner_of_layout(state, block, old)
+    root = owner if owner is not None else state.root_of(block)  # a parameter may be used in any scope
+    check_no_pointer(root.block, old, block)
     inverse, predicate = None, IntImm("bool", 0)
     if not assume_injective_transform:
-        inverse, predicate = index_map.non_surjective_inverse(old.shape)
+        inverse, predicate = _inverse_of(index_map, old, block)
     if pad_value is None:
         _check_padding(old, index_map, predicate, block)
     new = old.replace(shape=tuple(index_map.map_shape(old.shape)), strides=())
     if isinstance(index_map, _SeparatedMap):
         new = new.replace(axis_separators=tuple([IntImm("int32", s) for s in index_map.separators]))
-    # a parameter may be used in any scope of the function
-    root = owner if owner is not None else state.root_of(block)
     rewriter = _LayoutRewriter(old, new, index_map)
     scope = rewriter.visit(root.block)
     reuse = rewriter.reuse
@@ -296,7 +321,7 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
     places = [int(s) for s in axis_separators]
     if places != sorted(places) or any(not 0 <= p <= len(old.shape) for p in places):
         raise ScheduleError(f"the separators {places} are not in order inside [0, {len(old.shape)}]", block)
-    owner = access_owner(state, block, old)
+    owner = _owner_of_layout(state, block, old)
     new = old.replace(axis_separators=tuple([IntImm("int32", p) for p in places]))
     root = owner if owner is not None else state.root_of(block)
     replacer = BufferReplacer({old: new})
@@ -372,9 +397,14 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     outermost = single_nest(state, block)
     check_loops_unused(state, block)
     realize = state.realize_of(block)
-    loop_vars = {loop.loop.loop_var for loop in state.loops_of(block)}
-    if not all(isinstance(v, Var) and v in loop_vars for v in realize.iter_values):
-        raise ScheduleError(f"the variables of {block.label} are not bound to its loops", block)
+    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
+    bound_to = [loops.get(v) if isinstance(v, Var) else None for v in realize.iter_values]
+    if not all(loop is not None and runs_over(loop, v) for loop, v in zip(bound_to, stmt.iter_vars)):
+        raise ScheduleError(
+            f"the variables of {block.label} are not bound to its loops, each to one over its domain", block
+        )
+    if len(set(bound_to)) != len(bound_to):
+        raise ScheduleError(f"two variables of {block.label} are bound to the same loop", block)
     if len(index_map.initial_indices) != len(stmt.iter_vars):
         raise ScheduleError(f"`{index_map}` does not take the {len(stmt.iter_vars)} variables of {block.label}", block)
     old_vars = [v.var for v in stmt.iter_vars]
@@ -394,16 +424,16 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any
     values = dict(zip(old_vars, inverse.map_indices([v.var for v in iters], analyzer)))
     new = substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
     new = AccessSimplifier().visit(new)
-    loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
+    new_loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
     predicate = realize.predicate
     if not is_one(predicate):
-        bound = dict(zip(realize.iter_values, inverse.map_indices(loops, analyzer)))
-        if uses_var(predicate, loop_vars - set(bound)):
+        bound = dict(zip(realize.iter_values, inverse.map_indices(new_loops, analyzer)))
+        if uses_var(predicate, set(loops) - set(bound)):
             raise ScheduleError(
                 f"the condition of {block.label} depends on a loop that binds none of its variables", block
             )
         predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
-    nest: Stmt = BlockRealize(loops, predicate, new)
-    for var, size in zip(reversed(loops), reversed(sizes)):
+    nest: Stmt = BlockRealize(new_loops, predicate, new)
+    for var, size in zip(reversed(new_loops), reversed(sizes)):
         nest = For(var, 0, size, ForKind.SERIAL, nest)
     _replace_nest(state, block, outermost, nest, new)

@@ -177,7 +177,8 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
     """Put loops in the given order; the ones between them that are not named stay where they are.
 
     Requires: the loops are in one chain with nothing else beside it, and the blocks below have affine
-    bindings (so that no bound depends on another loop) and variables that are data parallel or reduced.
+    bindings (so that no bound depends on another loop) and variables that are data parallel or reduced; a loop
+    that only repeats a reduction stays on its side of the reduced loops.
     """
     wanted: list[StmtSRef] = list(ordered_loops)  # type: ignore[arg-type]
     if len(wanted) <= 1:
@@ -186,11 +187,12 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
         raise ScheduleError("a loop is named twice", *wanted)
     chain = _loop_chain(wanted)
     _check_single_branch(chain)
-    for block in state.child_blocks(chain[0]):
-        _check_reorderable_block(state, block)
-        _check_init_stays_first(state, block, chain, wanted)
     replacements = iter(wanted)
     order = [next(replacements) if loop in set(wanted) else loop for loop in chain]
+    for block in state.child_blocks(chain[0]):
+        _check_reorderable_block(state, block)
+        if block.block.init is not None:
+            _check_init_stays_first(state, block, chain, order)
     body = chain[-1].loop.body
     for loop in reversed(order):
         body = loop.loop.replace(body=body)
@@ -230,28 +232,35 @@ def _check_reorderable_block(state: ScheduleState, block: StmtSRef) -> None:
 
 
 def _check_init_stays_first(
-    state: ScheduleState, block: StmtSRef, chain: Sequence[StmtSRef], wanted: Sequence[StmtSRef]
+    state: ScheduleState, block: StmtSRef, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]
 ) -> None:
-    """Loops that count both a data parallel and a reduced variable keep their order round a reduction.
-
-    Only in that order does the iteration that initializes come before those that add up.
-    """
-    if block.block.init is None:
-        return
+    """A reduction must still initialize before it adds up, and add up each element once, if `chain` becomes `order`."""
     kinds: dict[Var, set[int]] = {}
     for var, value in zip(block.block.iter_vars, state.realize_of(block).iter_values):
         used: list[Var] = []
         post_order_visit(value, lambda n: used.append(n) if isinstance(n, Var) else None)
         for loop_var in used:
             kinds.setdefault(loop_var, set()).add(var.iter_type)
+    # loops that count both kinds of variables keep their order
     mixed = [loop for loop in chain if len(kinds.get(loop.loop.loop_var, ())) > 1]
-    if [loop for loop in wanted if loop in mixed] != [loop for loop in mixed if loop in set(wanted)]:
+    if [loop for loop in order if loop in mixed] != mixed:
         raise ScheduleError(
             f"{mixed[0].label} and {mixed[-1].label} each count a data parallel and a reduced variable of {block.label}; "
             "in another order it would add up before it initializes",
             *mixed,
             hint="decompose_reduction first",
         )
+    # loops that repeat the block stay outside (or inside) those over which it is reduced
+    reduced = {loop for loop in chain if IterVar.CommReduce in kinds.get(loop.loop.loop_var, ())}
+    for loop in chain:
+        if loop.loop.loop_var not in kinds and not is_one(loop.loop.extent):
+            if reduced.intersection(chain[chain.index(loop) :]) != reduced.intersection(order[order.index(loop) :]):
+                raise ScheduleError(
+                    f"{loop.label} repeats {block.label}; elsewhere among the loops of the reduction it would add up another "
+                    "number of times",
+                    loop,
+                    block,
+                )
 
 
 @primitive("AddUnitLoop")

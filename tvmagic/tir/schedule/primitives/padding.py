@@ -33,7 +33,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import single_nest
 from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
-from tvmagic.tir.schedule.requirements import complete_failure, is_one, reduction_failure, scope_root
+from tvmagic.tir.schedule.requirements import complete_failure, is_one, reduction_failure, runs_over, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -86,6 +86,20 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
         for var in reduced:
             if not (isinstance(store.value, Add) and _vanishes(store.value.b, var)):
                 refuse(f"zeros along `{var.name}` would change its result")
+
+
+def _check_outputs_whole(block: StmtSRef, padded: set[Buffer]) -> None:
+    """The block must write all of each padded output, which is copied back as a whole."""
+    extents = {v.var: v.dom.extent for v in block.block.iter_vars if v.dom is not None}
+    for region in block.block.writes:
+        sides = zip([r.min for r in region.region], region.buffer.shape)
+        whole = [is_one(n) or (isinstance(i, Var) and i in extents and _equal(extents[i], n)) for i, n in sides]
+        if region.buffer in padded and not all(whole):
+            raise ScheduleError(
+                f"{block.label} writes only a part of buffer `{region.buffer.name}`, which would be copied back as a whole",
+                block,
+                hint="pad the computation before it is moved below other blocks",
+            )
 
 
 def _vanishes(value: PrimExpr, var: Var) -> bool:
@@ -147,8 +161,9 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
 
     Inputs are copied into buffers padded with zeros, the output is computed padded and copied back.
 
-    Requires: the block is alone in its loops, complete or a reduction, its body one store, all accesses at
-    plain variables; padding with zeros does not change what it reduces.
+    Requires: the block is alone in its loops, complete or a reduction, its body one store, all accesses at plain
+    variables, each bound to a loop over just its domain; padding with zeros does not change what it reduces; it
+    writes all of each output.
     """
     numbers = [int(p) for p in padding]
     _check_padding(block, numbers)
@@ -168,14 +183,18 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
         return
     outermost = single_nest(state, block)
     realize = state.realize_of(block)
+    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
     loop_of: dict[Var, Var] = {}
     for var, value in zip(stmt.iter_vars, realize.iter_values):
-        if not isinstance(value, Var) or not is_one(realize.predicate):
+        own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
+        if not own or not is_one(realize.predicate):
             raise ScheduleError(
                 f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
             )
+        assert isinstance(value, Var)
         loop_of[value] = var.var
     before, after, twins = _pad_buffers(stmt, extents)
+    _check_outputs_whole(block, set(twins))
     replacer = BufferReplacer(twins)
     new = replacer.visit(stmt)
     iters = [

@@ -17,7 +17,7 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.tir.schedule.conditions import all_of, conjuncts
+from tvmagic.tir.schedule.conditions import all_of, condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
@@ -45,7 +45,7 @@ def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: S
             )
 
 
-def _check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
+def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
     """The inner loops must run the block once for each of its elements, for the init before them runs once."""
     used = [s for s in loops if any(uses_var(v, {s.loop.loop_var}) for v in realize.iter_values)]
     for sref in inner:
@@ -119,10 +119,10 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     check_reduction(state, block, root)
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)
-    _check_not_repeated(block, realize, loops, inner)
+    check_not_repeated(block, realize, loops, inner)
     init, values = _init_block(realize)
-    dropped = {s.loop.loop_var for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)}
-    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])
+    dropped = loop_domains([s for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)])
+    predicate = condition_of_some(realize.predicate, dropped, block)
     nest: Stmt = BlockRealize(values, predicate, init)
     renamed: dict[Var, PrimExpr] = {}
     for sref in reversed(inner):

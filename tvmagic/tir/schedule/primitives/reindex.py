@@ -32,8 +32,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
-from tvmagic.tir.schedule.conditions import all_of, conjuncts
-from tvmagic.tir.schedule.domains import iter_domains
+from tvmagic.tir.schedule.conditions import condition_of_some
+from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
@@ -153,6 +153,17 @@ class _SingleAccess(Visitor):
             self.fail("is used by its pointer")
 
 
+def _check_not_updated(block: StmtSRef, buffer: Buffer, read: bool) -> None:
+    """The block must not go on from what is in the buffer; a copy for reading alone would not see its own results."""
+    check_not_in_place(block, buffer, "use cache_inplace")
+    if read and any(w.buffer is buffer for w in block.block.writes):
+        raise ScheduleError(
+            f"{block.label} writes buffer `{buffer.name}`, too, so a copy that it only reads is not enough",
+            block,
+            hint="name the buffer as what the block writes",
+        )
+
+
 def _simplified(index: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     """The index simplified, unless it would become a constant."""
     simple = analyzer.simplify(index)
@@ -207,14 +218,14 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     """
     old = buffer_of(block, buffer)
     read = buffer[0] == "read"
-    check_not_in_place(block, old, "use cache_inplace")
+    _check_not_updated(block, old, read)
     scope = scope_root(state, block, stage_pipeline=True)
     indices = _SingleAccess(block, old).find()
     analyzer = Analyzer(iter_domains(block.block.iter_vars))
     check_inside(block, old, indices)
     if not read:
         check_writes_all(state, block, old, scope)
-    indices = tuple([_simplified(i, analyzer) for i in indices])
+    indices = [_simplified(i, analyzer) for i in indices]
     used: set[Var] = set()
     for index in indices:
         post_order_visit(index, lambda n: used.add(n) if isinstance(n, Var) else None)
@@ -223,7 +234,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     place = _place_beside(state, block, scope, old, read) + (0 if read else 1)
     source, target = (old, new) if read else (new, old)
     cache = CacheStage(source, target, new, scope, place)
-    region = region_at(block, buffer[1], buffer[0] + "s")
+    region = BufferRegion(old, point(indices))
     _reindex_stage(block.block, cache, used, indices, region, read)
     accessed = [v.var for v in block.block.iter_vars if v.var in used]
     return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, old, new, accessed))
@@ -282,7 +293,10 @@ def _mapped_buffer(
     if len(index_map.initial_indices) != len(variables):
         raise ScheduleError(f"`{index_map}` does not take the {len(variables)} variables of {block.label}", block)
     indices = index_map.map_indices(variables, analyzer)
-    shape = index_map.map_shape([v.dom.extent for v in iter_vars if v.dom is not None], analyzer)
+    ranges = index_map.map_ranges([v.dom for v in iter_vars if v.dom is not None], analyzer)
+    if not all(analyzer.can_prove(r.min >= 0) for r in ranges):
+        raise ScheduleError(f"`{index_map}` leads to indices that may be negative", block)
+    shape = [analyzer.simplify(r.min + r.extent) for r in ranges]
     for var in variables:
         in_new = any(uses_var(i, {var}) for i in indices)
         in_old = any(uses_var(r.min, {var}) for r in region.region)
@@ -339,9 +353,8 @@ def _mapped_stage(
             iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
             values.append(value)
     kept = [s for s in loops if any(uses_var(v, {s.loop_var}) for v in values)]
-    known = {s.loop_var for s in kept}
-    dropped = {s.loop_var for s in loops} - known
-    predicate = all_of([c for c in conjuncts(realize.predicate) if not uses_var(c, dropped)])
+    dropped = loop_domains([s for s in state.loops_of(block) if s.loop not in kept])
+    predicate = condition_of_some(realize.predicate, dropped, block)
     new_indices = [substitute(i, renamed) for i in indices]
     old_region = substitute(region, renamed)
     old_indices = [r.min for r in old_region.region]
@@ -378,7 +391,7 @@ def reindex_cache_read(
     """
     check_storage_scope(storage_scope)
     region = region_at(block, read_buffer_index, "reads")
-    check_not_in_place(block, region.buffer, "use cache_inplace")
+    _check_not_updated(block, region.buffer, read=True)
     scope = scope_root(state, block, stage_pipeline=True)
     writer = only_writer(state, scope, region.buffer)
     place, index = (scope, 0) if writer is None else find_place(state, writer, scope, [block])

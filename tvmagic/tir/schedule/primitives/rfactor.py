@@ -28,13 +28,13 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
-from tvmagic.tir.schedule.conditions import all_of, conjuncts
+from tvmagic.tir.schedule.conditions import condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
-from tvmagic.tir.schedule.requirements import check_reduction, scope_root
+from tvmagic.tir.schedule.requirements import check_reduction, check_starts_at_zero, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -57,16 +57,20 @@ class _Iters:
         return var
 
 
+def _types_using(realize: BlockRealize, loop_var: Var) -> set[int]:
+    """The types of the variables that are bound to a loop."""
+    pairs = zip(realize.block.iter_vars, realize.iter_values)
+    return {v.iter_type for v, value in pairs if uses_var(value, {loop_var})}
+
+
 def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: int) -> tuple[StmtSRef, list[StmtSRef]]:
     """The scope and the loops of the reduction; raises where rfactor is not legal."""
-    root = scope_root(state, block)
+    root = scope_root(state, block, stage_pipeline=True)
     check_reduction(state, block, root)
     if loop.loop.kind != ForKind.SERIAL:
         raise ScheduleError(f"{loop.label} must be a serial loop", loop)
     realize = state.realize_of(block)
-    var = loop.loop.loop_var
-    touched = {v.iter_type for v, value in zip(block.block.iter_vars, realize.iter_values) if uses_var(value, {var})}
-    if IterVar.DataPar in touched or IterVar.CommReduce not in touched:
+    if _types_using(realize, loop.loop.loop_var) != {IterVar.CommReduce}:
         raise ScheduleError(
             f"{loop.label} must be used by reduced variables alone", loop, hint="choose a loop of the reduction"
         )
@@ -74,6 +78,14 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
     for above in loops:
         if len(children_of(above.loop)) != 1:
             raise ScheduleError(f"{above.label} must hold the reduction alone", above)
+        if len(_types_using(realize, above.loop.loop_var)) > 1:
+            raise ScheduleError(
+                f"{above.label} is used by a data parallel and by a reduced variable of {block.label}",
+                above,
+                block,
+                hint="use rfactor before the loops are fused, or split the loop so that each part has one use",
+            )
+        check_starts_at_zero(above)
     ndim = len(block.block.writes[0].buffer.shape)
     if not -(ndim + 1) <= factor_axis <= ndim:
         raise ScheduleError(f"the factor axis lies in [{-(ndim + 1)}, {ndim}], not {factor_axis}", loop)
@@ -213,7 +225,8 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     result, can run `loop` in parallel or vectorized.
 
     Requires: the block below is a reduction block whose combination is known (sum, product, min, max, or
-    tuples as argmax); it is alone in its loops; `loop` is serial and used by reduced variables alone.
+    tuples as argmax); it is alone in its loops, which start at 0 and are each used by reduced or by data parallel
+    variables alone; `loop` is serial and of the reduction; the scope is a stage pipeline.
     """
     block = single_block_below(state, loop)
     root, loops = _check(state, loop, block, factor_axis)
@@ -228,9 +241,9 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     final = _final_block(stmt, pattern, final_iters, buffers, axis)
     all_loops = [s.loop for s in loops]
     needed = [s for s in all_loops if any(uses_var(v, {s.loop_var}) for v in final_iters.values)]
-    gone = {s.loop_var for s in all_loops if all(s is not n for n in needed)}
-    _check_each_part_runs(realize.predicate, loops, loop, gone)
-    predicate = _predicate_without(realize.predicate, gone)
+    gone = loop_domains([s for s in loops if all(s.loop is not n for n in needed)])
+    _check_each_part_runs(realize.predicate, loops, loop, set(gone))
+    predicate = condition_of_some(realize.predicate, gone, block)
     first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), all_loops, True)
     second = _nest(BlockRealize(final_iters.values, predicate, final), needed, False)
     top = loops[0]
@@ -258,7 +271,3 @@ def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: Stmt
                 loop,
                 hint="take a factor that divides the extent, or one not greater than it",
             )
-
-
-def _predicate_without(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
-    return all_of([c for c in conjuncts(predicate) if not uses_var(c, variables)])
