@@ -222,7 +222,13 @@ class Values(Visitor):
             raise Unsupported(f"the buffer `{buffer.name}` is used where it has no memory")
         if len(storage.extents) == len(buffer.shape) > 1 and not buffer.strides:
             return storage, places
-        return storage, [self._flat(buffer, places)]
+        place = self._flat(buffer, places)
+        lanes = buffer.dtype.lanes
+        if lanes > 1:  # memory holds elements, not vectors
+            vectors = np.asarray(place if indices[-1].dtype.lanes > 1 else np.expand_dims(place, -1))
+            elements = np.expand_dims(vectors, -1) * lanes + np.arange(lanes)
+            place = elements.reshape((*vectors.shape[:-1], -1))
+        return storage, [place]
 
     def _flat(self, buffer: Buffer, places: list[Array]) -> Array:
         total: Array = np.asarray(self.visit(buffer.elem_offset))

@@ -331,11 +331,11 @@ class _Partitioner(StmtMutator):
         begin = self.analyzer.simplify(middle.min_value)
         if self._same(begin, low):
             return begin, None
-        if not self.facts.can_prove(less_equal(begin, high + 1)):
-            begin = minimum(begin, high + 1)
+        inside = self.facts.can_prove(less_equal(begin, high + 1))
+        known = begin if inside else minimum(begin, high + 1)
         if self.analyzer.can_prove(greater_equal(begin - low, 0)):
-            return begin, True
-        return maximum(begin, low), False
+            return known, inside
+        return maximum(known, low), False
 
     def _end(self, middle: Any, high: PrimExpr, begin: PrimExpr) -> tuple[PrimExpr, PrimExpr, bool | None]:
         """Where the known part ends; the extent of what is after it, and whether that is sure to be no negative one.
@@ -345,16 +345,16 @@ class _Partitioner(StmtMutator):
         """
         if not middle.has_upper_bound():
             return high + 1, IntImm(high.dtype, 0), None
-        end = known = self.analyzer.simplify(middle.max_value + 1)
-        if not self.facts.can_prove(less_equal(begin, end)):
-            end = maximum(end, begin)
-        rest = self.analyzer.simplify(high - end + 1)
+        end = self.analyzer.simplify(middle.max_value + 1)
+        sure = self.facts.can_prove(less_equal(begin, end))
+        known = end if sure else maximum(end, begin)
+        rest = self.analyzer.simplify(high - known + 1)
         if self._same(middle.max_value, high):
-            return end, rest, None
-        if self.analyzer.can_prove(greater_equal(high - known + 1, 0)):
-            return end, rest, True
+            return known, rest, None
+        if self.analyzer.can_prove(greater_equal(high - end + 1, 0)):
+            return known, rest, sure
         # the known part may end behind the loop: no iterations are left, the extent is negative
-        return minimum(end, high + 1), rest, False
+        return minimum(known, high + 1), rest, False
 
     def loop_over(self, node: For, extent: PrimExpr, body: Stmt) -> Stmt:
         """The loop from 0 on; its body alone where it runs once."""
