@@ -149,3 +149,48 @@ def test_inverse_maps_invert():
 def test_inverse_maps_invert_long():
     for seed in range(1_000, 3_000):
         check_inverts(seed)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "clash"),
+    [
+        (lambda i, j: [i // 2, j], (8, 8), r"\[0, 0\] and \[1, 0\] to \[0, 0\]"),
+        (lambda i, j: [i, j % 4], (8, 8), r"\[0, 0\] and \[0, 4\] to \[0, 0\]"),
+        (lambda i, j: [i + j], (8, 8), r"\[0, 1\] and \[1, 0\] to \[1\]"),
+        (lambda i, j: [i * 7 + j], (8, 8), r"\[0, 7\] and \[1, 0\] to \[7\]"),
+    ],
+)
+def test_a_map_of_two_indices_to_one_place_is_refused(layout, shape, clash: str) -> None:
+    with pytest.raises(TVMagicError, match=f"is not injective: it maps {clash}"):
+        IndexMap.from_func(layout).check_injective(shape)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (lambda i, j: [i // 2, j, i % 2], (7, 8)),
+        (lambda i, j: [i * 8 + j], (8, 8)),
+        (lambda i, j: [i * 9 + j], (8, 8)),
+        (lambda i, j: [i // 5, j % 8], (1, 8)),  # what is dropped does not vary
+        (lambda i, j: [(i + 3) % 8, j], (8, 8)),  # decided index by index
+        (lambda i, j: [i, j], (0, 8)),
+        (lambda i, j: [i // 4, j, i % 4], (tir.Var("n", "int32"), 8)),
+    ],
+)
+def test_a_map_that_keeps_indices_apart(layout, shape) -> None:
+    IndexMap.from_func(layout).check_injective(shape)
+
+
+def test_a_map_of_symbolic_sizes_that_cannot_be_proved_is_refused() -> None:
+    with pytest.raises(TVMagicError, match="is not known to be injective"):
+        IndexMap.from_func(lambda i, j: [i // 2, j]).check_injective((tir.Var("n", "int32"), 8))
+    with pytest.raises(TVMagicError, match="takes 2 indices, not 1"):
+        IndexMap.from_func(lambda i, j: [i, j]).check_injective((8,))
+
+
+def test_a_given_inverse_is_trusted_only_if_nothing_else_decides() -> None:
+    n = tir.Var("n", "int32")
+    swap = IndexMap.from_func(lambda i: [tir.Select(i % 2 == 0, i + 1, i - 1)], inverse_index_map=lambda i: [i])
+    swap.check_injective((n,))
+    with pytest.raises(TVMagicError, match=r"\[0\] and \[1\] to \[0\]"):
+        IndexMap.from_func(lambda i: [i // 2], inverse_index_map=lambda i: [i]).check_injective((4,))

@@ -1,5 +1,6 @@
 """Passes on memory: flattening, sharing, compaction, where buffers are allocated."""
 
+import numpy as np
 import pytest
 from pass_checks import check, module, script
 
@@ -7,6 +8,7 @@ import tvmagic
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferRealize, BufferStore, FloatImm, IRModule, PrimFunc, Range, decl_buffer, stmt_seq
+from tvmagic.operators.interpreter import run_function
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import (
     CompactBufferAllocation,
@@ -266,3 +268,94 @@ def test_bounds_are_checked_where_asked_for() -> None:
     with PassContext(config={"tir.instrument_bound_checkers": True}):
         text = script(tvmagic.lower(s, [a, b]))
     assert "OUT OF THE BOUNDS" in text and "buffer_bound" not in text
+
+
+def carried(R: str, kind: str) -> str:
+    return f"""
+        @T.prim_func
+        def main(A: T.Buffer((20,), "float32"), C: T.Buffer((20,), "float32")):
+            B = T.alloc_buffer(({R},))
+            for i in range(20):
+                with T.block("put"):
+                    vi = T.axis.{kind}(20, i)
+                    T.reads(A[vi])
+                    T.writes(B[vi % {R}])
+                    B[vi % {R}] = A[vi]
+                with T.block("get"):
+                    vi = T.axis.{kind}(20, i)
+                    T.reads(B[0:{R}])
+                    T.writes(C[vi])
+                    C[vi] = B[vi % {R}] + B[(vi + {R} - 1) % {R}]
+        """
+
+
+@pytest.mark.parametrize("kind", ["opaque", "scan"])
+def test_what_opaque_iterations_carry_is_allocated_around_them(kind: str) -> None:
+    mod = module(carried("3", kind))
+    text = script(PlanAndUpdateBufferAllocationLocation()(mod))
+    assert text.index("alloc_buffer") < text.index("for i")
+    a, c = np.arange(20, dtype="float32"), np.zeros(20, "float32")
+    tvmagic.build(mod)(a, c)
+    np.testing.assert_array_equal(c[1:], a[1:] + a[:-1])
+
+
+def test_what_spatial_iterations_use_is_allocated_inside() -> None:
+    text = script(PlanAndUpdateBufferAllocationLocation()(module(carried("3", "spatial"))))
+    assert text.index("for i") < text.index("alloc_buffer")
+
+
+def test_a_block_inside_of_an_opaque_one_carries_too() -> None:
+    mod = module(
+        """
+        @T.prim_func
+        def main(A: T.Buffer((20,), "float32"), C: T.Buffer((20,), "float32")):
+            B = T.alloc_buffer((3,))
+            for i in range(20):
+                with T.block("outer"):
+                    vo = T.axis.opaque(20, i)
+                    T.reads(A[vo], B[0:3])
+                    T.writes(B[0:3], C[vo])
+                    with T.block("put"):
+                        vi = T.axis.spatial(20, vo)
+                        T.reads(A[vi])
+                        T.writes(B[vi % 3])
+                        B[vi % 3] = A[vi]
+                    with T.block("get"):
+                        vi = T.axis.spatial(20, vo)
+                        T.reads(B[0:3])
+                        T.writes(C[vi])
+                        C[vi] = B[vi % 3] + B[(vi + 2) % 3]
+        """
+    )
+    text = script(PlanAndUpdateBufferAllocationLocation()(mod))
+    assert text.index("alloc_buffer") < text.index("for i")
+
+
+ROWS_APART = """
+    @T.prim_func
+    def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+        B = T.alloc_buffer((8, 16))
+        for i, j in T.grid(8, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for i, j in T.grid(8, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+    """
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("where", [("B", "read"), ("B", "write"), ("C", "write")])
+def test_rows_that_are_apart_are_rows_in_flat_memory(where: tuple[str, str], vector: bool) -> None:
+    s = tvmagic.tir.Schedule(module(ROWS_APART))
+    s.set_axis_separator(where[0], (where[1], 0), [1])
+    for name in ("B", "C") if vector else ():
+        s.vectorize(s.get_loops(name)[-1])
+    a, c = np.arange(128, dtype="float32").reshape(8, 16), np.zeros((8, 16), "float32")
+    tvmagic.build(s.mod)(a, c)
+    np.testing.assert_array_equal(c, a * 2 + 1)
+    c[...] = 0
+    run_function(tvmagic.lower(s.mod)["main"], [a, c])
+    np.testing.assert_array_equal(c, a * 2 + 1)

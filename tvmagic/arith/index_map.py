@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 __all__ = ["IndexMap"]
 
 
+_MOST_INDICES = 1 << 22  # of a map that is tried out index by index
+
+
 class _Separator:
     """Marks the border between two groups of axes in the result of a mapping function."""
 
@@ -313,6 +316,66 @@ class IndexMap(Node):
             bound.bind(var, range_)
         # nested quotients and remainders take more steps to come apart
         return IndexMap(outputs, back), bound.simplify(padding, 10)
+
+    def check_injective(self, shape: Sequence[Any]) -> None:
+        """An error if two indices before, in `shape` (sizes, or ranges), share their place after.
+
+        Proved by the map back, which gives each index again; else, for a constant shape that is not too large,
+        decided by the indices themselves. A given `inverse_index_map` is trusted if neither decides.
+        """
+        ranges = _ranges(shape)
+        self._check_rank(len(ranges))
+        if self._proves_injective(ranges):
+            return
+        clash = self._clash(ranges)
+        if clash:
+            first, second, place = (", ".join(map(str, indices)) for indices in clash)
+            raise TVMagicError(
+                f"`{self}` is not injective: it maps [{first}] and [{second}] to [{place}]",
+                hint="keep what is dropped as an index of its own: (i // 4, i % 4) instead of (i // 4)",
+            )
+        if clash is None and self.inverse_index_map is None:
+            raise TVMagicError(
+                f"`{self}` is not known to be injective: the indices cannot be computed from the new ones"
+            )
+
+    def _proves_injective(self, ranges: Sequence[Range]) -> bool:
+        """Whether the map back gives each index again."""
+        try:
+            back = self.non_surjective_inverse(ranges)[0]
+        except TVMagicError:
+            return False
+        analyzer = new_analyzer()
+        for var, range_ in zip(self.initial_indices, ranges):
+            analyzer.bind(var, range_)
+        again = back.map_indices(self.final_indices, analyzer)
+        return all(analyzer.can_prove_equal(index, var) for index, var in zip(again, self.initial_indices))
+
+    def _clash(self, ranges: Sequence[Range]) -> tuple[Any, ...] | None:
+        """Two indices with one place, and the place; () if all places differ; None if that is not known."""
+        import numpy as np
+
+        ends = [
+            (r.min.value, r.extent.value) for r in ranges if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm)
+        ]
+        if len(ends) < len(ranges) or math.prod(extent for _, extent in ends) > _MOST_INDICES:
+            return None
+        before = np.indices([extent for _, extent in ends]).reshape(len(ends), -1)
+        before += np.array([low for low, _ in ends], before.dtype).reshape(-1, 1)
+        places = dict(zip(self.initial_indices, before))
+        try:
+            after = [np.broadcast_to(_evaluate(index, places), before.shape[1:]) for index in self.final_indices]
+        except TVMagicError:
+            return None
+        order = np.lexsort(after) if after else np.arange(before.shape[1])
+        same = np.ones(max(len(order) - 1, 0), bool)
+        for values in after:
+            same &= values[order][1:] == values[order][:-1]
+        if not same.any():
+            return ()
+        at = int(np.argmax(same))
+        first, second = sorted(order[at : at + 2])
+        return before[:, first], before[:, second], [int(values[first]) for values in after]
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both maps are proved to be the same function."""

@@ -63,6 +63,18 @@ class AliasScopes:
             self.module.define_node(others, "!{" + ", ".join(s for s in scopes if s != scope) + "}")
 
 
+def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool) -> PrimExpr:
+    """The offset of an element. A CPU's memory is flat: groups of axes that are apart lie row after row.
+
+    `strided`: the indices are, or will be, multiplied by strides, which count elements of the whole memory.
+    """
+    groups = buffer.offset_of(indices)
+    offset = groups[0]
+    for group, size in zip(groups[1:], buffer.get_flattened_buffer().shape[1:]):
+        offset = offset + group if strided else offset * size + group
+    return offset
+
+
 class MemoryEmitter(ExpressionEmitter):
     """Emits accesses of buffers; `scopes` knows the alias scope of the memory behind a pointer."""
 
@@ -77,12 +89,14 @@ class MemoryEmitter(ExpressionEmitter):
             return buffer.elem_offset
         if len(indices) == 1 and not buffer.strides and zero_offset:
             return indices[0]
+        argument = self.context.sizes.get(buffer.data)
+        strided = bool(buffer.strides) or (isinstance(argument, Buffer) and bool(argument.strides))
         last = indices[-1]
         if isinstance(last, Ramp):
-            base = buffer.offset_of((*indices[:-1], last.base))
+            base = _in_flat_memory(buffer, (*indices[:-1], last.base), strided)
             stride = last.stride * buffer.strides[-1] if buffer.strides else last.stride
-            return Ramp(base[-1], stride, last.lanes)
-        return buffer.offset_of(indices)[-1]
+            return Ramp(base, stride, last.lanes)
+        return _in_flat_memory(buffer, indices, strided)
 
     def wide_index(self, index: PrimExpr) -> str:
         """A scalar index as i64."""

@@ -117,7 +117,10 @@ class _Machine(Values):
 
     @handles(AssertStmt)
     def _assert(self, node: AssertStmt) -> None:
-        if not np.all(self.visit(node.condition)):
+        holds = self.visit(node.condition)
+        if self.mask is not None:  # only the lanes that are here must hold it
+            holds = np.logical_or(holds[..., None] if np.ndim(self.mask) > np.ndim(holds) > 0 else holds, ~self.mask)
+        if not np.all(holds):
             raise TVMagicError(f"an assertion of the program does not hold: {node.message}")
         self.visit(node.body)
 

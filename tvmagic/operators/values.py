@@ -69,6 +69,8 @@ class Values(Visitor):
         self.memory: dict[Var, Storage] = {}
         self.tensors: dict[tuple[int, int], Storage] = {}
         self.views: dict[Buffer, tuple[Buffer, list[Array]]] = {}
+        # arguments with strides: indices of their flattened groups of axes are multiplied by them already
+        self.strided: set[Var] = set()
         self.contexts: list[Context] = []
         self.mask: Array = None
         self.serial: set[int] = set()
@@ -83,6 +85,8 @@ class Values(Visitor):
                 self.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
         flat = whole_storage(buffer.name, array)
         self.memory[buffer.data] = Storage(buffer.name, flat.data, 0, [0], [array.size])
+        if buffer.strides:
+            self.strided.add(buffer.data)
 
     # ------------------------------------------------------------------------ expressions
 
@@ -206,6 +210,10 @@ class Values(Visitor):
     def _address(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> tuple[Storage, list[Array]]:
         """The memory of a buffer, and the indices into it."""
         places = [self.visit(i) for i in indices]
+        if self.contexts and any(i.dtype.lanes > 1 for i in indices):  # the lanes of loops before those of a vector
+            places = [
+                p if np.ndim(p) != 1 else p[None] if i.dtype.lanes > 1 else p[:, None] for p, i in zip(places, indices)
+            ]
         while buffer in self.views:
             buffer, mins = self.views[buffer]
             places = [p + (m[..., None] if np.ndim(p) > np.ndim(m) > 0 else m) for p, m in zip(places, mins)]
@@ -214,13 +222,21 @@ class Values(Visitor):
             raise Unsupported(f"the buffer `{buffer.name}` is used where it has no memory")
         if len(storage.extents) == len(buffer.shape) > 1 and not buffer.strides:
             return storage, places
-        return storage, [self._flat(buffer, places)]
+        place = self._flat(buffer, places)
+        lanes = buffer.dtype.lanes
+        if lanes > 1:  # memory holds elements, not vectors
+            vectors = np.asarray(place if indices[-1].dtype.lanes > 1 else np.expand_dims(place, -1))
+            elements = np.expand_dims(vectors, -1) * lanes + np.arange(lanes)
+            place = elements.reshape((*vectors.shape[:-1], -1))
+        return storage, [place]
 
     def _flat(self, buffer: Buffer, places: list[Array]) -> Array:
         total: Array = np.asarray(self.visit(buffer.elem_offset))
         if buffer.strides:
             sizes = [self.visit(s) for s in buffer.strides]
             terms = [self._times(p, s) for p, s in zip(places, sizes)]
+        elif buffer.data in self.strided and buffer.axis_separators:
+            terms = places
         else:
             terms, step = [], np.asarray(1)
             for place, size in zip(reversed(places), reversed(buffer.shape)):

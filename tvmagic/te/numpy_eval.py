@@ -122,12 +122,14 @@ class ArrayEvaluator(Visitor):
                 self._check_outside(node, axis, place, outside, size)
                 place = np.clip(place, 0, max(size - 1, 0))
             places.append(place)
+        if array.size == 0:  # there is no element, not even one that is read in vain
+            return np.zeros(np.broadcast_shapes(*[np.shape(p) for p in places]), array.dtype)
         return array[tuple(places)]
 
     def _check_outside(self, node: ProducerLoad, axis: int, place: Any, outside: Any, size: int) -> None:
         used = outside if self.mask is None else np.logical_and(outside, self.mask)
-        if size == 0 or (self.strict and used.any()):
-            worst = np.broadcast_to(place, used.shape)[used].flat[0] if used.any() else 0
+        if self.strict and used.any():
+            worst = np.broadcast_to(place, used.shape)[used].flat[0]
             raise BoundsError(
                 f"index {int(worst)} is outside dimension {axis} of `{node.producer.name}`, which has {size} elements",
                 node=node,

@@ -107,9 +107,18 @@ def scan_get_body(scan_op: Operation) -> list[Operation]:
 
 
 def create_attach_path(sch: Schedule) -> dict[Operation, tuple[IterVar, ...]]:
-    """For each operation the loops that enclose its stage, innermost first."""
+    """For each operation the loops that enclose its stage, innermost first.
+
+    What begins a scan runs just in front of the scan's steps, inside the same loops.
+    """
     paths: dict[Operation, tuple[IterVar, ...]] = {}
     known: dict[Stage, tuple[IterVar, ...]] = {}
+    stage_of = {stage.op: stage for stage in sch.stages}
+    for stage in sch.stages:
+        for tensor in stage.op.init if isinstance(stage.op, ScanOp) else ():
+            first = stage_of[tensor.op]
+            if not first.get_attach_spec().is_attached:
+                known[first] = attach_path_of(stage, known)
     for stage in sch.stages:
         if stage.op not in paths:
             paths[stage.op] = attach_path_of(stage, known)

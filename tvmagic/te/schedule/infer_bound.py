@@ -20,12 +20,12 @@ from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import InternalError, ScheduleError
-from tvmagic.ir import IterVar, ProducerLoad, Range, Var, post_order_visit
+from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.passes import is_recording, note
 from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
 from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
-from tvmagic.te.schedule.relations import is_const
+from tvmagic.te.schedule.relations import is_const, plus
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope, default_storage_rank, storage_rank
@@ -174,8 +174,7 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
         if is_const(range_.extent, 1):
             case, sets[iv] = 1, IntSet.single_point(range_.min)
         elif not needs_relax(iv, found, rank, context):
-            _check_zero_min(iv, range_, consumer)
-            case, sets[iv] = 2, IntSet.single_point(context.threads.get(iv, iv).var)
+            case, sets[iv] = 2, IntSet.single_point(_value_of(iv, range_, context))
         else:
             case, sets[iv] = 3, IntSet.from_range(range_)
         if is_recording():
@@ -184,11 +183,11 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
     for iv in context.paths[consumer.op]:
         found = found or iv is place
         range_ = context.ranges[iv]
-        _check_zero_min(iv, range_, consumer)
         if needs_relax(iv, found, rank, context):
             relaxed[iv.var] = IntSet.from_range(range_)
             if iv in context.threads:
-                relaxed[context.threads[iv].var] = IntSet.from_range(range_)
+                threads = Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent)
+                relaxed[context.threads[iv].var] = IntSet.from_range(threads)
     if path and not found:
         spec = stage.get_attach_spec()
         at = f"`{spec.attach_ivar.var.name}` of stage `{spec.attach_stage.name}`" if (
@@ -202,9 +201,10 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
     return sets, relaxed
 
 
-def _check_zero_min(iv: IterVar, range_: Range, stage: Stage) -> None:
-    if not is_const(range_.min, 0):
-        raise InternalError(f"loop `{iv.var.name}` of stage `{stage.name}` starts at `{range_.min}`, not at 0")
+def _value_of(iv: IterVar, range_: Range, context: Context) -> PrimExpr:
+    """The value of a loop inside of it. Threads count from 0, whatever the loop begins with."""
+    thread = context.threads.get(iv)
+    return iv.var if thread is None else plus(thread.var, range_.min)
 
 
 def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.index_map import IndexMap
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
 from tvmagic.te.schedule.relations import Transform
 from tvmagic.te.schedule.stage import Stage
@@ -19,10 +20,18 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
     """Store element `(i, j, ...)` of a stage at the indices that `mapping_function` gives.
 
     The loops of a compute stage become loops over the new indices, which are returned. They must
-    not be split, fused or reordered yet.
+    not be split, fused or reordered yet. No two elements may share a place.
     """
     op = stage.op
-    index_map, separators = IndexMap.from_func_with_separators(mapping_function, ndim=len(op.output(0).shape))
+    shape = op.output(0).shape
+    index_map, separators = IndexMap.from_func_with_separators(mapping_function, ndim=len(shape))
+    try:
+        for known in stage.layout_transforms:
+            shape = known.map_shape(shape)
+        index_map.check_injective(shape)
+        index_map.map_shape(shape)
+    except TVMagicError as error:
+        raise stage.error(f"transform_layout: {error.message}", error.hint) from None
     loops: list[IterVar] | None = None
     if isinstance(op, ComputeOp):
         loops = _new_loops(stage, op, index_map)

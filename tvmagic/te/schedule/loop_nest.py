@@ -24,7 +24,7 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import cast, likely
 from tvmagic.te.schedule.demand import box_condition
 from tvmagic.te.schedule.message_passing import BoundProver, make_bound_check, pass_down_mask, pass_up_index
-from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const
+from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.tight import TightLimits
 from tvmagic.te.tensor import BaseComputeOp
@@ -181,12 +181,6 @@ def _thread_level(
 ) -> None:
     """The statement that launches the threads of a loop."""
     range_ = context.ranges[iv]
-    if not is_const(range_.min, 0):
-        raise ScheduleError(
-            f"stage `{stage.name}`: loop `{iv.var.name}` is bound to `{axis.var.name}` and must start at 0, "
-            f"it starts at `{range_.min}`",
-            span=stage.span,
-        )
     extent = cast(axis.dtype, range_.extent)
     virtual = axis.thread_tag in ("vthread", "cthread")
     if virtual and not (isinstance(extent, IntImm) and extent.value > 0):
@@ -194,7 +188,7 @@ def _thread_level(
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
     level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
     once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual
-    values[iv] = cast(iv.dtype, range_.min if once else axis.var)
+    values[iv] = cast(iv.dtype, range_.min) if once else plus(cast(iv.dtype, axis.var), range_.min)
 
 
 class ComputeLoopNest:
@@ -233,8 +227,10 @@ class ComputeLoopNest:
         skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
         tight: set[IterVarRelation] = set()
         self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip, tight)
-        # the region is held for the whole domain, so only splits that overrun are guarded
-        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, False, tight)
+        # what is computed has a place, even outside of the domain, so only splits that overrun are guarded;
+        # a layout of its own has places for the domain alone
+        domains = bool(stage.layout_transforms)
+        checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, domains, tight)
         self.init_predicates = [*[likely(c) for c in checks], *self.wanted]
         if stage.store_predicate is not None:
             self.init_predicates.append(stage.store_predicate)

@@ -128,8 +128,8 @@ class _Plan:
         """The statement that computes `stage`, then runs `consumer`."""
         self.placed.add(stage)
         producer = build_provide(stage, self.context)
-        if stage.is_double_buffered:
-            producer = AttrStmt(stage.op.output(0), "double_buffer_scope", 1, producer, stage.span)
+        for tensor in reversed(stage.op.outputs if stage.is_double_buffered else ()):
+            producer = AttrStmt(tensor, "double_buffer_scope", 1, producer, stage.span)
         body = producer
         if consumer is not None and not _is_no_op(consumer):
             body = SeqStmt([producer, consumer])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.ir import (
@@ -37,12 +38,19 @@ def _common(a: _Path | None, b: _Path) -> _Path:
     return a[:count]
 
 
+def _outermost(paths: Sequence[_Path | None]) -> _Path | None:
+    """The shortest of some paths; None if there is none."""
+    return min([p for p in paths if p is not None], key=len, default=None)
+
+
 class _Finder(Visitor):
     def __init__(self, func: PrimFunc) -> None:
         self.path: _Path = ()
         self.found: dict[Buffer, _Path] = {}
         self.of_data: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
         self.loop_paths: dict[Var, _Path] = {}
+        # variables of opaque and ordered axes: what surrounds all loops of their bindings
+        self.carrying: dict[Var, _Path] = {}
         self.block_axes: list[_Path] = []
         self.matched: set[Buffer] = set()
 
@@ -79,19 +87,39 @@ class _Finder(Visitor):
         around: _Path | None = None
         for iter_var, value in zip(block.iter_vars, node.iter_values):
             if iter_var.iter_type == IterVar.CommReduce:
-                for path in self._loops_of(value):
-                    around = path if around is None or len(path) < len(around) else around
+                around = _outermost([*self._paths_of(self.loop_paths, value), around])
+            else:
+                self._note_carrying(iter_var, value)
         if around is not None:
             for region in block.writes:
                 self.touch(region.buffer, around)
+        for region in (*block.reads, *block.writes):
+            self._touch_carried(region.buffer, [part for r in region.region for part in (r.min, r.extent)])
         self._inside(block)
 
-    def _loops_of(self, value: PrimExpr) -> list[_Path]:
+    def _note_carrying(self, iter_var: IterVar, value: PrimExpr) -> None:
+        """Remember what surrounds the loops of an axis whose iterations may use each other's values."""
+        paths = self._paths_of(self.carrying, value)  # an axis of a block inside of one of such an axis
+        if iter_var.iter_type != IterVar.DataPar:
+            paths += self._paths_of(self.loop_paths, value)
+        around = _outermost(paths)
+        if around is not None:
+            self.carrying[iter_var.var] = around
+
+    def _touch_carried(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
+        """What is accessed at an opaque or ordered axis lives through all iterations of its loops."""
+        if self.carrying:
+            around = _outermost([path for index in indices for path in self._paths_of(self.carrying, index)])
+            if around is not None:
+                self.touch(buffer, around)
+
+    def _paths_of(self, known: Mapping[Var, _Path], value: PrimExpr) -> list[_Path]:
+        """The paths that `known` has for the variables in `value`."""
         paths: list[_Path] = []
 
         def collect(node: Any) -> None:
-            if isinstance(node, Var) and node in self.loop_paths:
-                paths.append(self.loop_paths[node])
+            if isinstance(node, Var) and node in known:
+                paths.append(known[node])
 
         post_order_visit(value, collect)
         return paths
@@ -99,6 +127,7 @@ class _Finder(Visitor):
     @handles(BufferLoad, BufferStore)
     def access(self, node: Any) -> None:
         self.touch(node.buffer, self.path)
+        self._touch_carried(node.buffer, node.indices)
         self.visit_children(node)
 
     @handles(Var)
@@ -112,7 +141,8 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
     """For each buffer that `func` accesses the innermost loop or block around all accesses.
 
     None stands for the function itself. What a reduction block writes counts as accessed around
-    the loops of its reduction variables; global memory around the loops bound to blocks.
+    the loops of its reduction variables; so does what a block accesses at an opaque or ordered
+    variable, around the loops in that variable's binding; global memory around the loops bound to blocks.
     """
     finder = _Finder(func)
     finder.visit(func.body)

@@ -8,9 +8,11 @@ from tvmagic.ir import (
     AttrStmt,
     BufferLoad,
     BufferStore,
+    Call,
     Evaluate,
     IfThenElse,
     IntImm,
+    Op,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -35,6 +37,13 @@ class _Accesses(Visitor):
     def access(self, node: BufferLoad | BufferStore) -> None:
         self.found.append(node)
         self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+            self.visit(node.args[0])  # which value is evaluated, the condition decides
+        else:
+            self.visit_children(node)
 
 
 class _Checker(StmtMutator):

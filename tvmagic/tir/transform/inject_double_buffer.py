@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -15,6 +16,7 @@ from tvmagic.ir import (
     BufferStore,
     DeclBuffer,
     For,
+    ForKind,
     IfThenElse,
     IntImm,
     Mutator,
@@ -25,6 +27,7 @@ from tvmagic.ir import (
     StmtMutator,
     Var,
     Visitor,
+    While,
     handles,
     substitute,
 )
@@ -32,25 +35,151 @@ from tvmagic.ir.ops import div, floormod, less
 from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
 from tvmagic.tir.transform.config import pass_options
 from tvmagic.tir.transform.convert_ssa import convert_ssa
+from tvmagic.tir.transform.uses import mentions
 
 OPTIONS = {"split_loop": 1}
 
 
-class _Detector(Visitor):
-    """The buffers to double: asked for, and accessed by loads and stores alone."""
+@dataclass(eq=False)
+class _Fill:
+    """A statement that fills double buffers, all of them in one go, in each iteration of `loop`."""
 
-    def __init__(self) -> None:
-        self.found: set[Var] = set()
+    buffers: tuple[Var, ...]
+    body: Stmt
+    loop: For | None
+    # what lies between the loop and the statement: whether it runs in each iteration
+    guarded: bool = False
+    refusal: str | None = None
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key == "double_buffer_scope" and isinstance(node.node, Var):
-            self.found.add(node.node)
-        self.visit_children(node)
+
+def _fill_of(node: AttrStmt) -> tuple[tuple[Var, ...], Stmt]:
+    """The buffers that nested marks ask to double, and the statement that fills them."""
+    buffers: list[Var] = []
+    body: Stmt = node
+    while isinstance(body, AttrStmt) and body.attr_key == "double_buffer_scope" and isinstance(body.node, Var):
+        buffers.append(body.node)
+        body = body.body
+    return tuple(buffers), body
+
+
+class _Uses(Visitor):
+    """The variables, loads and stores of a statement; what it defines; leaves `skip` out."""
+
+    def __init__(self, skip: Stmt | None = None) -> None:
+        self.skip = skip
+        self.variables: set[Var] = set()
+        self.defined: set[Var] = set()
+        self.loaded: set[Var] = set()
+        self.stored: set[Var] = set()
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        if node is not self.skip:
+            self.visit_children(node)
 
     @handles(Var)
     def var(self, var: Var) -> None:
-        self.found.discard(var)
+        self.variables.add(var)
+
+    def visit_var_def(self, var: Var) -> Var:
+        self.defined.add(var)
+        return var
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.loaded.add(node.buffer.data)
+        self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.stored.add(node.buffer.data)
+        self.visit_children(node)
+
+
+class _Detector(Visitor):
+    """The buffers to double: asked for, accessed by loads and stores alone, and possible to fill ahead."""
+
+    def __init__(self) -> None:
+        self.fills: list[_Fill] = []
+        self.pointers: set[Var] = set()
+        self.sizes: dict[Var, PrimExpr] = {}
+        self.loop_around: For | None = None
+        self.guarded = False
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        outer = self.loop_around, self.guarded
+        self.loop_around, self.guarded = node, False
+        self.visit_children(node)
+        self.loop_around, self.guarded = outer
+
+    @handles(IfThenElse, While)
+    def branch(self, node: Stmt) -> None:
+        outer, self.guarded = self.guarded, True
+        self.visit_children(node)
+        self.guarded = outer
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        self.sizes[node.buffer_var] = node.extents[0]
+        self.visit_children(node)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key != "double_buffer_scope" or not isinstance(node.node, Var):
+            self.visit_children(node)
+            return
+        buffers, body = _fill_of(node)
+        self.fills.append(_Fill(buffers, body, self.loop_around, self.guarded))
+        self.visit(body)
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.pointers.add(var)
+
+    def found(self) -> dict[Var, _Fill]:
+        """The buffers to double, each with what fills it; what cannot be doubled says why in a note."""
+        result: dict[Var, _Fill] = {}
+        for fill in self.fills:
+            reason = self._refusal(fill)
+            if reason is None:
+                result.update(dict.fromkeys(fill.buffers, fill))
+            else:
+                names = ", ".join(f"`{b.name}`" for b in fill.buffers)
+                note("double_buffer.skipped", f"{names} is not doubled: {reason}", node=fill.body)
+        return result
+
+    def _refusal(self, fill: _Fill) -> str | None:
+        """Why the buffers cannot be filled one iteration ahead; None if they can."""
+        if any(b in self.pointers for b in fill.buffers):
+            return "it is used other than by loads and stores"
+        loop = fill.loop
+        if loop is None:
+            return None
+        if fill.guarded:
+            return "not every iteration fills it"
+        if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
+            return f"the iterations of `{loop.loop_var.name}` do not run one after the other"
+        if not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+            return f"loop `{loop.loop_var.name}` does not begin at 0"
+        inside, rest = _Uses(), _Uses(fill.body)
+        inside.visit(fill.body)
+        rest.visit(loop.body)
+        own = {loop.loop_var} | rest.defined
+        for buffer in fill.buffers:
+            if mentions(self.sizes.get(buffer, loop.extent), own):
+                return "its size differs from iteration to iteration"
+        if inside.variables & (rest.defined - set(fill.buffers)) or inside.loaded & rest.defined:
+            return "what fills it needs what the iteration computes before"
+        own_stores = inside.stored - inside.defined
+        accessed = inside.loaded | own_stores
+        if (
+            accessed & (rest.stored | rest.variables)
+            or inside.variables & rest.stored
+            or own_stores - set(fill.buffers)
+        ):
+            return "what fills it depends on what the iteration stores"
+        return None
 
 
 @dataclass
@@ -70,8 +199,9 @@ class _WriteMarkRemover(StmtMutator):
 
 
 class _Injector(Mutator):
-    def __init__(self, doubled: set[Var], split: int) -> None:
+    def __init__(self, doubled: Iterable[Var], split: int) -> None:
         self.doubled = {var: _Doubled() for var in doubled}
+        self.analyzer = Analyzer()
         self.split = split
         self.loops: list[For] = []
         self.first_fill: dict[For, list[Stmt]] = {}
@@ -82,22 +212,24 @@ class _Injector(Mutator):
     def attribute(self, node: AttrStmt) -> Stmt:
         if node.attr_key != "double_buffer_scope":
             return self.visit_children(node)
-        state = self.doubled.get(node.node)
-        if state is None:
-            note("double_buffer.skipped", "the buffer is used other than by loads and stores", node=node)
-            return self.visit(node.body)
+        buffers, fill = _fill_of(node)
+        if buffers[0] not in self.doubled:
+            return self.visit(fill)
         if not self.loops:
-            raise TVMagicError(f"the double buffer `{node.node.name}` stands in no loop", node=node)
-        state.loop = loop = self.loops[-1]
+            raise TVMagicError(f"the double buffer `{buffers[0].name}` stands in no loop", node=node)
+        loop = self.loops[-1]
         var = loop.loop_var
         later = var + IntImm(var.dtype, 1)
         half = Var(var.name + ".db", var.dtype)
-        state.write, state.read = half, floormod(var, IntImm(var.dtype, 2))
-        body = self.visit(node.body)
+        for buffer in buffers:
+            state = self.doubled[buffer]
+            state.loop, state.write, state.read = loop, half, floormod(var, IntImm(var.dtype, 2))
+        body = self.visit(fill)
         zero = IntImm(var.dtype, 0)
         self.first_fill.setdefault(loop, []).append(substitute(body, {half: zero, var: zero}))
         body = substitute(body, {half: floormod(later, IntImm(var.dtype, 2)), var: later})
-        body = AttrStmt(node.node, "double_buffer_write", 1, body, node.span)
+        for buffer in reversed(buffers):
+            body = AttrStmt(buffer, "double_buffer_write", 1, body, node.span)
         return IfThenElse(less(later, loop.extent), body, span=node.span)
 
     @handles(Allocate)
@@ -145,9 +277,11 @@ class _Injector(Mutator):
         self.loops.pop()
         if node in self.first_fill:
             assert isinstance(stmt, For)
-            if self.split:
-                stmt = self._split(stmt)
-            stmt = SeqStmt.flatten(*self.first_fill[node], stmt)
+            whole = self._split(stmt) if self.split else stmt
+            whole = SeqStmt.flatten(*self.first_fill[node], whole)
+            # the first fill and the last iteration are there once, if there is an iteration
+            runs = less(IntImm(node.extent.dtype, 0), node.extent)
+            stmt = whole if self.analyzer.can_prove(runs) else IfThenElse(runs, whole, span=node.span)
         for wrap in reversed(self.allocations.get(node, ())):
             stmt = wrap(stmt)
         return stmt
@@ -181,8 +315,8 @@ def InjectDoubleBuffer() -> Pass:
             raise TVMagicError("`split_loop` of `tir.InjectDoubleBuffer` is 0, 1 or an even number")
         detector = _Detector()
         detector.visit(func.body)
-        if not detector.found:
+        if not detector.fills:
             return func
-        return func.with_body(convert_ssa(_Injector(detector.found, split).visit(func.body)))
+        return func.with_body(convert_ssa(_Injector(detector.found(), split).visit(func.body)))
 
     return prim_func_pass(run, 0, "tir.InjectDoubleBuffer")

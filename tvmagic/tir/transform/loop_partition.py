@@ -38,7 +38,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.ops import equal, greater_equal, less, logical_and, maximum, minimum
+from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
 from tvmagic.tir.transform.config import pass_options
 from tvmagic.tir.transform.convert_ssa import convert_ssa
@@ -211,13 +211,16 @@ class _ThreadBranch(StmtMutator):
 
 
 class _Partitioner(StmtMutator):
-    def __init__(self, options: dict[str, Any]) -> None:
+    """Splits loops. `analyzer` knows what TVM's pass knows; `facts` also the sizes of the arguments."""
+
+    def __init__(self, options: dict[str, Any], facts: Analyzer) -> None:
         self.keep_single = bool(options["no_unroll_loop_with_extent_one"])
         self.unroll_unknown = bool(options["unroll_loop_with_partition_hint_no_interval"])
         self.selector = _Candidates(bool(options["partition_const_loop"]))
         self.hints: dict[Var, Any] = {}
         self.relax: dict[Var, Any] = {}
         self.analyzer = Analyzer()
+        self.facts = facts
 
     def start(self, stmt: Stmt) -> Stmt:
         self.selector.visit(stmt)
@@ -225,7 +228,8 @@ class _Partitioner(StmtMutator):
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        for analyzer in (self.analyzer, self.facts):
+            analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
         last = node.min + node.extent - 1
         if node in self.selector.found:
             done = self.partition(node, node.loop_var, node.min, last, node.body, False)
@@ -266,8 +270,8 @@ class _Partitioner(StmtMutator):
             if hinted and self.unroll_unknown and not thread and self.analyzer.can_prove(high - low > 0):
                 return For(var, low, high - low + 1, ForKind.UNROLLED, self.start(body), span=node.span)
             return None
-        begin, before_sure = self._begin(middle, low)
-        end, after_sure = self._end(middle, high)
+        begin, before_sure = self._begin(middle, low, high)
+        end, rest, after_sure = self._end(middle, high, begin)
         if is_recording():
             note("partition", f"loop `{var.name}` is split", node=node, loop=var.name, begin=begin, end=end)
         if thread:
@@ -277,9 +281,6 @@ class _Partitioner(StmtMutator):
             if not self._same(end, high + 1):
                 condition = logical_and(condition, less(var, end))
             return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
-        # where the known part may end behind the loop, no iterations are left: the extent is negative
-        known_end = self.analyzer.simplify(middle.max_value + 1) if after_sure is False else end
-        rest = self.analyzer.simplify(high - known_end + 1)
         if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
             return None
         before = after = None
@@ -323,27 +324,37 @@ class _Partitioner(StmtMutator):
     def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
         return a is b or self.analyzer.can_prove(equal(a, b))
 
-    def _begin(self, middle: Any, low: PrimExpr) -> tuple[PrimExpr, bool | None]:
+    def _begin(self, middle: Any, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, bool | None]:
         """Where the known part begins; and whether a part before it is sure to be no negative one (None: no part)."""
         if not middle.has_lower_bound():
             return low, None
         begin = self.analyzer.simplify(middle.min_value)
         if self._same(begin, low):
             return begin, None
+        inside = self.facts.can_prove(less_equal(begin, high + 1))
+        known = begin if inside else minimum(begin, high + 1)
         if self.analyzer.can_prove(greater_equal(begin - low, 0)):
-            return begin, True
-        return maximum(begin, low), False
+            return known, inside
+        return maximum(known, low), False
 
-    def _end(self, middle: Any, high: PrimExpr) -> tuple[PrimExpr, bool | None]:
-        """Where the known part ends, and whether a part after it is sure to be no negative one."""
+    def _end(self, middle: Any, high: PrimExpr, begin: PrimExpr) -> tuple[PrimExpr, PrimExpr, bool | None]:
+        """Where the known part ends; the extent of what is after it, and whether that is sure to be no negative one.
+
+        TVM trusts that the known part does not end before it begins. It may: `(n - 7) // 16` is below 0 for small `n`,
+        and the part after it would run iterations that the loop does not have, outside of its arrays.
+        """
         if not middle.has_upper_bound():
-            return high + 1, None
+            return high + 1, IntImm(high.dtype, 0), None
         end = self.analyzer.simplify(middle.max_value + 1)
+        sure = self.facts.can_prove(less_equal(begin, end))
+        known = end if sure else maximum(end, begin)
+        rest = self.analyzer.simplify(high - known + 1)
         if self._same(middle.max_value, high):
-            return end, None
+            return known, rest, None
         if self.analyzer.can_prove(greater_equal(high - end + 1, 0)):
-            return end, True
-        return minimum(end, high + 1), False
+            return known, rest, sure
+        # the known part may end behind the loop: no iterations are left, the extent is negative
+        return minimum(known, high + 1), rest, False
 
     def loop_over(self, node: For, extent: PrimExpr, body: Stmt) -> Stmt:
         """The loop from 0 on; its body alone where it runs once."""
@@ -375,7 +386,11 @@ def LoopPartition() -> Pass:
             # loops that end where their parent ends may run no iteration, and the parts of one could begin before it
             note("partition", "loops of tight splits are left whole")
             return func
-        partitioner = _Partitioner(pass_options(context, "tir.LoopPartition", OPTIONS))
+        facts = Analyzer()
+        for buffer in func.buffer_map.values():
+            for size in buffer.shape:
+                facts.mark_global_non_neg_value(size)
+        partitioner = _Partitioner(pass_options(context, "tir.LoopPartition", OPTIONS), facts)
         return func.with_body(_LikelyRemover().visit(partitioner.start(func.body)))
 
     return prim_func_pass(run, 0, "tir.LoopPartition")

@@ -1,0 +1,337 @@
+"""Schedules whose loops, copies and layouts once ran outside of their arrays, or gave other values than NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from guarded import assert_right
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.te.reference import evaluate
+
+SIZES = (0, 1, 3, 4, 5, 8, 9, 17)
+
+
+# ------------------------------------------------------------------ loops partitioned
+
+
+def test_a_known_part_that_ends_before_the_loop_begins() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], 3)
+    _, inner = s[C].split(outer, 3)
+    s[B].compute_at(s[C], inner)
+    s[B].split(B.op.axis[0], 2)
+    mod = tvmagic.lower(s, [A, C])
+    assert "T.max(" in str(mod)  # for n = 0, `(n - 10) // 9 + 1` is -1
+    for size in (0, 1, 2, 8, 9, 10, 19):
+        assert_right(s, [A, C], {n: size}, mod)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_nested_splits_of_sizes_below_zero(dtype: str) -> None:
+    n = te.var("n", dtype)
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n // 2,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    outer, inner = s[B].split(B.op.axis[0], nparts=5)
+    outer, _ = s[B].split(outer, 16)
+    s[B].split(inner, 3)
+    s[B].split(outer, nparts=16)
+    mod = tvmagic.lower(s, [A, B])
+    for size in (0, 2, 3, 31):
+        assert_right(s, [A, B], {n: size}, mod)
+
+
+def test_constant_loops_partitioned_around_a_moved_stage() -> None:
+    with tvmagic.transform.PassContext(config={"tir.LoopPartition": {"partition_const_loop": True}}):
+        A = te.placeholder((9,), name="A")
+        M = te.compute((9,), lambda i: A[i] * 2.0, name="M")
+        B = te.compute((7, 3), lambda i, j: te.if_then_else(i * 2 + j < 9, M[te.min(i * 2 + j, 8)], 0.0), name="B")
+        s = te.create_schedule(B.op)
+        outer, _ = s[B].split(B.op.axis[0], 2)
+        s[M].compute_at(s[B], outer)
+        s[M].split(M.op.axis[0], 4)
+        assert_right(s, [A, B])
+
+
+# ------------------------------------------------------------------ double buffers
+
+
+def doubled(rows: Any, two: bool = False, factor: int = 4, at: int = 0) -> tuple[Any, list[Any]]:
+    A = te.placeholder((rows, 8), name="A")
+    if two:
+        M, N = te.compute((rows, 8), lambda i, j: (A[i, j] + 1.0, A[i, j] * 3.0), name="M")
+        B = te.compute((rows, 8), lambda i, j: M[i, j] + N[i, j], name="B")
+    else:
+        M = te.compute((rows, 8), lambda i, j: A[i, j] + 1.0, name="M")
+        B = te.compute((rows, 8), lambda i, j: M[i, j] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    loops = s[B].split(B.op.axis[0], factor)
+    s[M].compute_at(s[B], loops[at])
+    s[M].double_buffer()
+    return s, [A, B]
+
+
+@pytest.mark.parametrize("split", [0, 1, 2])
+@pytest.mark.parametrize("two", [False, True])
+def test_double_buffer_of_a_symbolic_size(two: bool, split: int) -> None:
+    n = te.var("n")
+    s, args = doubled(n, two)
+    with tvmagic.transform.PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": split}}):
+        mod = tvmagic.lower(s, args)
+    assert "double_buffer_write" in str(mod)
+    for size in SIZES:
+        assert_right(s, args, {n: size}, mod)
+
+
+def test_all_outputs_are_doubled() -> None:
+    s, args = doubled(16, two=True)
+    text = str(tvmagic.lower(s, args))
+    assert text.count("double_buffer_write") == 2
+    assert text.count("T.allocate([64]") == 2
+    assert_right(s, args)
+
+
+def test_no_guard_where_the_loop_surely_runs() -> None:
+    s, args = doubled(16)
+    assert "if " not in str(tvmagic.lower(s, args))
+
+
+def kept_single(s: Any, args: list[Any], sizes: Any = None) -> None:
+    """The stage is not doubled, and the result is right."""
+    mod = tvmagic.lower(s, args)
+    assert "double_buffer" not in str(mod)
+    assert_right(s, args, sizes, mod)
+
+
+def test_a_size_that_depends_on_the_loop_is_not_doubled() -> None:
+    A = te.placeholder((64,), name="A")
+    M = te.compute((64,), lambda i: A[i] + 1.0, name="M")
+    B = te.compute((8, 8), lambda i, j: M[te.min(i * j, 63)], name="B")
+    s = te.create_schedule(B.op)
+    s[M].compute_at(s[B], B.op.axis[0])
+    s[M].double_buffer()
+    kept_single(s, [A, B])
+
+
+def chain() -> tuple[Any, Any, Any, Any]:
+    A = te.placeholder((16, 8), name="A")
+    P = te.compute((16, 8), lambda i, j: A[i, j] * 3.0, name="P")
+    M = te.compute((16, 8), lambda i, j: P[i, j] + 1.0, name="M")
+    B = te.compute((16, 8), lambda i, j: M[i, j] * 2.0 + P[i, j], name="B")
+    s = te.create_schedule(B.op)
+    for T in (P, M):
+        s[T].compute_at(s[B], B.op.axis[0])
+    return s, P, M, [A, B]
+
+
+def test_what_reads_the_same_iteration_is_not_doubled() -> None:
+    s, _, M, args = chain()
+    s[M].double_buffer()
+    kept_single(s, args)
+
+
+def test_the_first_of_two_double_buffers_is_doubled() -> None:
+    s, P, M, args = chain()
+    s[P].double_buffer()
+    s[M].double_buffer()
+    mod = tvmagic.lower(s, args)
+    assert str(mod).count("double_buffer_write") == 1
+    assert_right(s, args, mod=mod)
+
+
+def test_a_parallel_loop_is_not_doubled() -> None:
+    s, args = doubled(16)
+    B = args[1]
+    s[B].parallel(s[B].leaf_iter_vars[0])
+    kept_single(s, args)
+
+
+# ------------------------------------------------------------------ scans
+
+
+def running_sum(rows: Any, columns: Any, back: int = 1) -> tuple[Any, Any, Any, list[Any]]:
+    X = te.placeholder((rows, columns), name="X")
+    state = te.placeholder((rows, columns), name="state")
+    first = te.compute((back, columns), lambda t, i: X[t, i], name="first")
+    step = te.compute((rows, columns), lambda t, i: state[t - 1, i] + state[t - back, i] * 0.5 + X[t, i], name="step")
+    S = te.scan(first, step, state, inputs=[X], name="S")
+    D = te.compute((rows, columns), lambda t, i: S[t, i] * 2.0, name="D")
+    return te.create_schedule(D.op), S, D, [X, D]
+
+
+@pytest.mark.parametrize("back", [1, 2])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scan_computed_inside_a_loop(axis: int, back: int) -> None:
+    s, S, D, args = running_sum(6, 5, back)
+    s[S].compute_at(s[D], D.op.axis[axis])
+    assert_right(s, args)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scan_of_symbolic_size_inside_a_loop(axis: int) -> None:
+    m, n = te.size_var("m"), te.size_var("n")
+    s, S, D, args = running_sum(m, n)
+    s[S].compute_at(s[D], D.op.axis[axis])
+    mod = tvmagic.lower(s, args)
+    for rows, columns in ((1, 1), (3, 4), (7, 1)):
+        assert_right(s, args, {m: rows, n: columns}, mod)
+
+
+# ------------------------------------------------------------------ layouts
+
+
+@pytest.mark.parametrize("layout", [lambda i: [i], lambda i: [i // 4, i % 4], lambda i: [i // 3, i % 3]])
+def test_the_layout_of_a_reduction_whose_reader_pads(layout: Callable[..., Any]) -> None:
+    A = te.placeholder((16, 5), name="A")
+    k = te.reduce_axis((0, 5), "k")
+    M = te.compute((16,), lambda i: te.sum(A[i, k], axis=k), name="M")
+    B = te.compute((18,), lambda i: te.if_then_else(te.all(i >= 1, i < 17), M[i - 1], 0.0), name="B")
+    s = te.create_schedule(B.op)
+    s[M].transform_layout(layout)
+    assert_right(s, [A, B])
+
+
+def square(n: Any) -> tuple[Any, Any, list[Any]]:
+    A = te.placeholder((n, 8), name="A")
+    B = te.compute((n, 8), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((n, 8), lambda i, j: B[i, j] * 2.0, name="C")
+    return te.create_schedule(C.op), B, [A, C]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    "layout",
+    [lambda i, j: [i // 2, j], lambda i, j: [i, j % 4], lambda i, j: [i + j], lambda i, j: [i, 0]],
+)
+def test_a_layout_in_which_elements_share_a_place_is_refused(layout: Callable[..., Any], symbolic: bool) -> None:
+    s, B, _ = square(te.var("n") if symbolic else 8)
+    with pytest.raises(
+        ScheduleError, match=r"stage `B`: transform_layout: `T.index_map\(.*` is not (known to be )?inj"
+    ):
+        s[B].transform_layout(layout)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda i, j: [j, i],
+        lambda i, j: [i // 4, j, i % 4],
+        lambda i, j: [i * 8 + j],
+        lambda i, j: [i // 3, j // 5, i % 3, j % 5],
+    ],
+)
+def test_other_layouts_are_taken(layout: Callable[..., Any]) -> None:
+    n = te.var("n")
+    s, B, args = square(n)
+    s[B].transform_layout(layout)
+    mod = tvmagic.lower(s, args)
+    for size in (1, 7, 8):
+        assert_right(s, args, {n: size}, mod)
+
+
+def test_a_layout_that_does_not_begin_at_0_is_refused() -> None:
+    s, B, _ = square(8)
+    with pytest.raises(ScheduleError, match="do not begin at 0"):
+        s[B].transform_layout(lambda i, j: [i + 3, j])
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("where", range(3))
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda i, j, k: [i, te.AXIS_SEPARATOR, j, te.AXIS_SEPARATOR, k],
+        lambda i, j, k: [i, j, te.AXIS_SEPARATOR, k],
+        lambda i, j, k: [i, te.AXIS_SEPARATOR, j, k],
+    ],
+)
+def test_rows_that_are_apart_are_rows_in_flat_memory(layout: Callable[..., Any], where: int, vector: bool) -> None:
+    A = te.placeholder((4, 3, 5), name="A")
+    B = te.compute((4, 3, 5), lambda i, j, k: A[i, j, k] + 1.0, name="B")
+    C = te.compute((4, 3, 5), lambda i, j, k: B[i, j, k] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s[(A, B, C)[where]].transform_layout(layout)
+    if vector:
+        s[C].vectorize(s[C].leaf_iter_vars[-1])
+    assert_right(s, [A, C])
+
+
+@pytest.mark.parametrize("where", range(3))
+def test_separators_in_arguments_with_strides(where: int) -> None:
+    n = te.var("n")
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((n, n), lambda i, j: B[i, j] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s[(A, B, C)[where]].transform_layout(lambda i, j: [i, te.AXIS_SEPARATOR, j])
+    assert_right(s, [A, C], {n: 7})
+
+
+# ------------------------------------------------------------------ reductions that start at 2
+
+
+def late_reduction() -> tuple[Any, Any, Any, Any, list[Any]]:
+    A = te.placeholder((10,), name="A")
+    M = te.compute((10,), lambda i: A[i] * 2.0, name="M")
+    k = te.reduce_axis((2, 9), "k")
+    B = te.compute((4,), lambda i: te.sum(M[k] + A[i], axis=k), name="B")
+    return te.create_schedule(B.op), M, B, k, [A, B]
+
+
+def at_the_axis(s: Any, M: Any, B: Any, k: Any) -> None:
+    s[M].compute_at(s[B], k)
+
+
+def at_its_split(s: Any, M: Any, B: Any, k: Any) -> None:
+    s[M].compute_at(s[B], s[B].split(k, 3)[1])
+
+
+@pytest.mark.parametrize("how", [at_the_axis, at_its_split])
+def test_a_reduction_that_starts_at_2(how: Callable[..., None]) -> None:
+    s, M, B, k, args = late_reduction()
+    how(s, M, B, k)
+    assert_right(s, args)
+
+
+def test_threads_of_a_reduction_that_starts_at_2() -> None:
+    s, M, B, k, args = late_reduction()
+    s[B].bind(k, te.thread_axis("threadIdx.x"))
+    s[M].compute_at(s[B], k)
+    assert_right(s, args, interpret=False)
+
+
+# ------------------------------------------------------------------ nothing there
+
+
+def test_a_padded_read_of_an_empty_tensor() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n + 3,), lambda i: te.if_then_else(i < n, A[i], 5.0), name="B")
+    assert evaluate(B, {A: np.zeros(0, "float32")}).tolist() == [5.0] * 3
+    assert_right(te.create_schedule(B.op), [A, B], {n: 0})
+
+
+def test_a_read_of_an_empty_tensor_is_refused() -> None:
+    A = te.placeholder((te.var("n"),), name="A")
+    B = te.compute((3,), lambda i: A[i], name="B")
+    with pytest.raises(TVMagicError, match="index 0 is outside dimension 0 of `A`, which has 0 elements"):
+        evaluate(B, {A: np.zeros(0, "float32")})
+
+
+def test_the_bound_checker_leaves_out_what_is_not_read() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((10,), lambda i: te.if_then_else(tir.all(i >= 1, i < 9), A[i - 1], 0.0), name="B")
+    s = te.create_schedule(B.op)
+    with tvmagic.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        mod = tvmagic.lower(s, [A, B])
+    assert_right(s, [A, B], mod=mod)
