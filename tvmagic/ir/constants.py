@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import BOOL, INT32, Broadcast, Call, Cast, FloatImm, IntImm, PrimExpr, Ramp, expr
-from tvmagic.ir.fold import wrap_int
+from tvmagic.ir.meaning import convert_number
 from tvmagic.ir.node import Span
 
 __all__ = [
@@ -109,18 +109,23 @@ def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
         raise TVMagicError(f"`{value.dtype}` and `{dtype}` have different numbers of lanes")
     if isinstance(value, Broadcast):
         return Broadcast(cast(element, value.value, span), dtype.lanes, span)
-    if isinstance(value, Ramp) and (dtype.is_int or dtype.is_uint):
+    if isinstance(value, Ramp) and _keeps_sums(value.dtype, element):
         return Ramp(cast(element, value.base), cast(element, value.stride), value.lanes, span)
     return Cast(dtype, value, span)
+
+
+def _keeps_sums(source: DataType, target: DataType) -> bool:
+    """Whether `x + y` converted is `x` converted plus `y` converted: indices do not wrap around, others do."""
+    if not (target.is_int or target.is_uint) or target.is_bool:
+        return False
+    return (source.is_int and source.bits >= 32) or target.bits <= source.bits
 
 
 def _cast_constant(dtype: DataType, value: IntImm | FloatImm) -> PrimExpr:
     number = value.value
     if dtype.is_float:
         return FloatImm(dtype, float(number), value.span)
-    if dtype.is_bool:
-        return IntImm(dtype, number != 0, value.span)
-    return IntImm(dtype, wrap_int(int(number), dtype), value.span)
+    return IntImm(dtype, convert_number(number, dtype), value.span)
 
 
 def reinterpret(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
