@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmagic import te
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.operators.affine import Affine, affine_of, is_proved, solve_extents
