@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import tvmagic
-from tvmagic import ir, te, tir
+from tvmagic import ir, te
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir.meaning import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
@@ -79,9 +79,9 @@ class Program:
         self.y = te.placeholder((self.n,), dtype, name="Y")
         self.outputs: dict[str, Any] = {}
         for name, op in operators(dtype).items():
-            self.outputs[name] = self.output(lambda i: op(self.x[i], self.y[i]))  # noqa: B023
+            self.outputs[name] = self.output(lambda i: op(self.x[i], self.y[i]))
         for name, op in unary(dtype).items():
-            self.outputs[name] = self.output(lambda i: op(self.x[i]))  # noqa: B023
+            self.outputs[name] = self.output(lambda i: op(self.x[i]))
         self.functions: dict[str, ir.PrimFunc] = {}
         for number, (name, output) in enumerate(self.outputs.items()):
             s = te.create_schedule(output.op)
@@ -93,7 +93,7 @@ class Program:
     def output(self, compute: Any) -> Any:
         return te.compute((self.n,), compute, name="Z")
 
-    @functools.cache  # noqa: B019
+    @functools.cache
     def built(self, target: str) -> Any:
         module = ir.IRModule({f.attrs["global_symbol"]: f for f in self.functions.values()})
         return tvmagic.build(module, target=target)

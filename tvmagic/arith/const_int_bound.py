@@ -326,7 +326,8 @@ def _bound_cast(self: ConstIntBoundAnalyzer, e: Cast) -> Bound:
     argument = _ceil_log2_argument(e)
     a = self.visit(e.value) if argument is None else _ceil_log2_bound(self, argument)
     b = everything(e.dtype)
-    if b[0] <= a[0] and a[1] <= b[1]:
+    endless = a[1] == POS_INF and e.value.dtype.is_uint and e.dtype.is_int
+    if b[0] <= a[0] and a[1] <= b[1] and not endless:
         return a
     # an index or a size fits into the type that it is converted to; what does not is cut to its low bits
     fits = argument is not None or not self.parent.wraps(e)

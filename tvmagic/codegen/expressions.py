@@ -56,6 +56,7 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.functor import Visitor, handles, post_order_visit
+from tvmagic.ir.meaning import plain
 
 if TYPE_CHECKING:
     from tvmagic.codegen.module import ModuleContext
@@ -106,7 +107,7 @@ class ExpressionEmitter(Visitor):
 
     @handles(IntImm, FloatImm)
     def number(self, imm: IntImm | FloatImm) -> str:
-        return constant(imm.dtype, imm.value)
+        return constant(imm.dtype, plain(imm.value))
 
     @handles(StringImm)
     def string(self, imm: StringImm) -> str:

@@ -48,9 +48,35 @@ from tvmagic.ir.expr import (
     Sub,
 )
 
-__all__ = ["NUMBERS", "ROUNDINGS", "compute", "convert_number", "round_float", "truncate_divide", "wrap_int"]
+__all__ = [
+    "NUMBERS",
+    "ROUNDINGS",
+    "Neutral",
+    "compute",
+    "convert_number",
+    "plain",
+    "round_float",
+    "truncate_divide",
+    "wrap_int",
+]
 
 Number = Any  # int, bool or float
+
+
+class Neutral(float):
+    """The neutral element of `max` or `min` of floats.
+
+    TVM writes the largest finite number, and so do texts here; what it means is the infinity, since the maximum of nothing
+    but -inf is -inf. Whoever computes with a constant takes `plain` of its value. A text that is read back, and a number
+    that a user writes, are the finite number.
+    """
+
+    __slots__ = ()
+
+
+def plain(value: Number) -> Number:
+    """The number that the value of a constant means."""
+    return math.copysign(math.inf, value) if type(value) is Neutral else value
 
 
 def wrap_int(value: int, dtype: DataType) -> int:
@@ -181,7 +207,7 @@ NUMBERS: dict[type, Callable[[Number, Number, DataType], Number]] = {
 def compute(op: type, x: Number, y: Number, dtype: DataType) -> Number:
     """`op(x, y)` for operands of type `dtype`, as the type of the result holds it."""
     if dtype.is_float:
-        x, y = round_float(x, dtype), round_float(y, dtype)
+        x, y = round_float(plain(x), dtype), round_float(plain(y), dtype)
     value = NUMBERS[op](x, y, dtype)
     if isinstance(value, bool):
         return value
@@ -190,6 +216,7 @@ def compute(op: type, x: Number, y: Number, dtype: DataType) -> Number:
 
 def convert_number(value: Number, dtype: DataType) -> Number:
     """`value` converted to `dtype`."""
+    value = plain(value)
     if dtype.is_float:
         return round_float(float(value), dtype)
     if dtype.is_bool:

@@ -407,7 +407,7 @@ class FloatImm(ConstExpr):
 
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
-        self.value = float(value)
+        self.value = value if isinstance(value, float) else float(value)
         self.span = span
 
     def __float__(self) -> float:

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.lanes import Context, OutOfRange, Storage
 
@@ -94,7 +95,7 @@ class Values(Visitor):
     def _constant(self, node: Any) -> Array:
         if node.dtype.is_handle:
             return node.value
-        return np.asarray(node.value, numpy_dtype(node.dtype))
+        return np.asarray(plain(node.value), numpy_dtype(node.dtype))
 
     @handles(Var)
     def _var(self, node: Var) -> Array:

@@ -26,6 +26,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.tensor import Tensor
 
@@ -67,7 +68,7 @@ class ArrayEvaluator(Visitor):
 
     @handles(IntImm, FloatImm)
     def constant(self, node: Any) -> Any:
-        return np.asarray(node.value, numpy_dtype(node.dtype))
+        return np.asarray(plain(node.value), numpy_dtype(node.dtype))
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Any:
