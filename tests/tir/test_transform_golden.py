@@ -15,7 +15,9 @@ SHARED = pathlib.Path(__file__).parents[2].parent / "shared" / "golden"
 SAMPLE = pathlib.Path(__file__).parents[1] / "golden"
 
 # TVM leaves a variable without a definition in two cases of `after`; ours defines it.
-VECTORIZE = {"after": (498, 500), "skipped": (500, 500), "simplified": (497, 500)}
+VECTORIZE = {"after": (498, 500), "skipped": (500, 500), "simplified": (494, 500)}
+# simplifications of TVM that change the value, each with the reason
+KNOWN = json.loads((SAMPLE / "vectorize_known.json").read_text())
 PIPELINE = (1036, 1036)
 LOWERED = (353, 353)
 
@@ -42,7 +44,9 @@ def test_vectorize_loop() -> None:
     cases = [json.loads(line) for line in golden("vectorize.jsonl").read_text().splitlines()]
     for case in cases:
         for field, text in vectorized(case).items():
-            same[field] += text == case[field].strip()
+            equal = text == case[field].strip()
+            assert not (equal and field == "simplified" and case["id"] in KNOWN), case["id"]
+            same[field] += equal
     for field, (least, total) in VECTORIZE.items():
         assert len(cases) == total and same[field] >= least, (field, same[field])
 

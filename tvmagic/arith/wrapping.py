@@ -33,6 +33,7 @@ from tvmagic.ir import (
 __all__ = ["Wrapping", "fit"]
 
 Bound = tuple[int, int]
+_END = (1 << 63) - 1
 # A call of any of these gives what somebody else computed, whatever its declared effect.
 _FOREIGN = frozenset(
     ("tir.call_pure_extern", "tir.call_llvm_pure_intrin", "tir.call_spirv_pure_glsl450", "tir.undef", "tir.reinterpret")
@@ -113,8 +114,7 @@ class Wrapping:
 def fit(bound: Bound, limits: Bound) -> Bound:
     """The bound of a value computed without end, after it wrapped around into `limits`.
 
-    An end of 64 bits also says that nothing is known (`POS_INF`, `NEG_INF`): a value that may be there may be anywhere.
+    An end of 64 bits (`POS_INF`, `NEG_INF`) says that nothing is known: a value that may be there may be anywhere.
     """
-    endless = limits[0] == -limits[1]
-    low, high = (limits[0] + 1, limits[1] - 1) if endless else limits
+    low, high = limits[0] + (limits[0] == -_END), limits[1] - (limits[1] == _END)
     return bound if low <= bound[0] and bound[1] <= high else limits
