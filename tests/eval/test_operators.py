@@ -30,7 +30,7 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-45, 127.5, -129.0, 255.9, 3e
 def operators(dtype: str) -> dict[str, Any]:
     """The operators of two values of a dtype, by name."""
     logical = (ir.And, ir.Or)
-    found = {op.__name__: op for op in NUMBERS if dtype == "bool" or op not in logical}
+    found: dict[str, Any] = {op.__name__: op for op in NUMBERS if dtype == "bool" or op not in logical}
     if dtype in INTS:
         names = ("shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor")
         found.update({name: functools.partial(_call, name) for name in names})
@@ -171,7 +171,7 @@ def test_special_values(dtype: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.binary(min_size=2 * COUNT * 8, max_size=2 * COUNT * 8))
 @example(data=bytes(range(256)) + bytes(2 * COUNT * 8 - 256))
 def test_any_bits(dtype: str, data: bytes) -> None:

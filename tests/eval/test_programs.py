@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -124,7 +126,7 @@ def test_reductions_of_infinities_in_te(kind: str) -> None:
     sch = tir.Schedule(te.create_prim_func([A, B]))
     sch.rfactor(sch.split(sch.get_loops("B")[1], [4, 4])[0], 0)
     for made in (plain, factored, sch.mod):
-        lowered = made if made is sch.mod else tvmagic.lower(made, [A, B])
+        lowered: Any = made if made is sch.mod else tvmagic.lower(made, [A, B])
         if made is plain:
             assert (
                 f"T.float32({'-' if kind == 'max' else ''}340282346638528859811704183484516925440.0)"

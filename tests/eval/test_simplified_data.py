@@ -71,7 +71,9 @@ class Expressions:
     def condition(self, depth: int) -> Any:
         kind = self.choice.randrange(6)
         if depth > 0 and kind < 2:
-            return self.binary(self.choice.choice([ir.And, ir.Or]), self.condition(depth - 1), self.condition(depth - 1))
+            return self.binary(
+                self.choice.choice([ir.And, ir.Or]), self.condition(depth - 1), self.condition(depth - 1)
+            )
         if depth > 0 and kind == 2:
             return ir.Not(self.condition(depth - 1))
         dtype = self.choice.choice([*self.tensors])

@@ -114,8 +114,8 @@ def _erf(x: Array) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    one = np.asarray(1, x.dtype)
-    return one / (one + np.exp(-x))
+    one, small = np.asarray(1, x.dtype), np.exp(-np.abs(x))  # never infinite
+    return np.where(x < 0, small, one) / (one + small)
 
 
 def _count_leading_zeros(x: Array) -> Array:
