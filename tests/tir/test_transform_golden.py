@@ -9,7 +9,9 @@ from tvmagic import te, tir
 from tvmagic.tir.transform import Simplify, VectorizeLoop
 
 # TVM leaves a variable without a definition in two cases of `after`; ours defines it.
-VECTORIZE = {"after": (498, 500), "skipped": (500, 500), "simplified": (497, 500)}
+VECTORIZE = {"after": (498, 500), "skipped": (500, 500), "simplified": (494, 500)}
+# simplifications of TVM that change the value, each with the reason
+KNOWN_VECTORIZE = known("vectorize")
 PIPELINE = (1028, 1036)
 KNOWN = known("pipeline")["differences"]
 LOWERED = (353, 353)
@@ -30,7 +32,9 @@ def test_vectorize_loop() -> None:
     cases = rows("vectorize")
     for case in cases:
         for field, text in vectorized(case).items():
-            same[field] += text == case[field].strip()
+            equal = text == case[field].strip()
+            assert not (equal and field == "simplified" and case["id"] in KNOWN_VECTORIZE), case["id"]
+            same[field] += equal
     for field, (least, total) in VECTORIZE.items():
         assert len(cases) == total and same[field] >= least, (field, same[field])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 # where each public name is defined
 _EXPORTS: dict[str, str] = {
-    "Analyzer": "analyzer",
+    "Analyzer": "tvm_analyzer",
     "CompareResult": "transitive",
     "ConstraintScope": "analyzer",
     "Extension": "extension",

@@ -11,6 +11,7 @@ from tvmagic.arith.extension import Extension, ProofStrength
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
 from tvmagic.arith.rewrite import RewriteSimplifier
 from tvmagic.arith.transitive import TransitiveComparisons
+from tvmagic.arith.wrapping import Wrapping
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     GE,
@@ -57,14 +58,18 @@ class Analyzer:
     """Simplifies expressions and proves conditions, knowing ranges of variables and conditions.
 
     `ranges`: those of some variables, known from the start.
+    `fast_math`: floats are simplified as if they were real numbers (`x - x` is 0), as TVM does; without it
+    the rules keep what IEEE 754 says, NaN, infinities and the sign of zero included.
     """
 
-    def __init__(self, ranges: Mapping[Var, Range] | None = None) -> None:
+    def __init__(self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = False) -> None:
+        self.fast_math = fast_math
+        self.wraps = Wrapping()
         self.bounds = ConstIntBoundAnalyzer(self)
         self.modular = ModularSetAnalyzer(self)
         self.rewriter = RewriteSimplifier(self)
         self.canonical = CanonicalSimplifier(self)
-        self.transitive = TransitiveComparisons()
+        self.transitive = TransitiveComparisons(self.wraps)
         self._domains: dict[Var, Any] = {}
         self._constraints: list[PrimExpr] = []
         self._sets: Any = None
@@ -93,6 +98,7 @@ class Analyzer:
             self._set_domain(var, expr)
 
     def _bind_value(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
+        self.wraps.define(var, value)
         simplified = self._for_proof(self.rewriter, self._for_proof(self.canonical, value))
         self.bounds.update(var, self.bounds.visit(simplified), allow_override)
         self.modular.update(var, self.modular.visit(simplified), allow_override)
@@ -275,6 +281,8 @@ class Analyzer:
             difference = e.a - e.b
         else:
             return False
+        if self.wraps(difference):
+            return False  # it may wrap around where the comparison holds
         interval = self.int_set(self.simplify(difference))
         if not interval.has_lower_bound():
             return False

@@ -192,7 +192,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
         `scaled_back` makes the result from that of the cancelled operands and the factor taken from both.
         """
-        if not e.dtype.is_index:
+        if not self.is_index(e):
             return self.binary(e)
         a, b = self.form(e.a), self.form(e.b)
         folded = self.folded(type(e), a, b)
@@ -311,7 +311,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     @handles(LT)
     def less(self, e: LT) -> Form:
-        if not e.a.dtype.is_index:
+        if not e.a.dtype.is_index or self.parent.wraps(e):
             return self.equal_or_less(e)
         difference = self.form(BUILDERS[Sub](e.a, e.b))
         if not isinstance(difference, Sum):
@@ -353,7 +353,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     @handles(Cast)
     def cast_form(self, e: Cast) -> Form:
-        if e.dtype.is_index:
+        if self.is_index(e):
             form = self.form(e.value)
             if isinstance(form, (Sum, Split)) and self.cast_is_safe(form, e.dtype):
                 return form.cast_to(e.dtype)

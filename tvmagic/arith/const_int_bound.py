@@ -13,6 +13,7 @@ from typing import Any
 
 from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, with_let
 from tvmagic.arith.pattern import deep_equal
+from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Add,
@@ -154,6 +155,13 @@ def _divisor(b: Bound) -> Bound:
     return (1, b[1]) if b[0] == 0 and b[1] > 0 else b
 
 
+def _data_quotient(self: ConstIntBoundAnalyzer, e: Any, op: Callable[[int, int], int]) -> Bound:
+    """The quotient of data: it is 0 where the divisor is."""
+    a, b = self.visit(e.a), self.visit(e.b)
+    found = _quotient(a, _divisor(b), e.dtype, op)
+    return _union(found, (0, 0)) if b[0] <= 0 <= b[1] and self.parent.wraps(e) else found
+
+
 def _quotient(a: Bound, b: Bound, dtype: DataType, op: Callable[[int, int], int]) -> Bound:
     if b == (0, 0) or (b[0] > b[1] and 0 in b):
         return everything(
@@ -203,6 +211,8 @@ class ConstIntBoundAnalyzer:
             return known[1]
         handler = _HANDLERS.get(kind)
         low, high = handler(self, e) if handler is not None else everything(e.dtype)
+        if kind in _MAY_WRAP and self.parent.wraps(e):
+            low, high = fit((low, high), everything(e.dtype))
         for expr, bound in self.facts:
             if type(expr) is kind and deep_equal(expr, e):
                 low, high = max(low, bound[0]), min(high, bound[1])
@@ -248,11 +258,11 @@ def _bound_mul(self: ConstIntBoundAnalyzer, e: Mul) -> Bound:
 
 
 def _bound_div(self: ConstIntBoundAnalyzer, e: Div) -> Bound:
-    return _quotient(self.visit(e.a), _divisor(self.visit(e.b)), e.dtype, _divide)
+    return _data_quotient(self, e, _divide)
 
 
 def _bound_floordiv(self: ConstIntBoundAnalyzer, e: FloorDiv) -> Bound:
-    return _quotient(self.visit(e.a), _divisor(self.visit(e.b)), e.dtype, _floor_divide)
+    return _data_quotient(self, e, _floor_divide)
 
 
 def _bound_mod(self: ConstIntBoundAnalyzer, e: Mod) -> Bound:
@@ -316,7 +326,12 @@ def _bound_cast(self: ConstIntBoundAnalyzer, e: Cast) -> Bound:
     argument = _ceil_log2_argument(e)
     a = self.visit(e.value) if argument is None else _ceil_log2_bound(self, argument)
     b = everything(e.dtype)
-    return max(a[0], b[0]), min(a[1], b[1])
+    endless = a[1] == POS_INF and e.value.dtype.is_uint and e.dtype.is_int
+    if b[0] <= a[0] and a[1] <= b[1] and not endless:
+        return a
+    # an index or a size fits into the type that it is converted to; what does not is cut to its low bits
+    fits = argument is not None or not self.parent.wraps(e)
+    return (max(a[0], b[0]), min(a[1], b[1])) if fits else b
 
 
 def _is_call(e: Any, name: str) -> bool:
@@ -353,7 +368,10 @@ def _call_shift_left(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
 
 
 def _call_shift_right(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
-    return _at_corners(self.visit(e.args[0]), self.visit(e.args[1]), _shift_right)
+    a, b = self.visit(e.args[0]), self.visit(e.args[1])
+    if b[0] < 0 and self.parent.wraps(e):
+        return _union(a, (-1, 0))  # a shift by less than zero shifts everything out
+    return _at_corners(a, b, _shift_right)
 
 
 def _call_bitwise_and(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
@@ -374,6 +392,7 @@ def _bound_call(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
     return handler(self, e) if handler is not None else everything(e.dtype)
 
 
+_MAY_WRAP = frozenset((Add, Sub, Mul, Div, FloorDiv, Ramp, Call))
 _HANDLERS: dict[type, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
     Add: _bound_add,
     Sub: _bound_sub,

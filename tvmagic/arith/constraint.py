@@ -17,6 +17,7 @@ from tvmagic.ir import (
     BufferLoad,
     Call,
     CallEffect,
+    CmpOp,
     IntImm,
     Let,
     Node,
@@ -47,7 +48,9 @@ def normalize_boolean(e: PrimExpr) -> PrimExpr:
     if isinstance(a, And):
         return Or(normalize_boolean(Not(a.a)), normalize_boolean(Not(a.b)))
     opposite = _OPPOSITE.get(type(a))
-    return opposite(a) if opposite is not None else e
+    if opposite is None or (isinstance(a, CmpOp) and a.a.dtype.is_float and not isinstance(a, (EQ, NE))):
+        return e  # with NaN neither `a < b` nor `b <= a` holds
+    return opposite(a)
 
 
 _OPPOSITE: dict[type, Callable[[Any], PrimExpr]] = {

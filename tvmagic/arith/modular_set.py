@@ -17,6 +17,7 @@ from tvmagic.ir import (
     Add,
     Call,
     Cast,
+    DataType,
     Div,
     FloorDiv,
     FloorMod,
@@ -103,8 +104,18 @@ class ModularSetAnalyzer:
         known = self.memo.get(id(e))
         if known is None:
             handler = _HANDLERS.get(type(e))
-            known = self.memo[id(e)] = (e, handler(self, e) if handler is not None else EVERYTHING)
+            entry = handler(self, e) if handler is not None else EVERYTHING
+            if entry[0] & (entry[0] - 1) and self.may_wrap(e):
+                # modulo 2 to the number of bits, which only powers of two divide
+                entry = _entry(gcd(entry[0], 1 << e.dtype.bits), entry[1])
+            known = self.memo[id(e)] = (e, entry)
         return known[1]
+
+    def may_wrap(self, e: PrimExpr) -> bool:
+        """Whether the value of `e`, computed without end, may differ from what its type holds of it."""
+        if type(e) not in _MAY_WRAP or not self.parent.wraps(e):
+            return False
+        return not isinstance(e, Cast) or not _widens(e.value.dtype, e.dtype)
 
     def enter_constraint(self, condition: PrimExpr) -> Callable[[], None] | None:
         """Let `condition` hold until the returned function is called."""
@@ -211,6 +222,14 @@ def _set_call(self: ModularSetAnalyzer, e: Call) -> Entry:
     return EVERYTHING
 
 
+def _widens(source: DataType, target: DataType) -> bool:
+    """Whether `target` holds every value of `source`."""
+    if source.is_uint:
+        return source.bits < target.bits or (target.is_uint and source.bits == target.bits)
+    return source.is_int and target.is_int and source.bits <= target.bits
+
+
+_MAY_WRAP = frozenset((Add, Sub, Mul, Cast))
 _HANDLERS: dict[type, Callable[[ModularSetAnalyzer, Any], Entry]] = {
     Add: _set_add,
     Sub: _set_sub,

@@ -83,19 +83,11 @@ def _known(left: int, right: int, offset: int, result: int) -> Known:
     return Known(left, right, offset, result)
 
 
-def _split(e: PrimExpr) -> tuple[PrimExpr | None, int]:
-    """An expression without its constant term, and that term; None stands for 0."""
-    if isinstance(e, IntImm):
-        return None, e.value
-    if isinstance(e, (Add, Sub)) and isinstance(e.b, IntImm):
-        return e.a, e.b.value if isinstance(e, Add) else -e.b.value
-    return e, 0
-
-
 class TransitiveComparisons:
     """The comparisons that hold of bound variables and in the conditions around."""
 
-    def __init__(self) -> None:
+    def __init__(self, wraps: Callable[[PrimExpr], bool]) -> None:
+        self.wraps = wraps
         self.bindings: dict[Var, Range] = {}
         self._of_binding: dict[Var, list[Known]] = {}
         # what is known of each expression, seen from it; nothing is kept as seen from 0
@@ -104,6 +96,17 @@ class TransitiveComparisons:
         self._vars: dict[Var, int] = {}
         self._count = 1  # 0 is the expression 0
         self._reached: dict[int, dict[int, list[Known]]] = {}
+
+    def _split(self, e: PrimExpr) -> tuple[PrimExpr | None, int]:
+        """An expression without its constant term, and that term; None stands for 0.
+
+        A sum that may wrap around is kept whole.
+        """
+        if isinstance(e, IntImm):
+            return None, e.value
+        if isinstance(e, (Add, Sub)) and isinstance(e.b, IntImm) and not self.wraps(e):
+            return e.a, e.b.value if isinstance(e, Add) else -e.b.value
+        return e, 0
 
     def _find(self, e: PrimExpr | None, create: bool) -> int | None:
         """The number of an expression; with `create` it gets one where it has none."""
@@ -172,7 +175,7 @@ class TransitiveComparisons:
         result = _OF_CLASS.get(type(e))
         if result is None or not isinstance(e, CmpOp) or not e.a.dtype.is_int:
             return None
-        (left, c1), (right, c2) = _split(e.a), _split(e.b)
+        (left, c1), (right, c2) = self._split(e.a), self._split(e.b)
         if (left is None and right is None) or side_effect(e) > CallEffect.PURE:
             return None
         a, b = self._find(left, True), self._find(right, True)
@@ -183,7 +186,7 @@ class TransitiveComparisons:
         """What is known of `lhs` against `rhs`; with `propagate` through other expressions too."""
         if not self._edges:
             return UNKNOWN
-        (left, c1), (right, c2) = _split(lhs), _split(rhs)
+        (left, c1), (right, c2) = self._split(lhs), self._split(rhs)
         a, b = self._find(left, False), self._find(right, False)
         if a is None or b is None:
             return UNKNOWN

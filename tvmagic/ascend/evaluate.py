@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,14 +9,16 @@ import numpy as np
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode
 from tvmagic.ascend.rules import axis_of
+from tvmagic.eval.ops import CALLS, convert
+from tvmagic.ir import DataType
 
 __all__ = ["bind_sizes", "evaluate"]
 
 _OTHERS = {
     "Relu": lambda x: np.maximum(x, 0),
-    "Rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
-    "Erf": lambda x: np.vectorize(math.erf, otypes=[x.dtype])(x),
-    "Sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
+    "Rsqrt": CALLS["tir.rsqrt"],
+    "Erf": CALLS["tir.erf"],
+    "Sigmoid": CALLS["tir.sigmoid"],
 }
 _COPIES = ("Load", "Store")
 
@@ -108,7 +109,7 @@ def _value(node: AscNode, inputs: list[Any], sizes: Mapping[str, int]) -> np.nda
         wide = {"axis": axes, "keepdims": True}
         return np.asarray(getattr(np, node.op.numpy)(inputs[0], **wide)).astype(y.dtype)
     if node.type == "Cast":
-        return inputs[0].astype(y.dtype)
+        return convert(inputs[0], DataType(str(y.dtype)))
     function = _OTHERS.get(node.type) or getattr(np, node.op.numpy)
     with np.errstate(all="ignore"):
         return np.asarray(function(*inputs)).astype(y.dtype)

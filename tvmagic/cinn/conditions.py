@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
 from tvmagic.cinn.inliner import distinct_plain_variables

@@ -33,16 +33,15 @@ def _int_to_int(emitter: Any, value: str, source: DataType, target: DataType) ->
 
 
 def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) -> str:
-    # What lies outside the target's range is what the machine gives, cut to its bits: C compilers
-    # convert by way of a wider signed integer too, and NumPy shows their results.
-    bits = {8: 32, 16: 32, 32: 32 if target.is_int else 64, 64: 64}[target.bits]
-    middle = DataType(f"int{bits}").with_lanes(target.lanes)
+    # C leaves open what lies outside of the target's range, and every machine has its own answer. Here it is the nearest
+    # end, and 0 for NaN, on all of them (`ir/meaning.py`).
     if source.bits == 16:
         wide = DataType("float32").with_lanes(source.lanes)
         value, source = emitter.convert(value, source, wide), wide
-    word = "fptoui" if not target.is_int and target.bits == 64 else "fptosi"
-    number = emitter.out.op(f"freeze {llvm_type(middle)} {_to(word, emitter, value, source, middle)}")
-    return _int_to_int(emitter, number, middle, target)
+    kind, argument = llvm_type(target), llvm_type(source)
+    word = "fptosi" if target.is_int else "fptoui"
+    name = f"llvm.{word}.sat.{emitter.suffix(target)}.{emitter.suffix(source)}"
+    return emitter.out.op(f"call {kind} {emitter.context.text.declare(name, kind, argument)}({argument} {value})")
 
 
 def _int_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:

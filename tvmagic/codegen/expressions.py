@@ -1,7 +1,8 @@
 """Expressions as LLVM instructions.
 
 Arithmetic is that of NumPy: integers wrap, `floordiv` and `floormod` round down, division of an
-integer by zero gives zero, shifts by too much give zero (or the sign), floats follow IEEE 754.
+integer by zero gives zero, shifts by too much give zero (or the sign), floats follow IEEE 754
+(`ir/meaning.py` has the whole table).
 The one liberty is `contract`: a product that is added becomes one fused multiply-add, which
 rounds once instead of twice. No flag lets LLVM assume that NaN, infinities or the sign of zero
 do not matter, nor reorder sums.
@@ -55,6 +56,7 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.functor import Visitor, handles, post_order_visit
+from tvmagic.ir.meaning import plain
 
 if TYPE_CHECKING:
     from tvmagic.codegen.module import ModuleContext
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = ["ExpressionEmitter"]
 
 _ARITHMETIC = {Add: "add", Sub: "sub", Mul: "mul"}
+_OF_BOOLS = {Add: "or", Sub: "xor", Mul: "and"}
 _COMPARISON = {  # signed, unsigned, float (NE holds for NaN, as in C and NumPy)
     EQ: ("eq", "eq", "oeq"), NE: ("ne", "ne", "une"), LT: ("slt", "ult", "olt"),
     LE: ("sle", "ule", "ole"), GT: ("sgt", "ugt", "ogt"), GE: ("sge", "uge", "oge"),
@@ -104,7 +107,7 @@ class ExpressionEmitter(Visitor):
 
     @handles(IntImm, FloatImm)
     def number(self, imm: IntImm | FloatImm) -> str:
-        return constant(imm.dtype, imm.value)
+        return constant(imm.dtype, plain(imm.value))
 
     @handles(StringImm)
     def string(self, imm: StringImm) -> str:
@@ -206,7 +209,7 @@ class ExpressionEmitter(Visitor):
         if dtype.is_float:
             return self.out.op(f"f{name} contract {kind} {a}, {b}")
         if dtype.is_bool:
-            return self.out.op(f"{'and' if isinstance(node, Mul) else 'xor'} {kind} {a}, {b}")
+            return self.out.op(f"{_OF_BOOLS[type(node)]} {kind} {a}, {b}")
         if dtype.is_int and dtype.bits >= 32 and self.is_index(a) and self.is_index(b):
             flag = "" if self.context.check_bounds else " nsw"
             result = self.out.op(f"{name}{flag} {kind} {a}, {b}")
@@ -228,6 +231,10 @@ class ExpressionEmitter(Visitor):
             return self._mark(self.intrinsic(f"{'s' if node.dtype.is_int else 'u'}{word}", node.dtype, a, b), a, b)
         # A comparison and a select are one instruction on every machine. It gives `b` where either
         # side is NaN; NumPy lets NaN through, so `a` is chosen where it is NaN. A constant is not.
+        for side, name in ((node.a, a), (node.b, b)):
+            number = side.value if isinstance(side, Broadcast) else side
+            if isinstance(number, FloatImm) and number.value != number.value:
+                return name
         kind, flags = llvm_type(node.dtype), self.condition_type(node.dtype)
         if b[0] not in "%@":
             a, b = b, a
@@ -251,6 +258,11 @@ class ExpressionEmitter(Visitor):
         values = ", ".join([f"{kind} {a}" for a in args] + ([extra] if extra else []))
         return self.out.op(f"call {kind} {function}({values})")
 
+    @staticmethod
+    def suffix(dtype: DataType) -> str:
+        """`dtype` as the names of LLVM's intrinsics spell it."""
+        return suffix(dtype)
+
     @handles(Div, Mod, FloorDiv, FloorMod)
     def division(self, node: BinaryOp) -> str:
         if node.dtype.is_float:
@@ -268,27 +280,42 @@ class ExpressionEmitter(Visitor):
 
     def _float_division(self, node: BinaryOp) -> str:
         a, b = self.visit(node.a), self.visit(node.b)
-        kind = llvm_type(node.dtype)
-        if node.dtype.code == "bfloat":
-            return self._bfloat_division(node, a, b)
-        if isinstance(node, Div):
-            return self.out.op(f"fdiv {kind} {a}, {b}")
-        if isinstance(node, FloorDiv):
-            return self.intrinsic("floor", node.dtype, self.out.op(f"fdiv {kind} {a}, {b}"))
-        rest = self.out.op(f"frem {kind} {a}, {b}")
-        if isinstance(node, Mod):
-            return rest
-        return self._floor_of_float_rest(node.dtype, rest, b)
+        dtype = node.dtype
+        if dtype.bits > 16 or (isinstance(node, Div) and dtype.code != "bfloat"):
+            return self._quotient_of_floats(type(node), dtype, a, b)
+        wide = DataType("float32").with_lanes(dtype.lanes)  # 16-bit floats are computed in float32 and rounded once
+        x, y = (self.convert(v, dtype, wide) for v in (a, b))
+        return self.convert(self._quotient_of_floats(type(node), wide, x, y), wide, dtype)
 
-    def _bfloat_division(self, node: BinaryOp, a: str, b: str) -> str:
-        if isinstance(node, (Mod, FloorMod)):
-            raise BuildError("there is no remainder of `bfloat16`", node=node, hint="cast to float32 first")
-        wide = DataType("float32").with_lanes(node.dtype.lanes)
-        x, y = (self.convert(v, node.dtype, wide) for v in (a, b))
-        result = self.out.op(f"fdiv {llvm_type(wide)} {x}, {y}")
-        if isinstance(node, FloorDiv):
-            result = self.intrinsic("floor", wide, result)
-        return self.convert(result, wide, node.dtype)
+    def _quotient_of_floats(self, op: type, dtype: DataType, a: str, b: str) -> str:
+        kind = llvm_type(dtype)
+        if op is Div:
+            return self.out.op(f"fdiv {kind} {a}, {b}")
+        rest = self.out.op(f"frem {kind} {a}, {b}")
+        if op is Mod:
+            return rest
+        if op is FloorMod:
+            return self._floor_of_float_rest(dtype, rest, b)
+        return self._floor_of_float_quotient(dtype, a, b, rest)
+
+    def _floor_of_float_quotient(self, dtype: DataType, a: str, b: str, rest: str) -> str:
+        """NumPy's `a // b`: what remains is taken off first, so that the quotient is nearly whole."""
+        out, kind, flags = self.out, llvm_type(dtype), self.condition_type(dtype)
+        zero, one = constant(dtype, 0.0), constant(dtype, 1.0)
+        plain = out.op(f"fdiv {kind} {a}, {b}")
+        near = out.op(f"fdiv {kind} {out.op(f'fsub {kind} {a}, {rest}')}, {b}")
+        signs = [out.op(f"fcmp olt {kind} {x}, {zero}") for x in (rest, b)]
+        differ = out.op(f"xor {flags} {signs[0]}, {signs[1]}")
+        wrong = out.op(f"and {flags} {differ}, {out.op(f'fcmp une {kind} {rest}, {zero}')}")
+        near = out.op(f"select {flags} {wrong}, {kind} {out.op(f'fsub {kind} {near}, {one}')}, {kind} {near}")
+        whole = self.intrinsic("floor", dtype, near)
+        left = out.op(f"fcmp ogt {kind} {out.op(f'fsub {kind} {near}, {whole}')}, {constant(dtype, 0.5)}")
+        whole = out.op(f"select {flags} {left}, {kind} {out.op(f'fadd {kind} {whole}, {one}')}, {kind} {whole}")
+        nothing = out.op(f"fcmp oeq {kind} {near}, {zero}")
+        signed_zero = self.intrinsic("copysign", dtype, zero, plain)
+        whole = out.op(f"select {flags} {nothing}, {kind} {signed_zero}, {kind} {whole}")
+        by_zero = out.op(f"fcmp oeq {kind} {b}, {zero}")
+        return out.op(f"select {flags} {by_zero}, {kind} {plain}, {kind} {whole}")
 
     def _floor_of_float_rest(self, dtype: DataType, rest: str, b: str) -> str:
         kind, zero, flags = llvm_type(dtype), constant(dtype, 0.0), self.condition_type(dtype)
@@ -385,8 +412,27 @@ class ExpressionEmitter(Visitor):
         a = self.visit(node.a)
         if node.dtype.lanes == 1 and self.context.is_guarded(node.b):
             return self._short_circuit(word, a, node.b)
+        if self.context.is_guarded(node.b):
+            return self._masked_operand(node, a)
         b = self.visit(node.b)
         return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
+
+    def _masked_operand(self, node: BinaryOp, a: str) -> str:
+        """The vector `a and b` (`a or b`), where the lanes of `b` that `a` decides read nothing."""
+        flags, is_and = llvm_type(node.dtype), isinstance(node, And)
+        open_lanes = a if is_and else self.out.op(f"xor {flags} {a}, {constant(node.dtype, 1)}")
+        b = self._in_lanes(open_lanes, node.b, node.dtype.lanes)
+        return self.out.op(
+            f"select {flags} {open_lanes}, {flags} {b}, {flags} {constant(node.dtype, 0 if is_and else 1)}"
+        )
+
+    def _in_lanes(self, lane: str, node: PrimExpr, lanes: int) -> str:
+        """The value of `node`, which reads memory in the lanes that `lane` holds for only."""
+        outer, self.mask_lanes = self.mask, lanes
+        self.mask = lane if outer is None else self.out.op(f"and <{lanes} x i1> {outer}, {lane}")
+        value = self.visit(node)
+        self.mask = outer
+        return value
 
     def _short_circuit(self, word: str, a: str, right: PrimExpr) -> str:
         """The right side may read memory that is there only where the left side says so."""
@@ -440,14 +486,9 @@ class ExpressionEmitter(Visitor):
         return self.out.op(f"phi {kind} {', '.join(sides)}")
 
     def _masked_sides(self, chosen: str, then: PrimExpr, other: PrimExpr, lanes: int) -> str:
-        outer, flags = self.mask, f"<{lanes} x i1>"
-        self.mask_lanes = lanes
-        sides = []
-        for side, invert in ((then, False), (other, True)):
-            lane = self.out.op(f"xor {flags} {chosen}, splat (i1 true)") if invert else chosen
-            self.mask = lane if outer is None else self.out.op(f"and {flags} {outer}, {lane}")
-            sides.append(self.visit(side))
-            self.mask = outer
+        flags = f"<{lanes} x i1>"
+        inverse = self.out.op(f"xor {flags} {chosen}, splat (i1 true)")
+        sides = [self._in_lanes(chosen, then, lanes), self._in_lanes(inverse, other, lanes)]
         kind = llvm_type(then.dtype)
         return self.out.op(f"select {flags} {chosen}, {kind} {sides[0]}, {kind} {sides[1]}")
 

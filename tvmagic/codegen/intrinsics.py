@@ -35,7 +35,7 @@ def _args(emitter: Any, call: Call) -> list[str]:
 
 # LLVM's intrinsics that every machine here has as instructions.
 _MACHINE = {
-    "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fabs": "fabs", "round": "round",
+    "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "fabs": "fabs", "round": "rint",
     "nearbyint": "rint", "copysign": "copysign", "fma": "fma",
 }  # fmt: skip
 # Every function of floats that gives a float of their type.

@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import BOOL, INT32, Broadcast, Call, Cast, FloatImm, IntImm, PrimExpr, Ramp, expr
-from tvmagic.ir.fold import wrap_int
+from tvmagic.ir.meaning import Neutral, convert_number
 from tvmagic.ir.node import Span
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "make_zero",
     "max_value",
     "min_value",
+    "neutral_of_max",
+    "neutral_of_min",
     "reinterpret",
 ]
 
@@ -46,7 +48,7 @@ def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExp
     if dtype.is_int or dtype.is_uint:
         return IntImm(dtype, int(value), span)
     if dtype.is_float:
-        return FloatImm(dtype, float(value), span)
+        return FloatImm(dtype, value, span)
     if dtype.is_handle and int(value) == 0:
         return reinterpret("handle", IntImm("uint64", 0), span)
     raise TVMagicError(f"there is no constant of type `{dtype}`")
@@ -75,6 +77,26 @@ def max_value(dtype: Any, span: Span | None = None) -> PrimExpr:
     if dtype.is_uint:
         return make_const(dtype, (1 << dtype.bits) - 1, span)
     return make_const(dtype, _largest_float(dtype), span)
+
+
+def neutral_of_max(dtype: Any) -> PrimExpr:
+    """The neutral element of the maximum: written as `min_value`, but -inf for floats."""
+    return _neutral(dtype_of(dtype), True)
+
+
+def neutral_of_min(dtype: Any) -> PrimExpr:
+    """The neutral element of the minimum: written as `max_value`, but inf for floats."""
+    return _neutral(dtype_of(dtype), False)
+
+
+def _neutral(dtype: DataType, negative: bool) -> PrimExpr:
+    if dtype.is_float:
+        return make_const(dtype, Neutral(_largest(dtype, negative)))
+    return min_value(dtype) if negative else max_value(dtype)
+
+
+def _largest(dtype: DataType, negative: bool) -> float:
+    return -_largest_float(dtype) if negative else _largest_float(dtype)
 
 
 def _largest_float(dtype: DataType) -> float:
@@ -109,18 +131,24 @@ def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
         raise TVMagicError(f"`{value.dtype}` and `{dtype}` have different numbers of lanes")
     if isinstance(value, Broadcast):
         return Broadcast(cast(element, value.value, span), dtype.lanes, span)
-    if isinstance(value, Ramp) and (dtype.is_int or dtype.is_uint):
+    if isinstance(value, Ramp) and _keeps_sums(value.dtype, element):
         return Ramp(cast(element, value.base), cast(element, value.stride), value.lanes, span)
     return Cast(dtype, value, span)
+
+
+def _keeps_sums(source: DataType, target: DataType) -> bool:
+    """Whether `x + y` converted is `x` converted plus `y` converted: indices do not wrap around, others do."""
+    if not (target.is_int or target.is_uint) or target.is_bool:
+        return False
+    return (source.is_int and source.bits >= 32) or target.bits <= source.bits
 
 
 def _cast_constant(dtype: DataType, value: IntImm | FloatImm) -> PrimExpr:
     number = value.value
     if dtype.is_float:
-        return FloatImm(dtype, float(number), value.span)
-    if dtype.is_bool:
-        return IntImm(dtype, number != 0, value.span)
-    return IntImm(dtype, wrap_int(int(number), dtype), value.span)
+        number = Neutral(_largest(dtype, number < 0)) if type(number) is Neutral else float(number)
+        return FloatImm(dtype, number, value.span)
+    return IntImm(dtype, convert_number(number, dtype), value.span)
 
 
 def reinterpret(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:

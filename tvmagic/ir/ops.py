@@ -6,7 +6,6 @@ Names and behaviour are those of `tvm.tir` and `tvm.te`; integer division comes 
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -54,6 +53,7 @@ from tvmagic.ir.expr import (
     expr,
 )
 from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.meaning import ROUNDINGS, wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
 
@@ -61,7 +61,7 @@ from tvmagic.ir.op import Op
 
 
 def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands with one type: lanes broadcast, integers to floats, fewer bits to more."""
+    """Both operands with one type: lanes broadcast, integers to floats, fewer bits to more, signed to unsigned."""
     left, right = a.dtype, b.dtype
     if left is right:
         return a, b
@@ -83,9 +83,8 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
         if left.bits == right.bits:  # float16 and bfloat16
             return (cast(right, a), b) if left.code == "bfloat" else (a, cast(left, b))
         return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
-    if left.is_int != right.is_int:
-        common = DataType(f"int{max(left.bits, right.bits)}").with_lanes(left.lanes)
-        return cast(common, a), cast(common, b)
+    if left.bits == right.bits and left.is_int:  # signed beside unsigned of one width
+        return cast(right, a), b
     return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
 
 
@@ -256,6 +255,11 @@ def any(*args: Any, span: Span | None = None) -> PrimExpr:
 
 
 def _bit_operands(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    # a Python number takes the type of the other side
+    if isinstance(b, int) and isinstance(a, PrimExpr) and not isinstance(b, bool):
+        a, b = _integers(name, a, 0)[0], make_const(a.dtype, b)
+    elif isinstance(a, int) and isinstance(b, PrimExpr) and not isinstance(a, bool):
+        a, b = make_const(b.dtype, a), _integers(name, b, 0)[0]
     a, b = match_types(*_integers(name, a, b))
     return a, b
 
@@ -263,8 +267,6 @@ def _bit_operands(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
 def _bitwise(name: str, compute: Callable[[int, int], int], a: Any, b: Any, span: Span | None) -> PrimExpr:
     a, b = _bit_operands(name, a, b)
     if isinstance(a, IntImm) and isinstance(b, IntImm) and a.dtype.is_index:
-        from tvmagic.ir.fold import wrap_int
-
         return IntImm(a.dtype, wrap_int(compute(a.value, b.value), a.dtype))
     return Call(a.dtype, f"tir.{name}", (a, b), span)
 
@@ -340,8 +342,8 @@ clz = _float_call("clz")
 popcount = _float_call("popcount")
 
 
-def _rounding(name: str, compute: Callable[[float], float]) -> Callable[..., PrimExpr]:
-    op = Op.get(f"tir.{name}")
+def _rounding(name: str) -> Callable[..., PrimExpr]:
+    op, compute = Op.get(f"tir.{name}"), ROUNDINGS[name]
 
     def build(x: Any, span: Span | None = None) -> PrimExpr:
         x = expr(x)
@@ -356,13 +358,8 @@ def _rounding(name: str, compute: Callable[[float], float]) -> Callable[..., Pri
     return build
 
 
-def _round_away(value: float) -> float:
-    return math.copysign(math.floor(math.fabs(value) + 0.5), value)
-
-
-floor, ceil = _rounding("floor", math.floor), _rounding("ceil", math.ceil)
-trunc, round = _rounding("trunc", math.trunc), _rounding("round", _round_away)
-nearbyint = _rounding("nearbyint", builtins.round)
+floor, ceil, trunc = _rounding("floor"), _rounding("ceil"), _rounding("trunc")
+round, nearbyint = _rounding("round"), _rounding("nearbyint")  # both half to even
 
 
 def _float_pair(name: str) -> Callable[..., PrimExpr]:
@@ -403,7 +400,7 @@ def abs(x: Any, span: Span | None = None) -> PrimExpr:
     x = expr(x)
     if x.dtype.is_int:
         if isinstance(x, IntImm):
-            return IntImm(x.dtype, x.value if x.value >= 0 else -x.value)
+            return IntImm(x.dtype, wrap_int(x.value if x.value >= 0 else -x.value, x.dtype))
         zero = make_zero(x.dtype)
         return Select(greater_equal(x, zero), x, subtract(zero, x), span)
     if x.dtype.is_float:

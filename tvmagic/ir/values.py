@@ -283,7 +283,13 @@ CONVERTERS.update(
         Kind.OBJECT: attr_value,
     }
 )
-PLAIN_CONVERTERS.update({"DataType": dtype_of, "int": int, "float": float})
+PLAIN_CONVERTERS.update(
+    {
+        "DataType": dtype_of,
+        "int": int,
+        "float": lambda value: value if isinstance(value, float) else float(value),  # `Neutral` stays what it is
+    }
+)
 
 
 class Type(Node):

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.arith import Analyzer, ConstIntBound
+from tvmagic.arith import ConstIntBound
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Var, post_order_visit
 
 __all__ = ["Affine", "affine_of", "is_proved", "solve_extents"]

@@ -100,7 +100,7 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
     """A dimension as a number."""
     if isinstance(size, IntImm):
         return size.value
-    from tvmagic.arith import Analyzer
+    from tvmagic.arith.analyzer import Analyzer
     from tvmagic.ir import substitute
 
     result = Analyzer().simplify(substitute(size, values))

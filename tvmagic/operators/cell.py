@@ -174,6 +174,8 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
         except TVMagicError as error:
             error.span = error.span or functions[-1].span or Span(source.name, 1, 1)
             raise
+    # an access may have been folded away (`X[i] * 0`); its tensor is an input all the same
+    written = [t for n, t in tensors.items() if n in notation.read] if outputs is None else []
     if outputs is None:
         outputs = _unread(list(tensors.values()))
     computed = [t for t in outputs if not isinstance(t.op, te.PlaceholderOp)]
@@ -183,7 +185,7 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
             span=Span(source.name, 1, 1, 1, len(source.lines[0]) + 1 if source.lines else 1),
             hint="write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
         )
-    inputs = _inputs(computed, tensors)
+    inputs = _inputs(computed, tensors, written)
     notation.sizes.check(name, inputs, computed)
     return Operator(name, inputs, computed, source=source, tensors=tensors)
 
@@ -216,12 +218,12 @@ def _all_inputs(tensor: Any) -> list[Any]:
     return found
 
 
-def _inputs(outputs: list[Any], tensors: Mapping[str, Any]) -> list[Any]:
-    """The placeholders that the outputs read, in the order in which the cell declares them.
+def _inputs(outputs: list[Any], tensors: Mapping[str, Any], written: list[Any]) -> list[Any]:
+    """The placeholders that the outputs read, or that are among `written`, in the order in which the cell declares them.
 
     The states of a recurrence are no inputs: its own steps fill them.
     """
-    read = [t for output in outputs for t in (output, *_all_inputs(output))]
+    read = [*(t for output in outputs for t in (output, *_all_inputs(output))), *written]
     own = {id(state.op) for t in read if isinstance(t.op, te.ScanOp) for state in t.op.state_placeholder}
     reached: list[Any] = []
     for tensor in read:

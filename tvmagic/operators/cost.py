@@ -124,7 +124,7 @@ class _Counter(Visitor):
             return node.value
         if isinstance(node, Var):
             return self.sizes if isinstance(self.sizes, int) else self.sizes.get(node, 1)
-        from tvmagic.arith import Analyzer
+        from tvmagic.arith.analyzer import Analyzer
         from tvmagic.ir import substitute
         from tvmagic.te import const
 

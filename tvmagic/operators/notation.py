@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmagic import te
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.operators.affine import Affine, affine_of, is_proved, solve_extents
@@ -65,11 +65,18 @@ class Notation:
         self.ranges: dict[str, tuple[Any, Any]] = {}
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
+        self.read: set[str] = set()
 
     def prepare(self, statements: list[ast.stmt]) -> None:
-        """Note which tensors the cell computes: a declaration of one of them is no input."""
+        """Note which tensors the cell computes: a declaration of one of them is no input. And which it reads."""
         for statement in statements:
             for node in ast.walk(statement):
+                if (
+                    isinstance(node, ast.Subscript)
+                    and isinstance(node.ctx, ast.Load)
+                    and isinstance(node.value, ast.Name)
+                ):
+                    self.read.add(node.value.id)
                 targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
                 for target in targets:
                     if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.eval.ops import CALLS, REDUCTIONS, convert
 from tvmagic.ir import (
     EQ,
     GE,
@@ -29,6 +30,7 @@ from tvmagic.ir import (
     BinaryOp,
     Call,
     Cast,
+    DataType,
     Div,
     FloatImm,
     FloorDiv,
@@ -50,7 +52,6 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.te.numpy_ops import CALLS
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, Tensor
@@ -59,7 +60,8 @@ __all__ = ["NumpyCode", "numpy_code", "windows"]
 
 _SIGNS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
 _FUNCTIONS: dict[type, str] = {Min: "np.minimum", Max: "np.maximum", And: "np.logical_and", Or: "np.logical_or"}
-_REDUCTIONS: dict[type, str] = {Add: "np.sum", Mul: "np.prod", Min: "np.min", Max: "np.max"}
+_NAMES = {"add": "np.sum", "multiply": "np.prod", "minimum": "np.min", "maximum": "np.max"}
+_REDUCTIONS: dict[type, str] = {op: _NAMES[function.__name__] for op, function in REDUCTIONS.items()}
 _OF_NUMPY = {
     name: f"np.{call.__name__}"
     for name, call in CALLS.items()
@@ -128,7 +130,13 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
                     text, places[tensor], isinstance(op, ComputeOp) and isinstance(op.body[number], ProducerLoad)
                 )
             lines.append(f"{names[tensor]} = {_bare(text)}")
-    scope = {"np": np, "windows": windows, "evaluate": evaluate, "tensors": list(names)}
+    scope = {
+        "np": np,
+        "windows": windows,
+        "evaluate": evaluate,
+        "convert": lambda x, dtype: convert(x, DataType(dtype)),
+        "tensors": list(names),
+    }
     body = "".join(f"    {line}\n" for line in lines)
     exec(f"def run({arguments}):\n{body}    return {', '.join(names[t] for t in outputs)}\n", scope)
     shown = [line for line, tensor in zip(lines, list(names)[len(inputs) :]) if tensor not in slow]
@@ -140,7 +148,7 @@ def _fresh(name: str, taken: Any) -> str:
     base = name.replace(".", "_")
     base = base if base.isidentifier() and not keyword.iskeyword(base) else "t"
     base = f"t_{base}" if base.startswith("out") else base  # `out` is where the result goes
-    known, result, number = {*taken, "np", "windows", "evaluate", "tensors", "run"}, base, 2
+    known, result, number = {*taken, "np", "windows", "evaluate", "convert", "tensors", "run"}, base, 2
     while result in known:
         result, number = f"{base}_{number}", number + 1
     return result
@@ -391,6 +399,8 @@ class _Stage(Visitor):
     def binary(self, node: BinaryOp) -> Piece:
         (a, in_a), (b, in_b) = self.visit(node.a), self.visit(node.b)
         kind, has = type(node), in_a | in_b
+        if node.a.dtype.is_bool and kind is Sub:
+            raise _NoText  # NumPy has no difference of bools
         if not has and kind not in (Add, Sub, Mul):
             raise _NoText
         if kind in _SIGNS:
@@ -415,6 +425,8 @@ class _Stage(Visitor):
             raise _NoText
         if node.dtype.is_bool:
             return f"({text} != 0)", has
+        if node.value.dtype.is_float and not node.dtype.is_float:
+            return f"convert({_bare(text)}, '{node.dtype}')", has
         return f"{text}.astype(np.{numpy_dtype(node.dtype).name})", has
 
     @handles(Select)

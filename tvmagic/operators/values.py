@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -30,9 +31,9 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.lanes import Context, OutOfRange, Storage
-from tvmagic.te.numpy_ops import BINARY, CALLS
 
 __all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
 
@@ -98,7 +99,7 @@ class Values(Visitor):
     def _constant(self, node: Any) -> Array:
         if node.dtype.is_handle:
             return node.value
-        return np.asarray(node.value, numpy_dtype(node.dtype))
+        return np.asarray(plain(node.value), numpy_dtype(node.dtype))
 
     @handles(Var)
     def _var(self, node: Var) -> Array:
@@ -124,10 +125,7 @@ class Values(Visitor):
 
     @handles(Cast)
     def _cast(self, node: Cast) -> Array:
-        value = self.visit(node.value)
-        if node.value.dtype.is_float and not node.dtype.is_float:
-            value = np.nan_to_num(np.trunc(np.asarray(value, np.float64)), posinf=0, neginf=0)
-        return np.asarray(value).astype(numpy_dtype(node.dtype.element_of))
+        return convert(self.visit(node.value), node.dtype)
 
     @handles(Select)
     def _select(self, node: Select) -> Array:
@@ -177,6 +175,8 @@ class Values(Visitor):
             return self._choose(*node.args)
         if name == "likely":
             return self.visit(node.args[0])
+        if name == "reinterpret":
+            return np.asarray(self.visit(node.args[0])).view(numpy_dtype(node.dtype.element_of))
         if name in ("assume", "undef", "prefetch", "type_annotation"):
             return np.asarray(0)
         compute = CALLS.get(name) or CALLS.get(f"tir.{name}")

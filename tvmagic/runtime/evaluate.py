@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
+from tvmagic.ir.meaning import NUMBERS, convert_number
 
 __all__ = ["evaluate"]
 
-_RULES: dict[type, Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b,
-    FloorMod: lambda a, b: a % b,
-    Min: min,
-    Max: max,
-}
+_OF_SIZES = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
 def evaluate(expr: PrimExpr, values: Mapping[Var, int]) -> Any:
@@ -28,13 +21,13 @@ def evaluate(expr: PrimExpr, values: Mapping[Var, int]) -> Any:
     if isinstance(expr, Var):
         return values.get(expr)
     if isinstance(expr, Cast):
-        return evaluate(expr.value, values)
-    rule = _RULES.get(type(expr))
-    if rule is None:
+        value = evaluate(expr.value, values)
+        return None if value is None else convert_number(value, expr.dtype)
+    if not isinstance(expr, _OF_SIZES):
         raise TVMagicError(f"a size cannot be the expression `{expr}`", node=expr)
-    a, b = evaluate(expr.a, values), evaluate(expr.b, values)  # type: ignore[attr-defined]
+    a, b = evaluate(expr.a, values), evaluate(expr.b, values)
     if a is None or b is None:
         return None
     if b == 0 and isinstance(expr, (FloorDiv, FloorMod)):
         raise TVMagicError(f"the size `{expr}` divides by zero", node=expr)
-    return rule(a, b)
+    return NUMBERS[type(expr)](a, b, expr.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (

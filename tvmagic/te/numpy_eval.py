@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir import (
+    And,
     BinaryOp,
     Call,
     Cast,
@@ -16,6 +18,7 @@ from tvmagic.ir import (
     IntImm,
     Let,
     Not,
+    Or,
     PrimExpr,
     ProducerLoad,
     Select,
@@ -23,8 +26,8 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.te.numpy_ops import BINARY, CALLS
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["ArrayEvaluator", "given"]
@@ -65,11 +68,17 @@ class ArrayEvaluator(Visitor):
 
     @handles(IntImm, FloatImm)
     def constant(self, node: Any) -> Any:
-        return np.asarray(node.value, numpy_dtype(node.dtype))
+        return np.asarray(plain(node.value), numpy_dtype(node.dtype))
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Any:
-        return BINARY[type(node)](self.visit(node.a), self.visit(node.b))
+        a = self.visit(node.a)
+        if isinstance(node, (And, Or)):
+            needed = a if isinstance(node, And) else np.logical_not(a)
+            if np.ndim(a) == 0 and not needed:
+                return a
+            return BINARY[type(node)](a, self._where(needed, node.b))
+        return BINARY[type(node)](a, self.visit(node.b))
 
     @handles(Not)
     def negation(self, node: Not) -> Any:
@@ -77,8 +86,7 @@ class ArrayEvaluator(Visitor):
 
     @handles(Cast)
     def cast(self, node: Cast) -> Any:
-        value = self.visit(node.value)
-        return (value != 0) if node.dtype.is_bool else value.astype(numpy_dtype(node.dtype))
+        return convert(self.visit(node.value), node.dtype)
 
     @handles(Let)
     def let(self, node: Let) -> Any:
@@ -103,13 +111,18 @@ class ArrayEvaluator(Visitor):
 
     def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
         holds = self.visit(condition)
+        if np.ndim(holds) == 0:
+            return self.visit(then if holds else otherwise)
+        first = self._where(holds, then)
+        return np.where(holds, first, self._where(np.logical_not(holds), otherwise))
+
+    def _where(self, holds: Any, node: PrimExpr) -> Any:
+        """The value of `node`, which is used only where `holds`."""
         outer = self.mask
         self.mask = holds if outer is None else np.logical_and(outer, holds)
-        first = self.visit(then)
-        self.mask = np.logical_not(holds) if outer is None else np.logical_and(outer, np.logical_not(holds))
-        second = self.visit(otherwise)
+        value = self.visit(node)
         self.mask = outer
-        return np.where(holds, first, second)
+        return value
 
     @handles(ProducerLoad)
     def load(self, node: ProducerLoad) -> Any:

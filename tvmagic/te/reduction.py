@@ -7,7 +7,8 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import CommReducer, DataType, IterVar, PrimExpr, Reduce, Var, convert, expr, exprs
-from tvmagic.ir.ops import const, max_value, maximum, min_value, minimum
+from tvmagic.ir.constants import const, neutral_of_max, neutral_of_min
+from tvmagic.ir.ops import maximum, minimum
 
 __all__ = ["comm_reducer", "max", "min", "prod", "sum"]
 
@@ -78,5 +79,5 @@ def _number(value: int) -> Callable[[DataType], PrimExpr]:
 
 sum = comm_reducer(lambda x, y: x + y, _number(0), name="sum")
 prod = comm_reducer(lambda x, y: x * y, _number(1), name="prod")
-min = comm_reducer(lambda x, y: minimum(x, y), max_value, name="min")
-max = comm_reducer(lambda x, y: maximum(x, y), min_value, name="max")
+min = comm_reducer(lambda x, y: minimum(x, y), neutral_of_min, name="min")
+max = comm_reducer(lambda x, y: maximum(x, y), neutral_of_max, name="max")

@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.ops import REDUCTIONS
 from tvmagic.ir import (
-    Add,
     BinaryOp,
     CommReducer,
     IntImm,
     IterVar,
-    Max,
-    Min,
-    Mul,
     PrimExpr,
     Range,
     Reduce,
@@ -178,8 +175,6 @@ def _compute_block(
 
 # ---------------------------------------------------------------------------- reductions
 
-_FAST: dict[type, np.ufunc] = {Add: np.add, Mul: np.multiply, Min: np.minimum, Max: np.maximum}
-
 
 def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
     """The values of a reduction; the dimensions of `domain` from `rank` on are reduced."""
@@ -212,7 +207,7 @@ def _simple_combiner(combiner: CommReducer) -> np.ufunc | None:
     if len(combiner.result) != 1:
         return None
     result = combiner.result[0]
-    function = _FAST.get(type(result))
+    function = REDUCTIONS.get(type(result))
     if function is None or not isinstance(result, BinaryOp):
         return None
     return function if result.a is combiner.lhs[0] and result.b is combiner.rhs[0] else None

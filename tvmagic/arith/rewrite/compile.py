@@ -11,8 +11,19 @@ down, `truncdiv` and `truncmod` towards zero. Results fold constants. Conditions
 the values of the constants, with the questions of `CONDITIONS` to the analyzer. A line `@name`
 calls the function of that name, for what a pattern cannot say.
 
-Lines under `[index]` hold for scalar int32 and int64, under `[vector]` for vectors, under
-`[other]` for all but index types, under `[any]` for all. Rules are tried in order.
+Rules are tried in order. What stands over them says for which operands they hold (`wrapping.py` tells
+indices from data):
+
+    [index]    scalar int32 and int64 that are indices and sizes, which do not wrap around
+    [integer]  scalar int32 and int64, data that wraps around too
+    [ramp]     vectors of indices
+    [vector]   vectors
+    [other]    all but scalar int32 and int64; floats only with `fast_math`
+    [exact]    all; floats only with `fast_math`
+    [any]      all, NaN and infinities included
+
+The operands of `and`, `or` and `not` are bools: their rules ask of what the conditions compare by `index(x)` and
+`exact(x)`.
 """
 
 from __future__ import annotations
@@ -178,6 +189,8 @@ CONDITIONS: dict[str, str] = {
     "lt": "S.prove_less({}, {})",
     "iszero": "S.is_zero({})",
     "reads_only": "reads_only({})",
+    "index": "S.is_index({})",
+    "exact": "S.is_exact({})",
 }
 
 
@@ -365,6 +378,18 @@ class _Generator:
         return text
 
 
+# for a dtype, whether integers wrap around, and whether the laws of rings hold
+_HOLDS: dict[str, Callable[[DataType, bool, bool], bool]] = {
+    "index": lambda dtype, wraps, laws: dtype.is_index and not wraps,
+    "integer": lambda dtype, wraps, laws: dtype.is_index,
+    "ramp": lambda dtype, wraps, laws: dtype.lanes > 1 and not wraps,
+    "vector": lambda dtype, wraps, laws: dtype.lanes > 1,
+    "other": lambda dtype, wraps, laws: not dtype.is_index and laws,
+    "exact": lambda dtype, wraps, laws: laws,
+    "any": lambda dtype, wraps, laws: True,
+}
+
+
 @dataclass(eq=False)
 class Rule:
     """One line of a table: `patterns -> result if condition`, or a function that does the step."""
@@ -383,13 +408,9 @@ class Rule:
         """What notes call the rule."""
         return f"{self.root.__name__}: {self.text}"
 
-    def holds_for(self, dtype: DataType) -> bool:
-        """Whether the rule is for operands of this type."""
-        if self.section == "index":
-            return dtype.is_index
-        if self.section == "vector":
-            return dtype.lanes > 1
-        return self.section == "any" or not dtype.is_index
+    def holds_for(self, dtype: DataType, wraps: bool = False, fast_math: bool = True) -> bool:
+        """Whether the rule is for operands of this type; `wraps`: that are data."""
+        return _HOLDS[self.section](dtype, wraps, fast_math or not dtype.is_float)
 
     def compiled(self, classes: tuple[type, ...]) -> list[RuleFunction]:
         """The functions of the patterns that may fit operands of the given classes."""
@@ -469,7 +490,7 @@ class RuleSet:
     def __init__(self, root: type, text: str, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self.root, self.text, self.functions = root, text, functions
         self._rules: list[Rule] | None = None
-        self._index: dict[tuple[Any, ...], tuple[tuple[RuleFunction, Rule], ...]] = {}
+        self._index: tuple[dict[tuple[Any, ...], tuple[tuple[RuleFunction, Rule], ...]], ...] = ({}, {}, {}, {})
 
     @property
     def rules(self) -> list[Rule]:
@@ -478,12 +499,18 @@ class RuleSet:
             self._rules = parse_rules(self.root, self.text, self.functions)
         return self._rules
 
-    def lookup(self, key: tuple[Any, ...]) -> tuple[tuple[RuleFunction, Rule], ...]:
+    def lookup(
+        self, key: tuple[Any, ...], wraps: bool = False, fast_math: bool = True
+    ) -> tuple[tuple[RuleFunction, Rule], ...]:
         """The rules to try, with their functions, for `(dtype of the operands, their classes...)`."""
-        found = self._index.get(key)
+        index = self._index[2 * wraps + fast_math]
+        found = index.get(key)
         if found is None:
             dtype, classes = key[0], key[1:]
-            found = self._index[key] = tuple(
-                (function, rule) for rule in self.rules if rule.holds_for(dtype) for function in rule.compiled(classes)
+            found = index[key] = tuple(
+                (function, rule)
+                for rule in self.rules
+                if rule.holds_for(dtype, wraps, fast_math)
+                for function in rule.compiled(classes)
             )
         return found

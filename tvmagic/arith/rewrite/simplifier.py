@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Generator
 from typing import Any
 
+from tvmagic.arith.const_int_bound import POS_INF
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
 from tvmagic.arith.extension import Extension
 from tvmagic.arith.pattern import deep_equal
@@ -211,7 +212,9 @@ class RewriteSimplifier(Mutator):
 
     def apply(self, e: PrimExpr, key: tuple[Any, ...]) -> PrimExpr:
         """The result of the first rule that fits, or `e`."""
-        for function, rule in RULES[type(e)].lookup(key):
+        parent = self.parent
+        wraps = key[0].is_int and parent.wraps(e)
+        for function, rule in RULES[type(e)].lookup(key, wraps, parent.fast_math):
             try:
                 result = function(self, e)
             except OverflowError:  # a constant of the result does not fit
@@ -265,9 +268,20 @@ class RewriteSimplifier(Mutator):
         """Whether `e == 0` is proved."""
         return self.compare_constant(e, 0) == IS_EQ
 
+    def is_index(self, e: PrimExpr) -> bool:
+        """Whether `e` is an integer that does not wrap around: an index or a size."""
+        return e.dtype.is_index and not self.parent.wraps(e)
+
+    def is_exact(self, e: PrimExpr) -> bool:
+        """Whether one of `<`, `==`, `>` holds of `e` and any other value, as it does not of NaN."""
+        return not e.dtype.is_float or self.parent.fast_math
+
     def compare(self, a: PrimExpr, b: PrimExpr) -> int:
         """What is known of `a` against `b`."""
-        result = self.compare_constant(_subtract(a, b), 0)
+        difference = _subtract(a, b)
+        result = self.compare_constant(difference, 0)
+        if self.parent.wraps(difference):
+            return self.compare_data(a, b, result)
         if result in (IS_EQ, IS_LT, IS_GT):
             return result
         extensions = self.extensions
@@ -277,6 +291,18 @@ class RewriteSimplifier(Mutator):
         from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 
         return result & compare_product_and_sum(self, a, b)
+
+    def compare_data(self, a: PrimExpr, b: PrimExpr, difference: int) -> int:
+        """What is known of data: that both are equal or not from their difference, an order from both alone."""
+        if difference == IS_EQ:
+            return IS_EQ
+        result = IS_NE if not difference & IS_EQ else UNKNOWN
+        low, high = self.bound(a), self.bound(b)
+        if low[1] <= high[0] and low[1] < POS_INF:
+            result &= IS_LT if low[1] < high[0] else IS_LE
+        if high[1] <= low[0] and high[1] < POS_INF:
+            result &= IS_GT if high[1] < low[0] else IS_GE
+        return result & self.parent.transitive.compare(a, b, bool(self.extensions & _TRANSITIVE))
 
     def compare_constant(self, e: PrimExpr, value: int) -> int:
         """What is known of `e` against a constant, by its bounds and its remainder alone."""
@@ -339,8 +365,8 @@ class RewriteSimplifier(Mutator):
     @handles(LE)
     def less_equal(self, e: Any) -> PrimExpr:
         e, value = self.comparison(e)
-        if value is not None:
-            return value
+        if value is not None or not self.is_exact(e.a):
+            return e if value is None else value
         new: Any = self.apply_not(self.apply_cmp(LT(e.b, e.a)))
         if type(new) is LE and new.a.dtype.is_index:
             result = self.compare(new.a, new.b)
@@ -472,6 +498,7 @@ class RewriteSimplifier(Mutator):
 
     @handles(Let)
     def let(self, e: Let) -> PrimExpr:
+        self.parent.wraps.define(e.var, e.value)
         value = self.visit(e.value)
         if isinstance(e.value, (IntImm, FloatImm, Var)):
             self.parent.bind(e.var, value)
@@ -484,6 +511,8 @@ class RewriteSimplifier(Mutator):
         for axis in e.axis:
             if axis.dom is not None:
                 self.parent.bind(axis.var, axis.dom, True)
+        for var in (*e.combiner.lhs, *e.combiner.rhs):
+            self.parent.wraps.define(var)
         return self.visit_children(e)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import gcd
 from typing import Any
@@ -33,7 +34,7 @@ from tvmagic.ir import (
     Sub,
 )
 from tvmagic.ir.expr import BOOL
-from tvmagic.ir.fold import truncate_divide
+from tvmagic.ir.meaning import round_float, truncate_divide
 from tvmagic.ir.ops import make_const
 
 __all__ = ["STEPS"]
@@ -51,10 +52,12 @@ def _bool(e: PrimExpr, value: bool) -> PrimExpr:
 
 
 def reciprocal(S: Any, e: Div) -> PrimExpr | None:
-    """x / 2.0 is x * 0.5"""
-    if type(e.b) is FloatImm and e.b.value != 0:
-        return _mul(e.a, make_const(e.b.dtype, 1.0 / e.b.value))
-    return None
+    """x / 2.0 is x * 0.5; x / 3.0 is another number than x * (1.0 / 3.0)"""
+    if type(e.b) is not FloatImm or e.b.value == 0:
+        return None
+    factor = 1.0 / e.b.value
+    exact = abs(math.frexp(e.b.value)[0]) == 0.5 and round_float(factor, e.b.dtype) == factor and math.isfinite(factor)
+    return _mul(e.a, make_const(e.b.dtype, factor)) if exact or S.parent.fast_math else None
 
 
 def split_multiple(S: Any, e: FloorDiv) -> PrimExpr | None:

@@ -9,11 +9,14 @@ DIV = """
 
 [vector]
 truncdiv(broadcast(x, lanes), broadcast(y, lanes)) -> broadcast(truncdiv(x, y), lanes)
+[ramp]
 @ramp_quotient
 
 [index]
 # truncation needs operands that are not negative
+[integer]
 truncdiv(truncdiv(x, c1), c2) -> truncdiv(x, c1 * c2) if c1 > 0 and c2 > 0
+[index]
 truncdiv(truncdiv(x, c1) + c2, c3) -> truncdiv(x + c1 * c2, c1 * c3) if c1 > 0 and c2 >= 0 and c3 > 0 and ge(x, 0)
 truncdiv(x * c1, c2) -> x * truncdiv(c1, c2) if c1 > 0 and c2 > 0 and c1 % c2 == 0
 truncdiv(x * c1, c2) -> truncdiv(x, truncdiv(c2, c1)) if c1 > 0 and c2 > 0 and c2 % c1 == 0
@@ -51,6 +54,7 @@ truncdiv(y + x * z, z) | truncdiv(y + z * x, z) -> truncdiv(y, z) + x if ge(x, 0
 MOD = """
 [vector]
 truncmod(broadcast(x, lanes), broadcast(y, lanes)) -> broadcast(truncmod(x, y), lanes)
+[ramp]
 @ramp_remainder
 
 [index]
@@ -58,6 +62,7 @@ truncmod(x * c1, c2) -> zero(x) if c2 != 0 and c1 % c2 == 0
 truncmod(x * c1 + y, c2) -> truncmod(y, c2) if c2 > 0 and c1 % c2 == 0 and ge(x * c1, 0) and ge(y, 0)
 truncmod(x + c1, c2) -> truncmod(x, c2) if c2 > 0 and c1 >= 0 and c1 % c2 == 0 and ge(x, 0)
 truncmod(x + y * c1, c2) -> truncmod(x, c2) if c2 > 0 and c1 % c2 == 0 and ge(x, 0) and ge(y * c1, 0)
+[integer]
 truncmod(x, c1) => truncmod(x, 0 - c1) if c1 < 0
 @known_truncmod
 """
@@ -65,10 +70,12 @@ truncmod(x, c1) => truncmod(x, 0 - c1) if c1 < 0
 FLOORDIV = """
 [vector]
 broadcast(x, lanes) // broadcast(y, lanes) -> broadcast(x // y, lanes)
+[ramp]
 @ramp_floordiv
 
-[index]
+[integer]
 x // c1 // c2 -> x // (c1 * c2) if c1 > 0 and c2 > 0
+[index]
 (x // c1 + c2) // c3 -> (x + c1 * c2) // (c1 * c3) if c1 > 0 and c3 > 0
 @split_multiple
 x // x -> one(x)
@@ -96,6 +103,7 @@ x * y // y | y * x // y -> x if ge(y, 0)
 FLOORMOD = """
 [vector]
 broadcast(x, lanes) % broadcast(y, lanes) -> broadcast(x % y, lanes)
+[ramp]
 @ramp_floormod
 
 [index]
@@ -109,5 +117,6 @@ x * y % y | y * x % y -> zero(y)
 (x + z % y) % y | (z % y + x) % y -> zero(x) if iszero((x + z) % y)
 (x - x % z) % y | (x % z - x) % y -> zero(x) if iszero(y - z) or iszero(y + z)
 (x * z * c1 + y) % (z * c1) -> y % (z * c1) if ge(z * c1, 0)
+[integer]
 @known_floormod
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, Range, Reduce, Select, Var, substitute
 from tvmagic.ir.ops import logical_and, make_zero

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import InternalError, ScheduleError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_infinite
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import InternalError, ScheduleError

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, expr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Var, mutate_all, substitute
 from tvmagic.ir.ops import likely, logical_and
 from tvmagic.te.schedule.cache import plain_axes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.arith import Analyzer
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import ScheduleError

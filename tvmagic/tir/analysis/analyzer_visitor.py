@@ -42,6 +42,7 @@ class AnalyzerVisitor(Visitor):
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
         self.visit(node.value)
+        self.analyzer.wraps.define(node.var, node.value)
         if node.value.dtype.is_index:
             self.analyzer.bind(node.var, node.value, True)
         self.visit(node.body)

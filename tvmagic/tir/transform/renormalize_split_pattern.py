@@ -69,8 +69,14 @@ class _Renormalizer(AnalyzerMutator):
     def for_loop(self, node: For) -> Stmt:
         return self.visit_bounded_loop(node)
 
+    def is_index(self, node: PrimExpr) -> bool:
+        """Whether `node` is an integer that does not wrap around."""
+        return node.dtype.is_int and not self.analyzer.wraps(node)
+
     @handles(FloorDiv)
     def quotient(self, node: FloorDiv) -> PrimExpr:
+        if not self.is_index(node):
+            return self.visit_children(node)
         a, b = self.visit(node.a), self.visit(node.b)
         result = floordiv(a, b, node.span)
         if isinstance(result, FloorDiv) and a is node.a and b is node.b:
@@ -91,6 +97,8 @@ class _Renormalizer(AnalyzerMutator):
 
     @handles(LE)
     def at_most(self, node: LE) -> PrimExpr:
+        if node.a.dtype.is_float:
+            return self.visit_children(node)
         return self.visit(Not(less(node.b, node.a), node.span))
 
     @handles(GT)
@@ -99,13 +107,15 @@ class _Renormalizer(AnalyzerMutator):
 
     @handles(GE)
     def at_least(self, node: GE) -> PrimExpr:
+        if node.a.dtype.is_float:
+            return self.visit_children(node)
         return self.visit(Not(less(node.a, node.b), node.span))
 
     @handles(LT)
     def less_than(self, node: LT) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         # x < c = x // c < 1
-        if isinstance(b, IntImm) and b.value > 0 and b.dtype.is_int:
+        if isinstance(b, IntImm) and b.value > 0 and self.is_index(a):
             return self.again(less(floordiv(a, b), IntImm(b.dtype, 1), node.span))
         return node if a is node.a and b is node.b else LT(a, b, node.span)
 
@@ -115,7 +125,7 @@ class _Renormalizer(AnalyzerMutator):
         inner = new.a
         if isinstance(inner, Not):
             return inner.a
-        if not isinstance(inner, (LE, GE, LT, GT)):
+        if not isinstance(inner, (LE, GE, LT, GT)) or inner.a.dtype.is_float:
             return new
         turned, exchanged = _NEGATED[type(inner)]
         return turned(inner.b, inner.a) if exchanged else turned(inner.a, inner.b)

@@ -131,6 +131,7 @@ class StmtSimplifier(AnalyzerMutator):
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
+        self.analyzer.wraps.define(node.var, value)
         inline = _can_inline(node.value)
         if inline:
             self.analyzer.bind(node.var, value, True)

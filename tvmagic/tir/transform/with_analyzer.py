@@ -84,6 +84,7 @@ class AnalyzerMutator(Mutator):
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
+        self.analyzer.wraps.define(node.var, value)
         if _says_something(value):
             self.analyzer.bind(node.var, value, True)
         body = self.visit(node.body)
@@ -92,6 +93,7 @@ class AnalyzerMutator(Mutator):
     @handles(Let)
     def let(self, node: Let) -> PrimExpr:
         value = self.visit(node.value)
+        self.analyzer.wraps.define(node.var, value)
         if _says_something(value):
             self.analyzer.bind(node.var, value, True)
         body = self.visit(node.body)

@@ -1,0 +1,120 @@
+"""Which integers may wrap around.
+
+Indices and sizes are computed from loop variables and sizes and do not overflow in a program that is right; TVM's
+rules (`x < x + 1`, `x * 2 // 2` is `x`) rest on that. What is loaded from an array, and what is computed from it, is
+data: it wraps around as NumPy's integers do, and so do all integers other than int32 and int64. Rules and bounds ask
+here, and only here, which of the two they have before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.ir import (
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    CallEffect,
+    Cast,
+    Let,
+    Not,
+    Op,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Reduce,
+    Select,
+    Shuffle,
+    Var,
+)
+
+__all__ = ["Wrapping", "fit"]
+
+Bound = tuple[int, int]
+_END = (1 << 63) - 1
+# A call of any of these gives what somebody else computed, whatever its declared effect.
+_FOREIGN = frozenset(
+    ("tir.call_pure_extern", "tir.call_llvm_pure_intrin", "tir.call_spirv_pure_glsl450", "tir.undef", "tir.reinterpret")
+)
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    Not: lambda e: (e.a,),
+    Cast: lambda e: (e.value,),
+    Broadcast: lambda e: (e.value,),
+    Ramp: lambda e: (e.base, e.stride),
+    Select: lambda e: (e.true_value, e.false_value),
+    Let: lambda e: (e.value, e.body),
+    Call: lambda e: tuple([a for a in e.args if isinstance(a, PrimExpr)]),
+    Shuffle: lambda e: e.vectors,
+}
+
+
+def _parts(e: PrimExpr) -> tuple[Any, ...]:
+    """The expressions that the value of `e` is computed from; a condition only chooses between values."""
+    if isinstance(e, BinaryOp):
+        return e.a, e.b
+    parts = _PARTS.get(type(e))
+    if parts is None:
+        return ()
+    found = parts(e)
+    return found[1:] if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.if_then_else" else found
+
+
+def _reads_data(e: PrimExpr) -> bool:
+    """Whether `e` itself, its parts aside, is a value from memory, of foreign code, or of a type that wraps early."""
+    if isinstance(e, Call):
+        if not isinstance(e.op, Op) or e.op.effect > CallEffect.PURE or e.op.name in _FOREIGN:
+            return True
+    elif isinstance(e, (BufferLoad, ProducerLoad, Reduce)):
+        return True
+    dtype = e.dtype
+    return (dtype.is_uint and not dtype.is_bool) or (dtype.is_int and dtype.bits < 32)
+
+
+class Wrapping:
+    """`wraps(e)`: whether the integer `e` may wrap around, remembered for each node.
+
+    A variable is an index or a size unless `define` told that its value is data.
+    """
+
+    def __init__(self) -> None:
+        self.data: set[Var] = set()
+        self.memo: dict[int, tuple[PrimExpr, bool]] = {}
+
+    def define(self, var: Var, value: PrimExpr | None = None) -> None:
+        """Let `var` be data where `value` is; without a value it is."""
+        if var not in self.data and (value is None or self(value)):
+            self.data.add(var)
+            self.memo = {}
+
+    def __call__(self, e: PrimExpr) -> bool:
+        """Whether `e` is data. Each node is looked at once, the parts before the whole, without recursion."""
+        memo = self.memo
+        known = memo.get(id(e))
+        if known is not None:
+            return known[1]
+        todo = [e]
+        while todo:
+            node = todo[-1]
+            if id(node) in memo:
+                todo.pop()
+                continue
+            parts = _parts(node)
+            unknown = [p for p in parts if id(p) not in memo]
+            if unknown:
+                todo += unknown
+                continue
+            found = node in self.data if isinstance(node, Var) else any(memo[id(p)][1] for p in parts)
+            memo[id(node)] = node, found or _reads_data(node)
+            todo.pop()
+        return memo[id(e)][1]
+
+
+def fit(bound: Bound, limits: Bound) -> Bound:
+    """The bound of a value computed without end, after it wrapped around into `limits`.
+
+    An end of 64 bits (`POS_INF`, `NEG_INF`) says that nothing is known: a value that may be there may be anywhere.
+    """
+    low, high = limits[0] + (limits[0] == -_END), limits[1] - (limits[1] == _END)
+    return bound if low <= bound[0] and bound[1] <= high else limits

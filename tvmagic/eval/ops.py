@@ -1,0 +1,200 @@
+"""What each operator computes, on NumPy arrays of the operands' dtype: `tvmagic.ir.meaning`, extended to arrays.
+
+The reference, the interpreter, the NumPy code and Ascend's graphs all compute by these tables. Each function takes and
+gives arrays (or NumPy scalars) of one dtype and broadcasts; warnings of NumPy are the caller's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvmagic.ir import EQ, GE, GT, LE, LT, NE, Add, And, DataType, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
+from tvmagic.ir.numpy_types import numpy_dtype
+
+__all__ = ["BINARY", "CALLS", "REDUCTIONS", "convert"]
+
+Array = Any
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.kind in "fV"  # ml_dtypes' bfloat16 is of kind V
+
+
+def _subtract(a: Array, b: Array) -> Array:
+    return np.not_equal(a, b) if a.dtype.kind == "b" else np.subtract(a, b)
+
+
+def _of_integers(of_floats: Callable[..., Array], of_integers: Callable[..., Array]) -> Callable[..., Array]:
+    """A quotient or a remainder: of floats, of integers (0 for a divisor of zero), of bools as of integers."""
+
+    def divide(a: Array, b: Array) -> Array:
+        if _is_float(a):
+            return of_floats(a, b)
+        kind = a.dtype
+        if kind.kind == "b":
+            a, b = a.astype(np.int8), b.astype(np.int8)
+        zero = b == 0
+        result = of_integers(a, np.where(zero, np.asarray(1, b.dtype), b))
+        return np.where(zero, np.asarray(0, a.dtype), result).astype(kind)
+
+    return divide
+
+
+def _truncating_divide(a: Array, b: Array) -> Array:
+    quotient = a // b
+    return quotient + ((a % b != 0) & ((a < 0) != (b < 0))).astype(a.dtype)
+
+
+BINARY: dict[type, Callable[[Array, Array], Array]] = {
+    Add: np.add,
+    Sub: _subtract,
+    Mul: np.multiply,
+    Div: _of_integers(np.divide, _truncating_divide),
+    Mod: _of_integers(np.fmod, np.fmod),
+    FloorDiv: _of_integers(np.floor_divide, np.floor_divide),
+    FloorMod: _of_integers(np.remainder, np.remainder),
+    Min: np.minimum,
+    Max: np.maximum,
+    EQ: np.equal,
+    NE: np.not_equal,
+    LT: np.less,
+    LE: np.less_equal,
+    GT: np.greater,
+    GE: np.greater_equal,
+    And: np.logical_and,
+    Or: np.logical_or,
+}
+# the operators whose reduction along an axis is a method of the function
+REDUCTIONS: dict[type, np.ufunc] = {Add: np.add, Mul: np.multiply, Min: np.minimum, Max: np.maximum}
+
+
+# ---------------------------------------------------------------------------- conversions
+
+
+def convert(value: Array, dtype: DataType) -> Array:
+    """`value` converted to (the scalar type of) `dtype`."""
+    value = np.asarray(value)
+    if dtype.is_bool:
+        return value != 0
+    kind = numpy_dtype(dtype.element_of)
+    if dtype.is_float:
+        return _rounded_to_odd(value).astype(kind) if dtype.code == "bfloat" else value.astype(kind)
+    return _whole_numbers(value, kind) if _is_float(value) else value.astype(kind)
+
+
+def _whole_numbers(value: Array, kind: np.dtype[Any]) -> Array:
+    """Towards zero; what lies outside is the nearest end of the type, and NaN is 0."""
+    info, whole = np.iinfo(kind), np.trunc(value.astype(np.float64))
+    below, above = whole <= float(info.min), whole >= float(info.max)
+    inside = np.where(below | above | np.isnan(whole), 0.0, whole).astype(kind)
+    return np.where(below, kind.type(info.min), np.where(above, kind.type(info.max), inside))
+
+
+def _rounded_to_odd(value: Array) -> Array:
+    """What is wider than float32 as float32, rounded to odd, so that rounding it again does no harm."""
+    if value.dtype.itemsize < 4 or value.dtype == np.float32:
+        return value
+    exact = value.astype(np.float64)
+    near = np.asarray(exact.astype(np.float32))
+    back = near.astype(np.float64)
+    bits = near.view(np.uint32) - (np.abs(back) > np.abs(exact)).astype(np.uint32)
+    odd = bits | (np.isfinite(exact) & (back != exact)).astype(np.uint32)
+    return np.where(np.isfinite(exact), odd.view(np.float32), near)
+
+
+# ---------------------------------------------------------------------------- functions
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
+
+
+def _sigmoid(x: Array) -> Array:
+    one, small = np.asarray(1, x.dtype), np.exp(-np.abs(x))  # never infinite
+    return np.where(x < 0, small, one) / (one + small)
+
+
+def _count_leading_zeros(x: Array) -> Array:
+    bits = x.dtype.itemsize * 8
+    unsigned = x.astype(np.dtype(f"u{x.dtype.itemsize}"))
+    result = np.full(x.shape, bits, x.dtype)
+    for shift in range(bits):
+        result = np.where((unsigned >> np.asarray(shift, unsigned.dtype)) & 1, bits - 1 - shift, result)
+    return result.astype(x.dtype)
+
+
+def _popcount(x: Array) -> Array:
+    unsigned = x.view(np.dtype(f"u{x.dtype.itemsize}")).astype(np.uint64)
+    total = np.zeros(x.shape, np.uint64)
+    for shift in range(x.dtype.itemsize * 8):
+        total += (unsigned >> np.uint64(shift)) & np.uint64(1)
+    return total.astype(x.dtype)
+
+
+def _fma(x: Array, y: Array, z: Array) -> Array:
+    return (x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)).astype(x.dtype)
+
+
+def _q_multiply_shift(x: Array, y: Array, q: Array, s: Array) -> Array:
+    """round(x * y * 2^-q * 2^s) with y a fixed-point number of q fractional bits."""
+    left, total = max(int(s), 0), int(q) + max(-int(s), 0)
+    product = (x.astype(np.int64) << left) * y.astype(np.int64) + (1 << (total - 1))
+    return (product >> total).astype(x.dtype)
+
+
+CALLS: dict[str, Callable[..., Array]] = {
+    "tir.exp": np.exp,
+    "tir.exp2": np.exp2,
+    "tir.exp10": lambda x: np.power(np.asarray(10, x.dtype), x),
+    "tir.erf": _erf,
+    "tir.tanh": np.tanh,
+    "tir.sigmoid": _sigmoid,
+    "tir.sqrt": np.sqrt,
+    "tir.rsqrt": lambda x: np.asarray(1, x.dtype) / np.sqrt(x),
+    "tir.log": np.log,
+    "tir.log2": np.log2,
+    "tir.log10": np.log10,
+    "tir.log1p": np.log1p,
+    "tir.sin": np.sin,
+    "tir.cos": np.cos,
+    "tir.tan": np.tan,
+    "tir.sinh": np.sinh,
+    "tir.cosh": np.cosh,
+    "tir.asin": np.arcsin,
+    "tir.acos": np.arccos,
+    "tir.atan": np.arctan,
+    "tir.asinh": np.arcsinh,
+    "tir.acosh": np.arccosh,
+    "tir.atanh": np.arctanh,
+    "tir.atan2": np.arctan2,
+    "tir.hypot": np.hypot,
+    "tir.nextafter": np.nextafter,
+    "tir.copysign": np.copysign,
+    "tir.ldexp": lambda x, y: np.ldexp(x, y.astype(np.int64)).astype(x.dtype),
+    "tir.floor": np.floor,
+    "tir.ceil": np.ceil,
+    "tir.trunc": np.trunc,
+    "tir.round": np.rint,
+    "tir.nearbyint": np.rint,
+    "tir.fabs": np.fabs,
+    "tir.pow": np.power,
+    "tir.fma": _fma,
+    "tir.isnan": np.isnan,
+    "tir.isinf": np.isinf,
+    "tir.isfinite": np.isfinite,
+    "tir.popcount": _popcount,
+    "tir.clz": _count_leading_zeros,
+    "tir.bitwise_and": np.bitwise_and,
+    "tir.bitwise_or": np.bitwise_or,
+    "tir.bitwise_xor": np.bitwise_xor,
+    "tir.bitwise_not": np.invert,
+    "tir.shift_left": np.left_shift,
+    "tir.shift_right": np.right_shift,
+    "tir.q_multiply_shift": _q_multiply_shift,
+    "tir.likely": lambda x: x,
+    "tir.tvm_thread_invariant": lambda x: x,
+}
