@@ -61,6 +61,7 @@ from tvmagic.ir import (
     ops,
     pre_order_visit,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import make_const
 
 if TYPE_CHECKING:
@@ -334,6 +335,7 @@ def uses_var(node: Any, variables: Container[Any] | Callable[[Var], bool]) -> bo
 # ---------------------------------------------------------------------------- functions
 
 
+@deep
 def eval_set(value: Any, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
     """The set of `value` (an expression, range, or interval) with variables relaxed.
 
@@ -358,6 +360,7 @@ def _eval_one(evaluator: IntervalSetEvaluator, value: Any) -> IntervalSet:
     return evaluator.visit(expr(value))
 
 
+@deep
 def eval_sets(region: Sequence[Any], dom_map: Mapping[Any, Any]) -> list[IntSet]:
     """`eval_set` of each range or expression of `region`."""
     evaluator = IntervalSetEvaluator(new_analyzer(), as_int_set(dom_map))
@@ -377,6 +380,7 @@ class _SubExprEvaluator(IntervalSetEvaluator):
         return result
 
 
+@deep
 def eval_set_for_each_sub_expr(value: PrimExpr, dom_map: Mapping[Any, Any]) -> dict[PrimExpr, IntervalSet]:
     """The set of `value` and of each of its parts, by identity."""
     evaluator = _SubExprEvaluator(new_analyzer(), as_int_set(dom_map))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Field, Kind, Node, slots_of
@@ -282,17 +283,20 @@ def _as_node(value: Any) -> Any:
     return value.asobject() if hasattr(value, "asobject") else value
 
 
+@deep
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
     lhs, rhs = _as_node(lhs), _as_node(rhs)
     return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
 
 
+@deep
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
     """Whether two expressions are the same with the very same variables and buffers."""
     return lhs is rhs or Comparison(False, keep_vars=True).equal(lhs, rhs)
 
 
+@deep
 def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
     """Where two programs differ first; None where they are equal."""
     lhs, rhs = _as_node(lhs), _as_node(rhs)

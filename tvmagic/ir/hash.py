@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Field, Kind, Node
@@ -160,6 +161,7 @@ HASH.update(
 _buffer_fields = _generate(Buffer)
 
 
+@deep
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A hash that structurally equal programs share (whether free variables are mapped or not)."""
     node = node.asobject() if hasattr(node, "asobject") else node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tvmagic.ir.deep import deep
 from tvmagic.ir.json import save_json
 from tvmagic.script.printer import buffers, exprs, functions, stmts
 from tvmagic.script.printer.config import PrinterConfig, config_of
@@ -13,6 +14,7 @@ from tvmagic.script.printer.core import Printer, Suite, layout
 __all__ = ["PrinterConfig", "print_node", "script"]
 
 
+@deep
 def script(node: Any, **options: Any) -> str:
     """The TVMScript text of `node`; the options are the fields of `PrinterConfig`."""
     return render(node, config_of(options))
@@ -70,6 +72,7 @@ def _header(printer: Printer) -> list[str]:
     return [*(f"# from tvm.script import {d} as {n}" for d, n in names if d in printer.dialects), ""]
 
 
+@deep
 def print_node(node: Any, script: bool = False, **options: Any) -> str:
     """What `str(node)` and `node.script()` give."""
     return render(node, config_of(options))
