@@ -231,6 +231,7 @@ class IntervalSetEvaluator(Visitor):
         self.dom_map = dom_map
         self.constraints = constraints
         self.depth = 0
+        self.known: dict[tuple[int, int], tuple[PrimExpr, IntervalSet]] = {}
 
     def evaluate(self, value: Any) -> IntervalSet:
         """The set of an expression; of an interval, the one with its ends relaxed too."""
@@ -245,6 +246,16 @@ class IntervalSetEvaluator(Visitor):
         high = self.visit(interval.max_value).max_value
         self.depth -= 1
         return IntervalSet(low, high)
+
+    def visit(self, node: Any) -> Any:
+        """The set of an expression; that of a part which is shared is found once."""
+        if not isinstance(node, (BinaryOp, Select, Cast)):
+            return super().visit(node)
+        key = id(node), self.depth
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = node, super().visit(node)
+        return found[1]
 
     @handles(Node)
     def other(self, node: PrimExpr) -> IntervalSet:

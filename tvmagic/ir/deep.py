@@ -16,8 +16,10 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.node import Kind, Node
+from tvmagic.ir.values import Var
 
-__all__ = ["deep", "with_deep_stack"]
+__all__ = ["check_written_size", "deep", "with_deep_stack", "written_size"]
 
 _LIMIT, _STACK = 200_000, 512 << 20  # frames; bytes, of which only those used take memory
 _P = ParamSpec("_P")
@@ -103,3 +105,57 @@ def _too_deep() -> TVMagicError:
     return TVMagicError(
         "the program is nested too deeply", hint="compute parts of a long expression in stages of their own"
     )
+
+
+# ---------------------------------------------------------------------------- written out
+
+_LARGEST = 1 << 20  # nodes
+_ONE = (Kind.EXPR, Kind.STMT, Kind.NODE)
+_MANY = (Kind.EXPRS, Kind.STMTS, Kind.NODES)
+
+
+@functools.cache
+def _fields_of(cls: type[Node]) -> tuple[list[str], list[str]]:
+    """The fields of a class that hold a part of the program, and those that hold several."""
+    fields = () if issubclass(cls, Var) else cls.FIELDS
+    return [f.name for f in fields if f.kind in _ONE], [f.name for f in fields if f.kind in _MANY]
+
+
+def _parts(node: Node) -> list[Node]:
+    one, many = _fields_of(type(node))
+    found = [getattr(node, name) for name in one]
+    for name in many:
+        found += getattr(node, name)
+    return [part for part in found if isinstance(part, Node)]
+
+
+def written_size(root: Node) -> int:
+    """How many nodes a program has when each part is counted as often as it is used.
+
+    Takes time linear in the nodes that there are, however often these are shared.
+    """
+    sizes: dict[int, int] = {}
+    todo = [root]
+    while todo:
+        node = todo[-1]
+        parts = _parts(node)
+        missing = [part for part in parts if id(part) not in sizes]
+        if missing:
+            todo += missing
+        else:
+            todo.pop()
+            sizes[id(node)] = 1 + sum([sizes[id(part)] for part in parts])
+    return sizes[id(root)]
+
+
+def check_written_size(root: Node, what: str) -> None:
+    """Refuse a program that cannot be written out: passes and printers visit each use of a shared part.
+
+    `what` says what it is in the message: "the body of `B`".
+    """
+    size = written_size(root)
+    if size > _LARGEST:
+        raise TVMagicError(
+            f"{what} uses its own parts so often that it has about 2^{size.bit_length() - 1} nodes when written out",
+            hint="compute what is used several times in a stage of its own, or name it by a let",
+        )

@@ -29,11 +29,12 @@ class Numbers(dict[int, int]):
     two buffers with the same fields are equal.
     """
 
-    __slots__ = ("buffers",)
+    __slots__ = ("buffers", "shared")
 
     def __init__(self) -> None:
         super().__init__()
         self.buffers: dict[int, int] = {}
+        self.shared: dict[int, int] = {}  # of expressions: parts that are shared are hashed once
 
 
 Hasher = Callable[[Numbers, Any], int]
@@ -112,7 +113,16 @@ def _term(field: Field) -> str:
 
 def _generate(cls: type[Node]) -> Hasher:
     terms = [str(_text_hash(cls.__name__)), *[_term(f) for f in cls.FIELDS if f.kind is not Kind.NAME]]
-    source = f"def hash_node(numbers, node):\n    return hash(({', '.join(terms)},))\n"
+    value = f"hash(({', '.join(terms)},))"
+    source = f"def hash_node(numbers, node):\n    return {value}\n"
+    if any(f.kind is Kind.EXPR or f.kind is Kind.EXPRS for f in cls.FIELDS):
+        source = (
+            "def hash_node(numbers, node):\n"
+            "    known = numbers.shared.get(id(node))\n"
+            "    if known is None:\n"
+            f"        known = numbers.shared[id(node)] = {value}\n"
+            "    return known\n"
+        )
     scope: dict[str, Any] = {"table": HASH, "items": _hash_items}
     exec(compile(source, f"<hash of {cls.__name__}>", "exec"), scope)
     return scope["hash_node"]

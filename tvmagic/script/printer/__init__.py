@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep import check_written_size, deep
 from tvmagic.ir.json import save_json
+from tvmagic.ir.node import Node
 from tvmagic.script.printer import buffers, exprs, functions, stmts
 from tvmagic.script.printer.config import PrinterConfig, config_of
 from tvmagic.script.printer.core import Printer, Suite, layout
@@ -22,6 +23,8 @@ def script(node: Any, **options: Any) -> str:
 
 def render(node: Any, config: PrinterConfig) -> str:
     """The text of `node`, with what the options ask for underlined."""
+    if isinstance(node, Node):
+        check_written_size(node, "what is to be printed")
     if config.path_to_annotate:
         from tvmagic.ir.path import follow
 
