@@ -46,7 +46,7 @@ def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExp
     if dtype.is_int or dtype.is_uint:
         return IntImm(dtype, int(value), span)
     if dtype.is_float:
-        return FloatImm(dtype, float(value), span)
+        return FloatImm(dtype, value, span)
     if dtype.is_handle and int(value) == 0:
         return reinterpret("handle", IntImm("uint64", 0), span)
     raise TVMagicError(f"there is no constant of type `{dtype}`")

@@ -344,6 +344,11 @@ class TupleType(Type):
 # ---------------------------------------------------------------------------- constants
 
 
+def number_text(value: int) -> str:
+    """A whole number as a message shows it; one of thousands of digits is shown by its size."""
+    return str(value) if value.bit_length() <= 256 else f"of {value.bit_length()} bits"
+
+
 class ConstExpr(PrimExpr):
     """A constant."""
 
@@ -365,8 +370,8 @@ class IntImm(ConstExpr):
         if not self.dtype.is_scalar:
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
         low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
-        if not low <= value < high and bits < 64:
-            raise TVMagicError(f"the literal {value} does not fit into `{self.dtype}`")
+        if not low <= value < high and (bits < 64 or value.bit_length() > 64):
+            raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
         self.value = value
         self.span = span
 
@@ -407,7 +412,10 @@ class FloatImm(ConstExpr):
 
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
-        self.value = float(value)
+        try:
+            self.value = float(value)
+        except OverflowError:
+            raise TVMagicError(f"the number is too large for `{self.dtype}`") from None
         self.span = span
 
     def __float__(self) -> float:
