@@ -77,6 +77,13 @@ class Analyzer:
             for var, range_ in ranges.items():
                 self.bind(var, range_)
 
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled: what is remembered is found by identity, which another process gives anew."""
+        raise TVMagicError("an Analyzer cannot be pickled", hint="make a new one and bind its variables again")
+
+    def __deepcopy__(self, memo: object) -> Any:
+        raise TVMagicError("an Analyzer cannot be copied", hint="make a new one and bind its variables again")
+
     # ------------------------------------------------------------------ what is known
 
     def bind(self, var: Any, expr: Any, allow_override: bool = False) -> None:

@@ -19,7 +19,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.values import Var
 
-__all__ = ["check_written_size", "deep", "with_deep_stack", "written_size"]
+__all__ = ["check_written_size", "deep", "parts_of", "with_deep_stack", "written_size"]
 
 _LIMIT, _STACK = 200_000, 512 << 20  # frames; bytes, of which only those used take memory
 _P = ParamSpec("_P")
@@ -121,7 +121,8 @@ def _fields_of(cls: type[Node]) -> tuple[list[str], list[str]]:
     return [f.name for f in fields if f.kind in _ONE], [f.name for f in fields if f.kind in _MANY]
 
 
-def _parts(node: Node) -> list[Node]:
+def parts_of(node: Node) -> list[Node]:
+    """The nodes in the fields of a node that a walk goes into."""
     one, many = _fields_of(type(node))
     found = [getattr(node, name) for name in one]
     for name in many:
@@ -138,7 +139,7 @@ def written_size(root: Node) -> int:
     todo = [root]
     while todo:
         node = todo[-1]
-        parts = _parts(node)
+        parts = parts_of(node)
         missing = [part for part in parts if id(part) not in sizes]
         if missing:
             todo += missing

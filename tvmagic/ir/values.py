@@ -203,6 +203,12 @@ class PrimExpr(ExprOp, Node):
     def retype(self) -> None:
         """Set `dtype` from the operands, after a mutator has put new ones in a fresh copy."""
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from tvmagic.ir.deep import parts_of
+        from tvmagic.ir.pickling import pack, unpack
+
+        return (unpack, (pack(self),)) if parts_of(self) else super().__reduce_ex__(protocol)
+
 
 class DataProducer(Node):
     """What produces values that a TE program loads: a tensor."""
