@@ -14,7 +14,6 @@ import difflib
 import functools
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, Mutator, PrimFunc, Span
+from tvmagic.ir.deep import deep
 from tvmagic.ir.hooks import provided
 
 __all__ = [
@@ -296,41 +296,6 @@ class PassInfo:
     required: tuple[str, ...] = ()
 
 
-_DEEP_LIMIT, _DEEP_STACK = 200_000, 512 << 20
-
-
-def _with_deep_stack(run: Callable[[], _T]) -> _T:
-    """`run()`; where it runs out of stack once more, in a thread with a stack that is large enough.
-
-    A body of thousands of lets nests as deep. The thread sees the context variables of the caller.
-    """
-    try:
-        return run()
-    except RecursionError:
-        pass
-    context = contextvars.copy_context()
-    outcome: list[Any] = []
-
-    def target() -> None:
-        try:
-            outcome.append(context.run(run))
-        except BaseException as error:
-            outcome.extend((None, error))
-
-    limit, size = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK)
-    sys.setrecursionlimit(max(limit, _DEEP_LIMIT))
-    try:
-        thread = threading.Thread(target=target, name="pass with a deep stack")
-        thread.start()
-        thread.join()
-    finally:
-        sys.setrecursionlimit(limit)
-        threading.stack_size(size)
-    if len(outcome) == 2:
-        raise outcome[1]
-    return outcome[0]
-
-
 class Pass:
     """A function from module to module, with a name. Call it on a module to run it."""
 
@@ -362,7 +327,7 @@ class Pass:
                 return mod
         for instrument in context.instruments:
             _call(instrument, "run_before_pass", mod, self.info)
-        run = functools.partial(_with_deep_stack, lambda: self.run(mod, context))
+        run = functools.partial(deep(self.run), mod, context)
         result = run_step(self.info.name, run, before=mod, options=self.options)
         for instrument in context.instruments:
             _call(instrument, "run_after_pass", result, self.info)

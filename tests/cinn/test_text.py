@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import tvmagic
 from tvmagic import cinn, te, tir
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.ir import FloorDiv, IfThenElse, IterVar, decl_buffer, structural_equal
@@ -227,3 +228,53 @@ def test_damaged_texts_give_errors_of_ours() -> None:
             continue
         text = cinn_text(function)
         assert cinn_text(from_cinn(text, {b.name: b for b in function.buffer_map.values()})) == text
+
+
+REDUCTION = """\
+serial for (i, 0, 8)
+{
+  ScheduleBlock(B__reduce_init)
+  {
+    i0 = axis.bind(i)
+    B__reduce_init[i0] = 0.00000000f
+  }
+  serial for (k0, 0, 9)
+  {
+    ScheduleBlock(B)
+    {
+      i0, i1 = axis.bind(i, INDEX)
+      B[i0] = (B[i0] + A[i0, i1])
+    }
+  }
+}
+"""
+
+
+def sums_right(text: str) -> None:
+    func = from_cinn(text)
+    assert [func.buffer_map[p].name for p in func.params] == ["A", "B"]
+    a, b = np.random.default_rng(0).random((8, 9), "float32"), np.full(8, np.nan, "float32")
+    tvmagic.build(func)(a, b)
+    np.testing.assert_allclose(b, a.sum(1), rtol=1e-6)
+
+
+def test_a_reduction_with_its_first_values_is_a_block_with_an_init() -> None:
+    text = REDUCTION.replace("INDEX", "k0")
+    sums_right(text)
+    printed = from_cinn(text).script()
+    assert "with T.init():\n                B[i0] = T.float32(0.0)" in printed and "reduce_init" not in printed
+
+
+def test_first_values_that_are_no_init_stay_a_block() -> None:
+    """TensorIR would run the init in the last iteration, or for each `i` anew after the first `k0`."""
+    outside = REDUCTION.replace("INDEX", "k0").replace(
+        "  serial for (k0, 0, 9)\n  {\n", "}\nserial for (k0, 0, 9)\n{\n  serial for (i, 0, 8)\n  {\n"
+    )
+    for text in (REDUCTION.replace("INDEX", "(8 - k0)"), outside):
+        sums_right(text)
+        assert 'T.block("B__reduce_init")' in from_cinn(text).script()
+
+
+def test_a_name_that_ends_like_first_values_is_a_tensor_of_its_own_without_a_reduction() -> None:
+    text = block("B__reduce_init[i0] = A[i0]")
+    assert [b.name for b in from_cinn(text).buffer_map.values()] == ["A", "B__reduce_init"]

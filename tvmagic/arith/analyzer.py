@@ -30,6 +30,7 @@ from tvmagic.ir import (
     expr,
 )
 from tvmagic.ir import ops as op
+from tvmagic.ir.deep import deep
 
 __all__ = ["Analyzer", "ConstraintScope", "Extension", "ProofStrength"]
 
@@ -80,6 +81,13 @@ class Analyzer:
         if ranges:
             for var, range_ in ranges.items():
                 self.bind(var, range_)
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled: what is remembered is found by identity, which another process gives anew."""
+        raise TVMagicError("an Analyzer cannot be pickled", hint="make a new one and bind its variables again")
+
+    def __deepcopy__(self, memo: object) -> Any:
+        raise TVMagicError("an Analyzer cannot be copied", hint="make a new one and bind its variables again")
 
     # ------------------------------------------------------------------ what is known
 
@@ -187,6 +195,7 @@ class Analyzer:
 
     # ------------------------------------------------------------------ sub-analyzers
 
+    @deep
     def const_int_bound(self, expr: Any, bound: dict[PrimExpr, ConstIntBound] | None = None) -> ConstIntBound:
         """The constant bound of `expr`; those of its parts go into `bound` where it is given."""
         e = _expr(expr)
@@ -201,10 +210,12 @@ class Analyzer:
             post_order_visit(e, note)
         return result
 
+    @deep
     def modular_set(self, expr: Any) -> ModularSet:
         """Which remainder `expr` has."""
         return ModularSet(*self.modular.visit(_expr(expr)))
 
+    @deep
     def int_set(self, expr: Any, dom_map: Any = None) -> Any:
         """The integer set of `expr` for variables in the sets of `dom_map`, or as bound here."""
         if self._sets is None:
@@ -229,14 +240,17 @@ class Analyzer:
         """End a request."""
         self._open -= 1
 
+    @deep
     def rewrite_simplify(self, expr: Any) -> PrimExpr:
         """`expr` simplified by rules."""
         return self.rewriter(_expr(expr))
 
+    @deep
     def canonical_simplify(self, expr: Any) -> PrimExpr:
         """`expr` as a canonical sum of products of quotients and remainders."""
         return self.canonical(_expr(expr))
 
+    @deep
     def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
         """`expr` simplified: the canonical form, then `steps` times the rules and that form in turn."""
         result = _expr(expr)
@@ -255,6 +269,7 @@ class Analyzer:
 
     # ------------------------------------------------------------------ proofs
 
+    @deep
     def can_prove(self, expr: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
         """Whether the condition `expr` is proved to hold; False says nothing."""
         e = _expr(expr)
@@ -289,6 +304,7 @@ class Analyzer:
         least = interval.min_value
         return self.bounds.visit(self.simplify(least))[0] >= isinstance(e, (LT, GT))
 
+    @deep
     def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
         """Whether `lhs == rhs` is proved."""
         lhs, rhs = _expr(lhs), _expr(rhs)
@@ -300,6 +316,7 @@ class Analyzer:
             return False
         return self.can_prove(op.equal(op.subtract(lhs, rhs), 0))
 
+    @deep
     def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
         """Whether `expr >= lower_bound` is proved by its constant bound."""
         e = _expr(expr)
@@ -307,6 +324,7 @@ class Analyzer:
             e = self._for_proof(self.rewriter, e)
         return self.bounds.visit(e)[0] >= lower_bound
 
+    @deep
     def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
         """Whether `expr < upper_bound` is proved by its constant bound."""
         e = _expr(expr)
@@ -314,6 +332,7 @@ class Analyzer:
             e = self._for_proof(self.rewriter, e)
         return self.bounds.visit(e)[1] < upper_bound
 
+    @deep
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: Any, shape: Any) -> bool:
         """Whether `lhs <= shape` for a size such as `32 * n`, which is taken to be positive."""
         lhs, shape = _expr(lhs), _expr(shape)

@@ -26,6 +26,7 @@ from tvmagic.ir import (
     ops,
     pre_order_visit,
 )
+from tvmagic.ir.deep import deep
 
 __all__ = ["deduce_bound"]
 
@@ -178,6 +179,7 @@ _STEPS: dict[type, Callable[[_Deducer, BinaryOp, bool], PrimExpr]] = {
 }
 
 
+@deep
 def deduce_bound(var: Any, cond: Any, hint_map: Mapping[Any, Any], relax_map: Mapping[Any, Any]) -> IntSet:
     """The set of values of `var` for which `cond` holds whatever values relaxed variables take.
 

@@ -479,8 +479,14 @@ _FOLD_ONE: dict[type, Callable[[Form, Form], Form | None]] = {
 # ---------------------------------------------------------------------------- products
 
 
+_MOST_FACTORS = 64  # a square of a square of ... has exponentially many
+
+
 def factors_of(e: PrimExpr) -> tuple[list[PrimExpr], int]:
-    """The factors of a product that are no constants, from left to right, and its constant."""
+    """The factors of a product that are no constants, from left to right, and its constant.
+
+    A product of too many factors counts as one factor.
+    """
     factors: list[PrimExpr] = []
     scale, todo = 1, [e]
     while todo:
@@ -491,6 +497,8 @@ def factors_of(e: PrimExpr) -> tuple[list[PrimExpr], int]:
             scale *= node.value
         else:
             factors.append(node)
+        if len(factors) > _MOST_FACTORS:
+            return [e], 1
     return factors, scale
 
 

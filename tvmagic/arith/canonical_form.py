@@ -134,7 +134,7 @@ class Sum(NamedTuple):
     def plus_sum(self, other: Sum, factor: int) -> Sum:
         """The sum plus `other * factor`."""
         args = list(self.args)
-        if len(args) + len(other.args) > 12:
+        if len(other.args) > 4 and len(args) + len(other.args) > 12:
             args = _join_long(args, other.args, factor)
         else:
             for split in other.args:
@@ -179,9 +179,7 @@ def _insert(args: list[Split], other: Split, factor: int) -> None:
     """Add `other * factor` where it belongs."""
     if other.scale == 0:
         return
-    start = 0
-    while start < len(args) and not args[start].same_index(other):
-        start += 1
+    start = _first_of(args, other.index)
     for j in range(start, len(args)):
         known = args[j]
         if other.lower > known.lower or (j > start and not known.same_index(other)):
@@ -193,34 +191,37 @@ def _insert(args: list[Split], other: Split, factor: int) -> None:
     args.append(other.scaled(factor))
 
 
-def _join_long(args: list[Split], others: tuple[Split, ...], factor: int) -> list[Split]:
-    """`_insert` of many splits at once: one list for each index, found by a table."""
-    segments: list[list[Split]] = []
-    known: dict[int, list[Split]] = {}
-    compound: list[list[Split]] = []
+def _first_of(args: list[Split], index: PrimExpr) -> int:
+    """The place of the first split of `index`; the end if there is none."""
+    kind = None if isinstance(index, Var) else type(index)  # a variable is equal to itself alone
+    for place, split in enumerate(args):
+        known = split.index
+        if known is index or (type(known) is kind and deep_equal(known, index)):
+            return place
+    return len(args)
 
-    def segment(split: Split) -> list[Split]:
+
+def _join_long(args: list[Split], others: tuple[Split, ...], factor: int) -> list[Split]:
+    """`_insert` of many splits at once: one list for each index, those of variables found by a table."""
+    segments: list[list[Split]] = []
+    for split in args:  # those of one index stand together
+        if segments and segments[-1][0].same_index(split):
+            segments[-1].append(split)
+        else:
+            segments.append([split])
+    known = {id(segment[0].index): segment for segment in segments}
+    for split in others:
+        if split.scale == 0:
+            continue
         found = known.get(id(split.index))
         if found is None and not isinstance(split.index, Var):
-            found = next((c for c in compound if c[0].same_index(split)), None)
-            if found is not None:
-                known[id(split.index)] = found
+            place = _first_of([segment[0] for segment in segments], split.index)
+            found = segments[place] if place < len(segments) else None
         if found is None:
-            found = known[id(split.index)] = []
+            found = known[id(split.index)] = [split.scaled(factor)]
             segments.append(found)
-            if not isinstance(split.index, Var):
-                compound.append(found)
-        return found
-
-    for split in args:
-        segment(split).append(split)
-    for split in others:
-        if split.scale:
-            found = segment(split)
-            if found:
-                _insert(found, split, factor)
-            else:
-                found.append(split.scaled(factor))
+        else:
+            _insert(found, split, factor)
     return [split for found in segments for split in found]
 
 

@@ -242,57 +242,6 @@ class IndexMap(Node):
         """The map back, and the condition on the indices after under which they are padding."""
         return self._inverse(_ranges(shape), IterMapLevel.NoCheck)
 
-    def check_injective(self, shape: Sequence[Any]) -> None:
-        """Raise unless different indices before, in `shape` (sizes, or ranges), have different indices after.
-
-        A map back that leads each index to itself shows this; otherwise a constant shape is tried out. Without either,
-        a map is only taken that says how to go back (`inverse_index_map`).
-        """
-        ranges = _ranges(shape)
-        if self._back_and_forth(ranges):
-            return
-        clash = self._clash_in(ranges)
-        if clash is None and self.inverse_index_map is None:
-            raise TVMagicError(f"`{self}` is not known to lead different indices to different places")
-        if clash:
-            raise TVMagicError(
-                f"`{self}` is not injective: it leads {_place(clash[0])} and {_place(clash[1])} to the same place, where "
-                "one element would overwrite the other",
-                hint="keep what the map drops as an index of its own: `lambda i: (i // 4, i % 4)`",
-            )
-
-    def _back_and_forth(self, ranges: Sequence[Range]) -> bool:
-        """Whether the map and then the map back is proved to change nothing."""
-        analyzer = new_analyzer()
-        for var, range_ in zip(self.initial_indices, ranges):
-            analyzer.bind(var, range_)
-        try:
-            back = self.non_surjective_inverse(list(ranges))[0].map_indices(self.final_indices, analyzer)
-        except TVMagicError:
-            return False
-        return all(analyzer.can_prove_equal(index, var) for index, var in zip(back, self.initial_indices))
-
-    def _clash_in(self, ranges: Sequence[Range]) -> tuple[Any, ...] | None:
-        """Two indices that lead to one place; () if there are none, None if the ranges are not constant or too many."""
-        import numpy as np
-
-        sizes = [(r.min, r.extent) for r in ranges]
-        known = [(low.value, size.value) for low, size in sizes if isinstance(low, IntImm) and isinstance(size, IntImm)]
-        count = math.prod([size for _, size in known])
-        if len(known) < len(ranges) or count > _MOST_TRIED:
-            return None
-        grid = [axis.ravel() + low for axis, (low, _) in zip(np.indices([size for _, size in known]), known)]
-        try:
-            after = [
-                np.broadcast_to(_evaluate(i, dict(zip(self.initial_indices, grid))), count) for i in self.final_indices
-            ]
-        except TVMagicError:
-            return None
-        rows = np.stack(after) if after else np.zeros((1, count), int)
-        order = np.lexsort(rows)
-        same = np.flatnonzero((rows[:, order[1:]] == rows[:, order[:-1]]).all(0))
-        return tuple([[int(axis[order[same[0] + k]]) for axis in grid] for k in (0, 1)]) if same.size else ()
-
     def _inverse(self, ranges: Sequence[Range], level: IterMapLevel) -> tuple[IndexMap, PrimExpr]:
         if self.inverse_index_map is not None:
             return self.inverse_index_map, IntImm("bool", 0)
@@ -457,13 +406,6 @@ _NUMPY_NAMES: dict[type, str] = {
     And: "logical_and",
     Or: "logical_or",
 }
-
-
-_MOST_TRIED = 1 << 20  # indices: about a second
-
-
-def _place(indices: Sequence[int]) -> str:
-    return f"({', '.join([str(i) for i in indices])})"
 
 
 def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:

@@ -61,6 +61,7 @@ from tvmagic.ir import (
     ops,
     pre_order_visit,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import make_const
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ class IntervalSetEvaluator(Visitor):
         self.dom_map = dom_map
         self.constraints = constraints
         self.depth = 0
+        self.known: dict[tuple[int, int], tuple[PrimExpr, IntervalSet]] = {}
 
     def evaluate(self, value: Any) -> IntervalSet:
         """The set of an expression; of an interval, the one with its ends relaxed too."""
@@ -244,6 +246,16 @@ class IntervalSetEvaluator(Visitor):
         high = self.visit(interval.max_value).max_value
         self.depth -= 1
         return IntervalSet(low, high)
+
+    def visit(self, node: Any) -> Any:
+        """The set of an expression; that of a part which is shared is found once."""
+        if not isinstance(node, (BinaryOp, Select, Cast)):
+            return super().visit(node)
+        key = id(node), self.depth
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = node, super().visit(node)
+        return found[1]
 
     @handles(Node)
     def other(self, node: PrimExpr) -> IntervalSet:
@@ -334,6 +346,7 @@ def uses_var(node: Any, variables: Container[Any] | Callable[[Var], bool]) -> bo
 # ---------------------------------------------------------------------------- functions
 
 
+@deep
 def eval_set(value: Any, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
     """The set of `value` (an expression, range, or interval) with variables relaxed.
 
@@ -358,6 +371,7 @@ def _eval_one(evaluator: IntervalSetEvaluator, value: Any) -> IntervalSet:
     return evaluator.visit(expr(value))
 
 
+@deep
 def eval_sets(region: Sequence[Any], dom_map: Mapping[Any, Any]) -> list[IntSet]:
     """`eval_set` of each range or expression of `region`."""
     evaluator = IntervalSetEvaluator(new_analyzer(), as_int_set(dom_map))
@@ -377,6 +391,7 @@ class _SubExprEvaluator(IntervalSetEvaluator):
         return result
 
 
+@deep
 def eval_set_for_each_sub_expr(value: PrimExpr, dom_map: Mapping[Any, Any]) -> dict[PrimExpr, IntervalSet]:
     """The set of `value` and of each of its parts, by identity."""
     evaluator = _SubExprEvaluator(new_analyzer(), as_int_set(dom_map))

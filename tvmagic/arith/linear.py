@@ -27,6 +27,7 @@ from tvmagic.ir import (
     expr,
     handles,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.values import SEQUENCES
 
@@ -88,6 +89,7 @@ class _Linear(Visitor):
         return node, None
 
 
+@deep
 def linear_parts(value: PrimExpr, variable: Var) -> tuple[PrimExpr, PrimExpr] | None:
     """`(base, coefficient)` of `value` in `variable`; None where it is not linear in it."""
     try:
@@ -103,6 +105,7 @@ def _variables(variables: Any) -> list[Var]:
     return [v.var if isinstance(v, IterVar) else v for v in items]
 
 
+@deep
 def detect_linear_equation(value: Any, variables: Sequence[Any]) -> list[PrimExpr]:
     """The coefficients of `variables` in `value`, in their order, and last the rest.
 
@@ -169,6 +172,7 @@ def _clip(term: PrimExpr, names: Sequence[Var]) -> tuple[Var, PrimExpr | None, P
     return (used[0], bound, None) if coefficient.value == 1 else (used[0], None, bound)
 
 
+@deep
 def detect_clip_bound(condition: Any, variables: Sequence[Any]) -> list[PrimExpr | None]:
     """The least and the greatest value of each of `variables` that the conjunction allows.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.ir import Buffer, Node, Var
+from tvmagic.ir import BinaryOp, Buffer, IntImm, Kind, Node, Var
 from tvmagic.ir.derive import deep_comparison
 
 __all__ = ["deep_equal"]
@@ -42,4 +42,42 @@ def _make_comparer(kind: type) -> _Compare:
     """The generated comparison of two nodes of one class, which are not one object."""
     if not issubclass(kind, Node) or issubclass(kind, (Var, Buffer)):
         return _never
-    return deep_comparison(kind, {"deep_equal": deep_equal, "all_equal": _all_equal})
+    compare: _Compare = deep_comparison(kind, {"deep_equal": deep_equal, "all_equal": _all_equal})
+    if issubclass(kind, BinaryOp):
+        return _once(compare, _may_be_equal)
+    several = sum(f.kind is Kind.EXPR for f in kind.FIELDS) > 1 or any(f.kind is Kind.EXPRS for f in kind.FIELDS)
+    return _once(compare) if several else compare
+
+
+def _may_be_equal(a: Any, b: Any) -> bool:
+    """Whether two binary operations are equal at a glance: mostly the classes or the constants of operands differ."""
+    x, y = a.b, b.b
+    if type(x) is not type(y) or type(a.a) is not type(b.a):
+        return False
+    return type(x) is not IntImm or x.value == y.value
+
+
+_LARGEST = 1024
+_known_equal: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+
+def _once(compare: _Compare, glance: _Compare | None = None) -> _Compare:
+    """`compare`, which asks once for two nodes that are found equal.
+
+    Parts of an expression may be shared; a walk over each of their occurrences takes exponential time.
+    """
+
+    def same(a: Any, b: Any) -> bool:
+        if glance is not None and not glance(a, b):
+            return False
+        pair = (id(a), id(b))
+        if pair in _known_equal:
+            return True
+        if not compare(a, b):
+            return False
+        if len(_known_equal) >= _LARGEST:
+            _known_equal.clear()
+        _known_equal[pair] = (a, b)  # the nodes too, so that their identities stay theirs
+        return True
+
+    return same

@@ -14,6 +14,7 @@ from tvmagic.arith.int_set import as_int_set, is_const, negate, new_analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.linear import detect_linear_equation
 from tvmagic.ir import EQ, IntImm, PrimExpr, Range, Var, ops, substitute
+from tvmagic.ir.deep import deep
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.ops import make_const
 
@@ -191,6 +192,7 @@ def _range_relations(
     return result
 
 
+@deep
 def solve_linear_equations(equations: Any, variables: Any = None, ranges: Any = None) -> IntConstraintsTransform:
     """Solve a system of linear equations for integers.
 

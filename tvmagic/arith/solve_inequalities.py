@@ -20,6 +20,7 @@ from tvmagic.arith.linear import detect_linear_equation
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import EQ, GE, GT, LE, LT, NE, CmpOp, IntImm, PrimExpr, Range, Var, ops, substitute
+from tvmagic.ir.deep import deep
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.ops import make_const
 
@@ -261,6 +262,7 @@ def _system(equations: Any, variables: Any, ranges: Any) -> IntConstraints:
     return equations if isinstance(equations, IntConstraints) else IntConstraints(variables, ranges, equations)
 
 
+@deep
 def solve_linear_inequalities(
     equations: Any, variables: Any = None, ranges: Any = None, deskew_range: bool = False
 ) -> IntConstraints | IntConstraintsTransform:
@@ -282,6 +284,7 @@ def solve_linear_inequalities(
     return _Deskewer(system).run() if deskew_range else _to_ranges(system)
 
 
+@deep
 def solve_inequalities_as_condition(variables: Any, ranges: Any = None, relations: Any = None) -> Sequence[PrimExpr]:
     """The solution of a system as conditions on the variables, each one's in terms of later ones."""
     system = _system(variables, variables, ranges) if relations is None else _system(relations, variables, ranges)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvmagic.codegen.target import Target, host_target
 from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir.deep import deep
 
 __all__ = ["Target", "assembly", "assembly_lines", "compile_module", "host_target", "llvm_ir", "with_threads"]
 
@@ -24,6 +25,7 @@ def _target_of(target: Any) -> Target:
     return target if isinstance(target, Target) else Target(target)
 
 
+@deep
 def with_threads(mod: Any, target: Any = None) -> IRModule:
     """The lowered module with what its launches of threads need before code is made of them.
 
@@ -35,6 +37,7 @@ def with_threads(mod: Any, target: Any = None) -> IRModule:
     return prepare_threads(_module_of(mod), _target_of(target))
 
 
+@deep
 def llvm_ir(
     mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False, prepared: bool = False
 ) -> str:
@@ -51,6 +54,7 @@ def llvm_ir(
     return str(optimized(text, target)) if optimize else text
 
 
+@deep
 def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     """Assembly of the lowered module or function `mod` for any target that LLVM here knows."""
     from tvmagic.codegen.module import emit_module
@@ -61,6 +65,7 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     return assembly_of(optimized(text, target), target)
 
 
+@deep
 def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
     """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
     (`tvmagic.codegen.debug.AssemblyLines`). `prepared`: `mod` comes from `with_threads`."""
@@ -75,6 +80,7 @@ def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
     return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
 
 
+@deep
 def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> Any:
     """The lowered module or function `mod`, compiled for this machine: a `tvmagic.runtime.Module`.
 

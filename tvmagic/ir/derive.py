@@ -241,8 +241,14 @@ def _compared(f: Field) -> list[str]:
 
 
 def comparison(cls: type[Node], names: dict[str, Any]) -> Function:
-    """`same(state, a, b)`: structural equality of two nodes of `cls`; `state` knows which definitions correspond."""
+    """`same(state, a, b)`: structural equality of two nodes of `cls`; `state` knows which definitions correspond.
+
+    Parts of an expression may be shared: two that were found equal are not compared again, as a walk over all their
+    occurrences takes exponential time. So it is with hashes.
+    """
     lines = [line for f in cls.FIELDS if f.kind is not Kind.NAME for line in _compared(f)]
+    if _has_operands(cls):
+        lines = ["pair = id(a), id(b)", "if pair in state.same: return True", *lines, "state.same.add(pair)"]
     return generate(f"same_{cls.__name__}", ["state", "a", "b"], [*lines, "return True"], names)
 
 
@@ -275,4 +281,13 @@ def hasher(cls: type[Node], seed: int, names: dict[str, Any]) -> Function:
             terms.append(f"items(numbers, node.{f.name})")
         elif f.kind is not Kind.NAME:
             terms.append(f"table[type(node.{f.name})](numbers, node.{f.name})")
-    return generate("hash_node", ["numbers", "node"], [f"return hash(({', '.join(terms)},))"], names)
+    value = f"hash(({', '.join(terms)},))"
+    if not _has_operands(cls):
+        return generate("hash_node", ["numbers", "node"], [f"return {value}"], names)
+    lines = ["known = numbers.shared.get(id(node))", "if known is None:"]
+    lines += [f"    known = numbers.shared[id(node)] = {value}", "return known"]
+    return generate("hash_node", ["numbers", "node"], lines, names)
+
+
+def _has_operands(cls: type[Node]) -> bool:
+    return any(f.kind is Kind.EXPR or f.kind is Kind.EXPRS for f in cls.FIELDS)

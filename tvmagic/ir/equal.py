@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.derive import comparison
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
@@ -44,11 +45,12 @@ class StructuralMismatch(TVMagicError, ValueError):
 class Comparison:
     """What is known while two programs are compared.
 
-    `where`: the steps to the first difference, innermost first. The same object on both sides is
+    `where`: the steps to the first difference, innermost first; `same`: the pairs of expressions found equal, whose
+    shared parts are not walked twice (what variables stand for is never taken back). The same object on both sides is
     compared too: its variables may stand for others.
     """
 
-    __slots__ = ("backward", "buffers", "forward", "keep_vars", "map_free", "where")
+    __slots__ = ("backward", "buffers", "forward", "keep_vars", "map_free", "same", "where")
 
     def __init__(self, map_free: bool, keep_vars: bool = False) -> None:
         self.map_free = map_free
@@ -56,6 +58,7 @@ class Comparison:
         self.forward: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         self.buffers: set[tuple[int, int]] = set()
+        self.same: set[tuple[int, int]] = set()
         self.where: list[tuple[str, Any, Any]] = []
 
     def equal(self, a: object, b: object) -> bool:
@@ -255,17 +258,20 @@ def _as_node(value: Any) -> Any:
     return value.asobject() if hasattr(value, "asobject") else value
 
 
+@deep
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
     lhs, rhs = _as_node(lhs), _as_node(rhs)
     return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
 
 
+@deep
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
     """Whether two expressions are the same with the very same variables and buffers."""
     return lhs is rhs or Comparison(False, keep_vars=True).equal(lhs, rhs)
 
 
+@deep
 def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
     """Where two programs differ first; None where they are equal."""
     lhs, rhs = _as_node(lhs), _as_node(rhs)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import check_written_size
 from tvmagic.ir.derive import node
 from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
 from tvmagic.ir.hooks import provided
@@ -52,6 +53,7 @@ class PrimFunc(Node):
         self.params, self.body, self.buffer_map = tuple(names), body, buffers
         self.ret_type = ret_type if ret_type is not None else TupleType()
         self.attrs, self.span = attr_dict(attrs), span
+        check_written_size(body, "the function")
 
     def with_attr(self, key: Any, value: Any = None) -> PrimFunc:
         """The function with one attribute set, or several given as a mapping."""

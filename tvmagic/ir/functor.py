@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from tvmagic.ir import derive
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.expr import CommReducer, PrimExpr, Var
 from tvmagic.ir.node import Field, Node
 
@@ -200,11 +201,13 @@ class _PreOrder(Visitor):
             self.visit_children(node)
 
 
+@deep
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
     """Call `fvisit` on every node of `stmt`, children first."""
     _PostOrder(fvisit).visit(stmt)
 
 
+@deep
 def pre_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
     """Call `fvisit` on every node of `stmt`, parents first; False leaves the children out."""
     _PreOrder(fvisit).visit(stmt)
@@ -249,6 +252,7 @@ class _Substitute(BufferRemapper):
         return var if value is None else value
 
 
+@deep
 def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any:
     """`node` with variables replaced by the values that `vmap` gives for them.
 
@@ -285,6 +289,7 @@ class _Transform(Mutator):
         return node
 
 
+@deep
 def ir_transform(stmt: Any, preorder: Any, postorder: Any, only_enable: Any = None) -> Any:
     """Rewrite `stmt` by functions: what `preorder` gives (other than None) stands in the node's
     place at once; else the children are transformed, then `postorder` is asked.

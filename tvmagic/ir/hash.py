@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.derive import hasher
 from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
@@ -29,11 +30,12 @@ class Numbers(dict[int, int]):
     two buffers with the same fields are equal.
     """
 
-    __slots__ = ("buffers",)
+    __slots__ = ("buffers", "shared")
 
     def __init__(self) -> None:
         super().__init__()
         self.buffers: dict[int, int] = {}
+        self.shared: dict[int, int] = {}  # of expressions: parts that are shared are hashed once
 
 
 Hasher = Callable[[Numbers, Any], int]
@@ -148,6 +150,7 @@ HASH.update(
 _buffer_fields = _generate(Buffer)
 
 
+@deep
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A hash that structurally equal programs share (whether free variables are mapped or not)."""
     node = node.asobject() if hasattr(node, "asobject") else node

@@ -16,6 +16,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
@@ -138,6 +139,7 @@ def _saved_fields(cls: type[Node]) -> list[str]:
     return names
 
 
+@deep
 def save_json(node: Any) -> str:
     """A node (or a list or mapping of nodes) as JSON text."""
     writer = _Writer()
@@ -336,6 +338,7 @@ def _finish(node: Node) -> None:
             IntImm(node.dtype, node.value)  # refuses what does not fit
 
 
+@deep
 def load_json(json_str: str) -> Any:
     """The node (or list or mapping of nodes) that `save_json` wrote."""
     try:

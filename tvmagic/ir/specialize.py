@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.equal import expr_deep_equal
 from tvmagic.ir.expr import BinaryOp, PrimExpr, Var, expr, ops
 from tvmagic.ir.function import PrimFunc
@@ -33,6 +34,7 @@ class _Specializer(BufferRemapper):
         return node if a is node.a and b is node.b else ops.binary(type(node), a, b, node.span)
 
 
+@deep
 def specialize(function: PrimFunc, param_map: Mapping[Var, Any]) -> PrimFunc:
     """`function` with parameters fixed.
 

@@ -199,6 +199,12 @@ class PrimExpr(ExprOp, Node):
     def retype(self) -> None:
         """Set `dtype` from the operands, after a mutator has put new ones in a fresh copy."""
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from tvmagic.ir.deep import parts_of
+        from tvmagic.ir.pickling import pack, unpack
+
+        return (unpack, (pack(self),)) if parts_of(self) else super().__reduce_ex__(protocol)
+
 
 class DataProducer(Node):
     """What produces values that a TE program loads: a tensor."""
@@ -283,13 +289,7 @@ CONVERTERS.update(
         Kind.OBJECT: attr_value,
     }
 )
-PLAIN_CONVERTERS.update(
-    {
-        "DataType": dtype_of,
-        "int": int,
-        "float": lambda value: value if isinstance(value, float) else float(value),  # `Neutral` stays what it is
-    }
-)
+PLAIN_CONVERTERS.update({"DataType": dtype_of, "int": int})
 
 
 class Type(Node):
@@ -369,6 +369,11 @@ class TupleType(Type):
 # ---------------------------------------------------------------------------- constants
 
 
+def number_text(value: int) -> str:
+    """A whole number as a message shows it; one of thousands of digits is shown by its size."""
+    return str(value) if value.bit_length() <= 256 else f"of {value.bit_length()} bits"
+
+
 @node
 class ConstExpr(PrimExpr):
     """A constant."""
@@ -390,8 +395,8 @@ class IntImm(ConstExpr):
         if not self.dtype.is_scalar:
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
         low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
-        if not low <= value < high and bits < 64:
-            raise TVMagicError(f"the literal {value} does not fit into `{self.dtype}`")
+        if not low <= value < high and (bits < 64 or value.bit_length() > 64):
+            raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
         self.value = value
         self.span = span
 
@@ -428,6 +433,14 @@ class FloatImm(ConstExpr):
 
     dtype: DataType
     value: float
+
+    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+        self.dtype = dtype_of(dtype)
+        try:
+            self.value = value if isinstance(value, float) else float(value)  # `Neutral` stays what it is
+        except OverflowError:
+            raise TVMagicError(f"the number is too large for `{self.dtype}`") from None
+        self.span = span
 
     def __float__(self) -> float:
         return self.value

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
+from tvmagic.ir.deep import deep
 from tvmagic.ir.expr import (
     Add,
     BufferLoad,
@@ -471,6 +472,7 @@ def find_problems(obj: PrimFunc | IRModule, regions: bool = True) -> list[Proble
     return checker.problems
 
 
+@deep
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True, check_regions: bool = False) -> bool:
     """Whether a function or module is well-formed.
 

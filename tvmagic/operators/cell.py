@@ -72,21 +72,24 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
 
 
 def _run_notation(statement: ast.stmt, source: Source, notation: Notation) -> None:
-    """Take in one statement of the index notation; what is nested deeper than Python's stack is told."""
+    """Take in one statement of the index notation; an error without a place of its own is at the statement."""
     try:
         notation.run(statement)
-    except RecursionError:
-        raise TVMagicError(
-            "the expression is nested too deeply",
-            span=source.span(statement),
-            hint="divide it into several statements",
-        ) from None
+    except TVMagicError as error:
+        error.span = error.span or source.span(statement)
+        raise
 
 
 def parse(source: Source) -> ast.Module:
     """The cell's syntax tree; a syntax error becomes one of ours, with its place."""
     try:
         return source.parse()
+    except (RecursionError, MemoryError):
+        raise TVMagicError("the cell is nested too deeply to be read", span=Span(source.name, 1, 1)) from None
+    except UnicodeError as error:
+        raise TVMagicError(f"the cell is no text: {error.reason}", span=Span(source.name, 1, 1)) from None
+    except ValueError as error:  # a null byte
+        raise TVMagicError(f"the cell cannot be read: {error}", span=Span(source.name, 1, 1)) from None
     except SyntaxError as error:
         line, column = error.lineno or 1, error.offset or 1
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)

@@ -141,6 +141,22 @@ def _as_type_of(expr: PrimExpr, number: Any) -> Any:
     return ops.make_const(expr.dtype, number) if fits else number
 
 
+_MOST_BITS = 4096  # of a whole number that the constants of a cell give
+
+
+def _check_giant(op: ast.operator, a: Any, b: Any) -> None:
+    """Refuse whole numbers so long that computing them takes forever and cannot be interrupted."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        return
+    bits = a.bit_length() + b.bit_length()
+    if isinstance(op, ast.LShift):
+        bits = a.bit_length() + max(b, 0)
+    elif isinstance(op, ast.Pow):
+        bits = a.bit_length() * max(b, 1)
+    if bits > _MOST_BITS:
+        raise TVMagicError("the number is too large for any data type", hint="the largest int64 is 2**63 - 1")
+
+
 class Expressions:
     """Builds the IR of expressions.
 
@@ -216,10 +232,12 @@ class Expressions:
     def _binary(self, node: ast.BinOp) -> Any:
         a, b = self.value(node.left), self.value(node.right)
         if isinstance(node.op, ast.Pow):
+            _check_giant(node.op, a, b)
             return self._power(a, b)
         combine = _BINARY.get(type(node.op))
         if combine is None:
             fail_at(self.source, node, f"the operator of `{ast.unparse(node)}` has no meaning in the index notation")
+        _check_giant(node.op, a, b)
         return combine(*_same_kind(a, b))
 
     @staticmethod

@@ -21,12 +21,14 @@ import ast
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr
+from tvmagic.ir.deep import with_deep_stack
 from tvmagic.operators.affine import Affine, affine_of, is_proved, solve_extents
 from tvmagic.operators.expressions import (
     DTYPES,
@@ -142,11 +144,10 @@ class Notation:
         name, axes = target.value.id, self._axes(target)
         if name in self.declared and name in self.tensors and name not in self.assigned:
             fail_at(self.source, target, f"`{name}` is an input and cannot be assigned")
-        statement = _Statement(self, name, axes, target, value)
         previous = self.tensors.get(name) if reduction else None
         if previous is not None and isinstance(previous.op, te.PlaceholderOp):
             previous = None
-        tensor = statement.build(reduction, previous)
+        tensor = with_deep_stack(lambda: _Statement(self, name, axes, target, value).build(reduction, previous))
         self._check_declared(name, tensor, target)
         self.tensors[name] = tensor
 
@@ -199,7 +200,7 @@ class _Statement:
     def _check_uses(self) -> None:
         """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
         tensors = self.notation.tensors
-        bases = {id(a.value) for a, _ in self._accesses(self.value)}
+        bases = {id(a.value) for a, _ in self.accesses}
         casts = cast_types(self.value)
         for node in ast.walk(self.value):
             if id(node) in casts and isinstance(node, ast.Constant) and not is_dtype(str(node.value)):
@@ -213,7 +214,7 @@ class _Statement:
                 fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
             if node.id in self.notation.assigned and node.id not in tensors:
                 fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
-        for access, _ in self._accesses(self.value):
+        for access, _ in self.accesses:
             assert isinstance(access.value, ast.Name)
             if access.value.id not in tensors:
                 outside: Any = self.notation.values.get(access.value.id)
@@ -229,7 +230,7 @@ class _Statement:
 
     def _check_indices(self) -> None:
         """An index is a whole number: no slice, no fraction."""
-        for access, _ in self._accesses(self.value):
+        for access, _ in self.accesses:
             for item in index_items(access):
                 for node in ast.walk(item):
                     if isinstance(node, ast.Slice):
@@ -245,7 +246,7 @@ class _Statement:
 
     def _check_reductions(self) -> None:
         """What follows `over=` indexes something, and no other keyword stands in its place."""
-        indexing = {n.id for a, _ in self._accesses(self.value) for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
+        indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
         for node in ast.walk(self.value):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
                 continue
@@ -262,30 +263,41 @@ class _Statement:
                         f"the right side has {known}" if known else None,
                     )  # fmt: skip
 
-    def _accesses(self, node: ast.AST, guarded: bool = False) -> Iterator[tuple[ast.Subscript, bool]]:
-        """Every access of a tensor in the value, with whether a condition stands above it."""
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            yield node, guarded
-        always: ast.AST | None = None
-        if isinstance(node, ast.IfExp):
-            always = node.test
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", "select"):
-            always = node.args[0] if node.args else None
-        for child in ast.iter_child_nodes(node):
-            yield from self._accesses(child, guarded or (always is not None and child is not always))
+    @cached_property
+    def accesses(self) -> list[tuple[ast.Subscript, bool]]:
+        """Every access of a tensor in the value, with whether it is under a condition."""
+        found: list[tuple[ast.Subscript, bool]] = []
+        pending: list[tuple[ast.AST, bool]] = [(self.value, False)]
+        while pending:
+            node, guarded = pending.pop()
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                found.append((node, guarded))
+            always: ast.AST | None = None
+            if isinstance(node, ast.IfExp):
+                always = node.test
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", "select"):
+                always = node.args[0] if node.args else None
+            children = [(c, guarded or (always is not None and c is not always)) for c in ast.iter_child_nodes(node)]
+            pending += reversed(children)
+        return found
 
     def _index_names(self) -> set[str]:
         names = {*self.axes, *self.notation.ranges}
-        for access, _ in self._accesses(self.value):
+        for access, _ in self.accesses:
             for node in ast.walk(access.slice):
                 if isinstance(node, ast.Name) and node.id not in self.notation.tensors:
                     names.add(node.id)
         for node in ast.walk(self.value):
             names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
         called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-        return (
-            names - set(self.notation.numbers) - set(self.notation.sizes.symbols) - (called & set(FUNCTIONS)) - DTYPES
-        )
+        numbers, symbols = set(self.notation.numbers), set(self.notation.sizes.symbols)
+        found = names - numbers - symbols - (called & set(FUNCTIONS)) - DTYPES
+        for axis in self.axes:
+            if axis not in found:
+                what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
+                what = "a data type" if axis in DTYPES else what
+                fail_at(self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side")
+        return found
 
     def _infer(self) -> dict[str, tuple[Any, Any]]:
         """The range (min, extent) of every index name."""
@@ -300,7 +312,7 @@ class _Statement:
         sums: list[tuple[Affine, Any]] = []
         self._check_indices()
         self._check_reductions()
-        for access, guarded in self._accesses(self.value):
+        for access, guarded in self.accesses:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
@@ -311,7 +323,7 @@ class _Statement:
                 elif affine is not None:
                     sums.append((affine, size))
         used = self.names & ({*self.axes} | self._used())
-        for access, _ in self._accesses(self.value):  # under a condition: where nothing else says how far
+        for access, _ in self.accesses:  # under a condition: where nothing else says how far
             for item, size in self._dimensions(access):
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
@@ -370,7 +382,7 @@ class _Statement:
             )  # fmt: skip
 
     def _inside_access(self, name: ast.Name) -> bool:
-        return any(name in ast.walk(access) for access, _ in self._accesses(self.value))
+        return any(name in ast.walk(access) for access, _ in self.accesses)
 
     def _first_use(self, name: str) -> ast.AST:
         for tree in (self.value, self.target):
@@ -380,7 +392,7 @@ class _Statement:
         return self.target
 
     def _check_bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> None:
-        for access, guarded in self._accesses(self.value):
+        for access, guarded in self.accesses:
             if guarded:
                 continue
             for item, size in self._dimensions(access):

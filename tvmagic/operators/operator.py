@@ -65,6 +65,10 @@ class Operator:
         self.attempt: Version | None = None
         self._plain: Version | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy holds: all but what is found anew, by the identity of tensors."""
+        return {name: value for name, value in self.__dict__.items() if name != "accesses"}
+
     @staticmethod
     def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
         """The operator of a TensorIR function: what it only reads are the inputs, the rest outputs."""
@@ -326,6 +330,10 @@ class Version:
         self.operator, self.schedule, self.name, self.record = operator, schedule, name, record
         self.modules: dict[bool, Any] = {}
         self.lowered: IRModule | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy holds: all but compiled code, which is made again when it is called."""
+        return {**self.__dict__, "modules": {}}
 
     def lower(self) -> IRModule:
         """The lowered module."""

@@ -12,12 +12,14 @@ import numpy as np
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimExpr, Var, post_order_visit
+from tvmagic.ir.values import number_text
 from tvmagic.operators.expressions import fail_at
 from tvmagic.operators.source import Source
 
 __all__ = ["Sizes"]
 
 _LARGEST = (1 << 63) - 1
+_MOST_BITS = 4096  # of what is multiplied in a size
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -46,7 +48,7 @@ class Sizes:
         size = self._value(node)
         if isinstance(size, int) and not 1 <= size <= _LARGEST:
             limit = "least 1" if size < 1 else "most 2**63 - 1"
-            fail_at(self.source, node, f"a size is at {limit}, not {size}")
+            fail_at(self.source, node, f"a size is at {limit}, not {number_text(size)}")
         return size
 
     def range(self, call: ast.Call) -> tuple[Any, Any]:
@@ -58,6 +60,7 @@ class Sizes:
         extent = end - begin
         if isinstance(extent, int) and not 0 < extent <= _LARGEST:
             what = "empty" if extent <= 0 else "too long"
+            begin, end = [number_text(x) if isinstance(x, int) else x for x in (begin, end)]
             fail_at(self.source, call, f"the range from {begin} to {end} is {what}")
         return begin, extent
 
@@ -76,6 +79,8 @@ class Sizes:
 
     def _combined(self, node: ast.expr, op: ast.operator, a: Any, b: Any) -> Any:
         numbers = isinstance(a, int) and isinstance(b, int)
+        if numbers and a.bit_length() + b.bit_length() > _MOST_BITS:
+            fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "it has too many digits")
         if isinstance(op, (ast.LShift, ast.Pow)) and not (numbers and 0 <= b < 64 and abs(a) <= _LARGEST):
             fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "write a whole number or a name")
         try:

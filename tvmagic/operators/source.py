@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tvmagic.ir import Span
 
 __all__ = ["Source", "excerpt", "find_source", "known_sources"]
 
 _WIDEST = 160  # columns of a line that an error shows: a window on longer ones
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _SOURCES: dict[str, Source] = {}
 
 
@@ -38,10 +41,11 @@ class Source:
         linecache.cache[self.name] = (len(self.text), None, lines, self.name)
         return self
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text."""
-        return self.text.splitlines()
+        """The lines of the text, as Python counts them: a form feed, say, ends none."""
+        lines = _LINE_END.split(self.text)
+        return lines if lines[-1] else lines[:-1]
 
     def span(self, node: ast.AST) -> Span:
         """The place of a node of the cell's syntax tree. `ast` counts columns in bytes from 0."""
@@ -54,7 +58,9 @@ class Source:
     def _column(self, line: int, offset: int) -> int:
         lines = self.lines
         text = lines[line - 1] if 0 < line <= len(lines) else ""
-        return len(text.encode()[:offset].decode(errors="ignore")) + 1
+        if text.isascii():
+            return min(offset, len(text)) + 1
+        return len(text.encode(errors="surrogatepass")[:offset].decode(errors="ignore")) + 1
 
     def parse(self) -> ast.Module:
         """The syntax tree; a line that begins with `%%` at the top counts as a comment."""

@@ -42,6 +42,15 @@ class Module:
             self._error = (ctypes.c_int64 * 16).from_address(self._object.address("__tvmagic_error"))
         self.functions = {a.name: Kernel(a, self._object.address(a.symbol), self) for a in abis}
 
+    def __reduce__(self) -> tuple[Callable[..., Module], tuple[Any, ...]]:
+        """A pickle holds the object file and how it is called, for a CPU like this one."""
+        from tvmagic.runtime.saved import describe, this_cpu, unpickled
+
+        return unpickled, (self.code, describe(self), this_cpu())
+
+    def __deepcopy__(self, memo: object) -> Module:
+        return self
+
     @property
     def entry_name(self) -> str:
         """The name of the entry function."""

@@ -121,6 +121,24 @@ def read_saved(path: pathlib.Path) -> Module:
     return Module(path.read_bytes(), abis, sites, {}, symbols)
 
 
+def this_cpu() -> str:
+    """The CPU that code of this process is made for."""
+    from llvmlite import binding
+
+    return f"{binding.get_process_triple()} {binding.get_host_cpu_name()}"
+
+
+def unpickled(code: bytes, description: str, cpu: str) -> Module:
+    """The module that a pickle holds. Raises TVMagicError if it was made for another CPU."""
+    if cpu != this_cpu():
+        raise TVMagicError(
+            f"the pickled module was compiled for `{cpu}`, this machine is `{this_cpu()}`",
+            hint="pickle the operator or the lowered IRModule, and build it here",
+        )
+    abis, sites, symbols = _read(description)
+    return Module(code, abis, sites, {}, symbols)
+
+
 def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
     """Save a module as an object file `x.o`, with `x.h` for C and `x.json` for `load_module`.
 

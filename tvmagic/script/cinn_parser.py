@@ -2,6 +2,7 @@
 
 The text names no types, shapes, parameters or kinds of axes: types follow from literals and casts,
 shapes from the ranges of the indices, an axis over which a block adds up from the block's store.
+A block `B__reduce_init` holds the first values of the reduction `B`.
 Tensors that are only read are inputs; those that nobody reads after they are written are outputs;
 the rest live inside the function. What the text cannot tell may be given.
 """
@@ -63,6 +64,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.op import Op
+from tvmagic.script.cinn_reductions import join_inits, name_tensors
 from tvmagic.script.cinn_scopes import CinnShapes, finish_function
 from tvmagic.script.cinn_syntax import Expr, Statement, Text, parse_statements
 from tvmagic.script.cinn_types import CinnTypes, cast_type
@@ -114,11 +116,12 @@ def from_cinn(
     """
     tokens = Text(text, source)
     statements = parse_statements(tokens)
+    name_tensors(statements)
     known = {n: _known_buffer(n, b) for n, b in (buffers or {}).items()}
     types = CinnTypes(tokens, {n: b.dtype for n, b in known.items()})
     types.run(statements, {})
     builder = _Builder(tokens, types, known)
-    body = builder.sequence(statements, {})
+    body = join_inits(builder.sequence(statements, {}))
     return finish_function(body, builder.shapes, outputs, params, name)
 
 

@@ -6,7 +6,9 @@ Nothing is known here of types, shapes or scopes; `cinn_parser` makes a function
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from tvmagic.errors import DiagnosticError
@@ -85,6 +87,7 @@ class Text:
     def __init__(self, text: str, source: str = "<cinn>") -> None:
         self.text, self.source = text, source
         self.lines = text.split("\n")
+        self.starts = list(accumulate([len(line) + 1 for line in self.lines], initial=0))
         self.tokens: list[Token] = []
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup or "other"
@@ -95,8 +98,8 @@ class Text:
         self.tokens.append(Token("end", "the end", len(text)))
 
     def span(self, offset: int, length: int = 1) -> Span:
-        line = self.text.count("\n", 0, offset) + 1
-        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        line = min(bisect_right(self.starts, offset), len(self.lines))
+        column = offset - self.starts[line - 1] + 1
         return Span(self.source, line, column, line, column + length)
 
     def error(self, message: str, offset: int, length: int = 1, hint: str | None = None) -> DiagnosticError:

@@ -35,6 +35,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, Tensor
@@ -44,6 +45,7 @@ __all__ = ["create_prim_func"]
 _TRUE = IntImm("bool", 1)
 
 
+@deep
 def create_prim_func(ops: Any) -> PrimFunc:
     """The TensorIR function that computes what is among `ops` from what is given there.
 

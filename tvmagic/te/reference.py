@@ -24,6 +24,7 @@ from tvmagic.ir import (
     Reduce,
     Var,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 from tvmagic.te.numpy_stmt import run_statement
@@ -57,6 +58,7 @@ def evaluate(tensor: Tensor, inputs: Mapping[Any, Any]) -> np.ndarray:
     return evaluate_all([tensor], inputs)[0]
 
 
+@deep
 def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[np.ndarray]:
     """The values of several tensors; what they share is computed once."""
     sizes: dict[Var, np.ndarray] = {}

@@ -30,6 +30,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.deep import check_written_size
 
 if TYPE_CHECKING:
     from tvmagic.te.intrinsic import TensorIntrin
@@ -321,6 +322,8 @@ class ComputeOp(BaseComputeOp):
         self.body: tuple[PrimExpr, ...] = tuple([expr(b) for b in body])
         if not self.body:
             raise TVMagicError(f"the body of `{name}` gives no value")
+        for value in self.body:
+            check_written_size(value, f"the body of `{name}`")
         first = self.body[0]
         if isinstance(first, Reduce):
             self._reduce_axis = first.axis

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tvmagic.ir.deep import check_written_size, deep
 from tvmagic.ir.json import save_json
+from tvmagic.ir.node import Node
 from tvmagic.script.printer import buffers, exprs, functions, stmts
 from tvmagic.script.printer.config import PrinterConfig, config_of
 from tvmagic.script.printer.core import Printer, Suite, layout
@@ -13,6 +15,7 @@ from tvmagic.script.printer.core import Printer, Suite, layout
 __all__ = ["PrinterConfig", "print_node", "script"]
 
 
+@deep
 def script(node: Any, **options: Any) -> str:
     """The TVMScript text of `node`; the options are the fields of `PrinterConfig`."""
     return render(node, config_of(options))
@@ -20,6 +23,8 @@ def script(node: Any, **options: Any) -> str:
 
 def render(node: Any, config: PrinterConfig) -> str:
     """The text of `node`, with what the options ask for underlined."""
+    if isinstance(node, Node):
+        check_written_size(node, "what is to be printed")
     if config.path_to_annotate:
         from tvmagic.ir.path import follow
 
@@ -70,6 +75,7 @@ def _header(printer: Printer) -> list[str]:
     return [*(f"# from tvm.script import {d} as {n}" for d, n in names if d in printer.dialects), ""]
 
 
+@deep
 def print_node(node: Any, script: bool = False, **options: Any) -> str:
     """What `str(node)` and `node.script()` give."""
     return render(node, config_of(options))

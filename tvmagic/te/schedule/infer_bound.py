@@ -21,6 +21,7 @@ from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, u
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit
+from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.passes import is_recording, note
 from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
@@ -81,6 +82,7 @@ class Context:
         return bound.thread_tag if bound is not None else iv.thread_tag
 
 
+@deep
 def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
     """The range of every iteration variable of a normalized schedule."""
     context = Context(sch)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.ir import IterVar
+from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext
 from tvmagic.te.operation import caller_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
@@ -108,6 +109,7 @@ class Schedule:
         new.stage_map = {op: twins[s] for op, s in self.stage_map.items()}
         return new
 
+    @deep
     def normalize(self) -> Schedule:
         """A copy in the form that bounds inference takes.
 

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.te.schedule.demand import needed_elements, saves_work
 from tvmagic.te.schedule.loop_nest import LoopContext
@@ -49,6 +50,7 @@ PassContext.register_config_option(
 )
 
 
+@deep
 def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:
     """The statement that computes the outputs of a normalized schedule.
 
