@@ -222,8 +222,7 @@ def build(
     if not isinstance(inputs, (IRModule, PrimFunc)):
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
-    chosen = str(target or codegen.Target.current() or "")
-    return from_memory(mod, ("build", chosen, check_bounds, options), make)
+    return from_memory(mod, ("build", str(codegen.resolved(target)), check_bounds, options), make)
 
 
 def _threads_as_loops(inputs: Any, name: str) -> Any:

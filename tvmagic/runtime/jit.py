@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import pathlib
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import BuildError
 
-__all__ = ["LoadedObject", "runtime_table", "support"]
+__all__ = ["LoadedObject", "builtins_code", "runtime_table", "support"]
 
 _numbers = itertools.count()
 _SUPPORT_SYMBOLS = (
@@ -44,12 +46,14 @@ class LoadedObject:
     `names`: the symbols that `address` can give.
     """
 
-    def __init__(self, code: bytes, names: Sequence[str]) -> None:
+    def __init__(self, code: bytes, names: Sequence[str], imports: bool = True) -> None:
         import llvmlite.binding as llvm
 
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder = builder.export_symbol(name)
+        for name, address in _builtins_in(code) if imports else ():
+            builder = builder.import_symbol(name, address)
         try:
             self._library = builder.link(_jit(), f"tvmagic.{next(_numbers)}")
         except RuntimeError as error:
@@ -81,6 +85,43 @@ def support() -> LoadedObject:
     module = llvm.parse_assembly(support_code(triple))
     module.verify()
     return LoadedObject(machine.emit_object(module), list(_SUPPORT_SYMBOLS)).immortal()
+
+
+@lru_cache(maxsize=1)
+def _builtins_text() -> str:
+    return (pathlib.Path(__file__).parent / "ll" / "builtins.ll").read_text()
+
+
+@lru_cache(maxsize=1)
+def _builtins_names() -> list[str]:
+    return re.findall(r"^define weak \S+ @(\w+)\(", _builtins_text(), re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def builtins_code() -> bytes:
+    """The object file of what LLVM calls where the machine has no instruction (`ll/builtins.ll`)."""
+    import llvmlite.binding as llvm
+
+    _jit()
+    triple = llvm.get_process_triple()
+    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
+    module = llvm.parse_assembly(f'target triple = "{triple}"\n{_builtins_text()}')
+    module.verify()
+    return machine.emit_object(module)
+
+
+@lru_cache(maxsize=1)
+def _builtins() -> LoadedObject:
+    return LoadedObject(builtins_code(), _builtins_names(), imports=False).immortal()
+
+
+def _builtins_in(code: bytes) -> list[tuple[str, int]]:
+    """Those functions of `ll/builtins.ll` that an object file may name, with their addresses.
+
+    They are taken from here and not from the process, which may have them or not.
+    """
+    found = [name for name in _builtins_names() if name.encode() in code]
+    return [(name, _builtins().address(name)) for name in found]
 
 
 @lru_cache(maxsize=1)
