@@ -118,10 +118,13 @@ class Module:
         import subprocess
         import tempfile
 
+        from tvmagic.runtime.jit import builtins_code
+
         with tempfile.TemporaryDirectory() as folder:
-            part = pathlib.Path(folder) / "module.o"
-            part.write_bytes(self.code)
-            command = [str(options.get("cc", "cc")), "-shared", "-o", str(file_name), str(part), "-lm"]
+            parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
+            for part, code in zip(parts, (self.code, builtins_code())):
+                part.write_bytes(code)
+            command = [str(options.get("cc", "cc")), "-shared", "-o", str(file_name), *map(str, parts), "-lm"]
             try:
                 subprocess.run(command, check=True, capture_output=True, text=True)
             except FileNotFoundError as error:
