@@ -43,6 +43,10 @@ def _values(dtype: str, count: int, seed: int) -> np.ndarray:
         return values.astype(numpy_dtype(dtype))
 
 
+def _elements(rule, A, B):
+    return lambda i: rule(A[i], B[i])
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("lanes", [1, 3, 32])
@@ -51,7 +55,7 @@ def test_operations(dtype, target, lanes):
     a, b = (_values(dtype, 96, seed) for seed in (1, 2))
     A, B = (te.placeholder((96,), dtype, name=name) for name in "AB")
     rules = [rule for rule, _ in OPERATIONS.values()]
-    results = [te.compute((96,), lambda i, rule=rule: rule(A[i], B[i]), name=f"C{n}") for n, rule in enumerate(rules)]
+    results = [te.compute((96,), _elements(rule, A, B), name=f"C{n}") for n, rule in enumerate(rules)]
     s = te.create_schedule([c.op for c in results])
     for c in results if lanes > 1 else ():
         s[c].vectorize(s[c].split(c.op.axis[0], lanes)[1])
