@@ -211,6 +211,12 @@ def _if_then_else(emitter: Any, call: Call) -> str:
     return emitter.conditional(condition, then, other)
 
 
+@rule("checked_index")
+def _checked_index(emitter: Any, call: Call) -> str:
+    """An index that stops the function if it is outside its dimension."""
+    return emitter.context.check_index(emitter, call)
+
+
 @rule("likely", "tvm_thread_invariant")
 def _same(emitter: Any, call: Call) -> str:
     return emitter.visit(call.args[0])
@@ -292,6 +298,7 @@ def _address_of(emitter: Any, call: Call) -> str:
 
 @rule("tvm_access_ptr")
 def _access_ptr(emitter: Any, call: Call) -> str:
+    emitter.context.check_pointer(emitter, call)
     kind, pointer, offset = call.args[0].dtype, emitter.visit(call.args[1]), call.args[2]
     index = emitter.wide_index(offset)
     return emitter.out.op(f"getelementptr inbounds {memory_type(kind)}, ptr {pointer}, i64 {index}")

@@ -183,6 +183,15 @@ def _error_of(site: Any, values: list[int]) -> TVMagicError:
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
     if site.kind == "bounds":
         return _bounds_error(site, values, line)
+    if site.kind == "index":
+        what = f"{site.message} at index {values[0]} in dimension {site.values[0]}, whose extent is {values[1]},"
+        return BoundsError(f"{what} in `{site.function}`{line} is outside the buffer", node=site.node)
+    if site.kind == "region":
+        place = f"element {values[0]}" if values[1] == 1 else f"{values[1]} elements from element {values[0]} on"
+        return BoundsError(
+            f"{site.message} at {place} in `{site.function}`{line} is outside its memory of {values[2]} elements",
+            node=site.node,
+        )
     return TVMagicError(f"`{site.function}` stopped{line}")
 
 
