@@ -30,7 +30,8 @@ def optimized(text: str, target: Target, most: int = 3) -> Any:
     _set_options()
     machine = target_machine(target)
     try:
-        module = llvm.parse_assembly(text)
+        # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refused the code made for it: {error}") from error
@@ -39,7 +40,10 @@ def optimized(text: str, target: Target, most: int = 3) -> Any:
     options.loop_vectorization = options.slp_vectorization = level >= 2
     options.loop_interleaving = options.loop_unrolling = level >= 2
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    llvm.NewPassManager._dispose(passes)  # llvmlite 0.48's own `close` leaves the passes, some 70 kB, where they are
+    passes.detach()
     return module
 
 
