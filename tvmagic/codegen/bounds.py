@@ -23,7 +23,9 @@ def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -
     memory = None if context.sizes.get(buffer.data) is buffer else memory_size(context, emitter, buffer.data, buffer)
     moved = bool(buffer.strides) or len(node.indices) != 1 or not _is_zero(buffer.elem_offset)
     if memory is not None and not moved:
-        extents[0] = _least(emitter, extents[0], memory)
+        # the flat size of a strided argument, its first stride times its size, says little of what it spans
+        strided = bool(getattr(context.sizes[buffer.data], "strides", ()))
+        extents[0] = memory if strided else _least(emitter, extents[0], memory)
     first, last, inside = [], [], "true"
     for index, extent in zip(_from_begin(node), extents):
         for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes > 1 else None):
@@ -59,7 +61,7 @@ def _check_place(context: Any, emitter: Any, node: Any, active: str | None, memo
 
 def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
     """Stop with a BoundsError where `value`, the index that `call` checks, is outside its dimension."""
-    index, size, axis, what = call.args
+    index, size, axis, repeats, what = call.args
     if emitter.void:
         return
     extent = _wide(emitter, size)
@@ -72,6 +74,8 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
     ]
     for place in ends:
         ok = emitter.out.op(f"icmp ult i64 {place}, {extent}")
+        if repeats.value:
+            ok = emitter.out.op(f"or i1 {ok}, {emitter.out.op(f'icmp eq i64 {extent}, 1')}")
         emitter.fail_unless(ok, context.site("index", call, what.value, values=(int(axis),)), [place, extent])
 
 

@@ -42,7 +42,7 @@ def optimized(text: str, target: Target, most: int = 3) -> Any:
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
-    llvm.NewPassManager._dispose(passes)  # llvmlite 0.48's own `close` leaves the passes, some 70 kB, where they are
+    llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, where they are
     passes.detach()
     return module
 

@@ -95,10 +95,10 @@ class LoadedObject:
         _make_immortal(self)
         return self
 
-    def __del__(self) -> None:
-        # the library before its linker
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # the library before its linker; while Python shuts down the code stays, and module globals may be gone
         library = getattr(self, "_library", None)
-        if library is not None and not sys.is_finalizing():
+        if library is not None and not _is_finalizing():
             library.close()
 
 

@@ -53,4 +53,6 @@ def _checked(
     what = StringImm(
         f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{buffer.name}` of shape {text}"
     )
-    return Call(index.dtype, "tir.checked_index", (index, extent, IntImm("int32", axis), what), node.span)
+    # an argument of this kind repeats the one element of a dimension of size 1
+    repeats = IntImm("bool", buffer.buffer_type == "auto" and bool(buffer.strides))
+    return Call(index.dtype, "tir.checked_index", (index, extent, IntImm("int32", axis), repeats, what), node.span)
