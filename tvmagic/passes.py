@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import ctypes
 import difflib
 import functools
 import re
@@ -320,9 +321,13 @@ def _with_deep_stack(run: Callable[[], _T]) -> _T:
     limit, size = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK)
     sys.setrecursionlimit(max(limit, _DEEP_LIMIT))
     try:
-        thread = threading.Thread(target=target, name="pass with a deep stack")
+        thread = threading.Thread(target=target, name="pass with a deep stack", daemon=True)
         thread.start()
-        thread.join()
+        try:
+            thread.join()
+        except BaseException:  # an interrupt: the thread is to stop, too, at its next instruction
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+            raise
     finally:
         sys.setrecursionlimit(limit)
         threading.stack_size(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from tvmagic.codegen.interruptible import interruptible
 from tvmagic.codegen.target import Target, target_machine
 from tvmagic.errors import BuildError, InternalError
 
@@ -25,10 +26,14 @@ def _set_options() -> None:
 
 def optimized(text: str, target: Target, most: int = 3) -> Any:
     """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`."""
-    import llvmlite.binding as llvm
-
     _set_options()
     machine = target_machine(target)
+    return interruptible(lambda: _optimized(text, target, machine, most))
+
+
+def _optimized(text: str, target: Target, machine: Any, most: int) -> Any:
+    import llvmlite.binding as llvm
+
     try:
         # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
         module = llvm.parse_assembly(text, llvm.create_context())
@@ -49,12 +54,14 @@ def optimized(text: str, target: Target, most: int = 3) -> Any:
 
 def object_of(module: Any, target: Target) -> bytes:
     """The object file of an optimized module."""
-    return target_machine(target).emit_object(module)
+    machine = target_machine(target)
+    return interruptible(lambda: machine.emit_object(module))
 
 
 def assembly_of(module: Any, target: Target) -> str:
     """The assembly of an optimized module."""
+    machine = target_machine(target)
     try:
-        return target_machine(target).emit_assembly(module)
+        return interruptible(lambda: machine.emit_assembly(module))
     except RuntimeError as error:
         raise BuildError(f"LLVM cannot write this module's assembly: {error}") from error
