@@ -7,6 +7,7 @@ function starts with the passes.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from tvmagic.ir import (
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 
-__all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module"]
+__all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module", "with_checks"]
 
 CACHE_LINE = 64
 
@@ -209,7 +210,8 @@ def build(
 
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
-        mod = lower(program) if isinstance(program, IRModule) else lower(program, args, name, binds)
+        with with_checks(check_bounds):
+            mod = lower(program) if isinstance(program, IRModule) else lower(program, args, name, binds)
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)
@@ -222,8 +224,16 @@ def build(
     if not isinstance(inputs, (IRModule, PrimFunc)):
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
-    chosen = str(target or codegen.Target.current() or "")
-    return from_memory(mod, ("build", chosen, check_bounds, options), make)
+    return from_memory(mod, ("build", str(codegen.resolved(target)), check_bounds, options), make)
+
+
+def with_checks(check_bounds: bool = True) -> contextlib.AbstractContextManager[Any]:
+    """`with with_checks():` lowers so that the compiled code can check each index of an access."""
+    if not check_bounds:
+        return contextlib.nullcontext()
+    now = PassContext.current()
+    config = {**now.config, "tir.check_bounds": True}
+    return PassContext(now.opt_level, now.required_pass, now.disabled_pass, now.instruments, config)
 
 
 def _threads_as_loops(inputs: Any, name: str) -> Any:

@@ -88,3 +88,38 @@ def test_a_feature_may_be_switched_off():
     values = np.linspace(-1, 1, 64, dtype="float32")
     np.testing.assert_allclose(codegen.compile_module(doubled(), target)(values), np.exp(values), rtol=1e-6)
     assert "zmm" not in codegen.assembly(doubled(), target)
+
+
+def test_an_environment_variable_names_the_default_target(monkeypatch):
+    """It is the target of what is compiled without one, or for `llvm`; another processor or triple is as it was."""
+    monkeypatch.setenv("TVMAGIC_TARGET", "llvm -opt-level=1")
+    assert str(codegen.default_target()) == "llvm -keys=cpu -opt-level=1"
+    assert codegen.resolved() == codegen.resolved("llvm") == codegen.default_target()
+    assert codegen.resolved("llvm -opt-level=2").attrs["opt-level"] == 2
+    assert codegen.resolved("llvm -mtriple=aarch64-linux-gnu").attrs == {"mtriple": "aarch64-linux-gnu"}
+    with Target("llvm -num-cores=3"):
+        assert codegen.resolved().attrs == {"opt-level": 1, "num-cores": 3}
+    values = np.linspace(-1, 1, 64, dtype="float32")
+    np.testing.assert_allclose(codegen.compile_module(doubled())(values), np.exp(values), rtol=1e-6)
+    monkeypatch.delenv("TVMAGIC_TARGET")
+    assert codegen.default_target() == codegen.host_target()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="processors of x86-64")
+def test_code_for_the_default_target_has_its_instructions_alone(monkeypatch):
+    monkeypatch.setenv("TVMAGIC_TARGET", "llvm -mcpu=x86-64-v2")
+    assert "ymm" not in codegen.assembly(doubled()) and "zmm" not in codegen.assembly(doubled(), "llvm")
+    assert "ymm" in codegen.assembly(doubled(), "llvm -mcpu=haswell")
+    monkeypatch.setenv("TVMAGIC_TARGET", "llvm -mcpu=haswell")
+    assert "ymm" in codegen.assembly(doubled())
+    assert "ymm" not in codegen.assembly(doubled(), "llvm -mattr=-avx")
+
+
+@pytest.mark.parametrize(
+    "text", ["no target", "llvm -mcpu=none-such", "llvm -no-option=1", "{broken", "cuda -arch=none"]
+)
+def test_an_environment_variable_that_names_no_target_is_refused(monkeypatch, text):
+    monkeypatch.setenv("TVMAGIC_TARGET", text)
+    with pytest.raises(TVMagicError, match="the environment variable TVMAGIC_TARGET names no target: ") as caught:
+        codegen.compile_module(doubled())
+    assert "set TVMAGIC_TARGET to a text such as `llvm -mcpu=haswell`" in str(caught.value)

@@ -171,3 +171,40 @@ def test_arrays_of_tvm_and_outputs_left_out_are_taken_quickly(calls):
     for wrong in ([*wrapped, wrapped[0]], wrapped[:1], [wrapped[0], np.ones(15, "float32")]):
         with pytest.raises(TVMagicError):
             built(*wrong)
+
+
+def test_a_dimension_of_size_one_is_broadcast_where_the_buffer_says_so():
+    from tvmagic import te
+
+    m, n, p = te.var("m"), te.var("n"), te.size_var("p")
+    A, B = te.placeholder((m, n), name="A"), te.placeholder((p, n), name="B")
+    C = te.compute((m, n), lambda i, j: A[i, j] + B[i, j], name="C")
+    Bb = tir.decl_buffer(B.shape, B.dtype, name="Bb", buffer_type="auto_broadcast")
+    for check_bounds in (False, True):
+        s = te.create_schedule(C.op)
+        built = tvmagic.build(s, [A, B, C], "llvm", binds={B: Bb}, check_bounds=check_bounds)
+        rng = np.random.default_rng(0)
+        a, wide = rng.random((3, 5), "float32"), rng.random((3, 10), "float32")
+        for b in (wide[:1, :5].copy(), wide[:, :5], wide[:1, ::2], wide[:1, 5:], wide[:, :5].copy()):
+            for _ in range(2):  # the second call may be checked by machine code
+                result = np.zeros((3, 5), "float32")
+                built(a, b, result)
+                np.testing.assert_array_equal(result, a + b)
+        one = rng.random((1, 1), "float32")
+        result = np.zeros((1, 1), "float32")
+        built(one, one.copy(), result)
+        assert result == one + one
+
+
+def test_bits_of_bfloat16():
+    bits = np.array([0x3F80, 0x4000, 0x7FC0, 0x0001], "uint16")
+    array = tvmagic.nd.empty((4,), "bfloat16").copyfrom(bits)
+    assert array.numpy().dtype == "uint16"
+    np.testing.assert_array_equal(array.numpy(), bits)
+    np.testing.assert_array_equal(np.asarray(array)[:2].astype("float32"), [1.0, 2.0])
+    other = tvmagic.nd.empty((4,), "bfloat16")
+    array.copyto(other)
+    np.testing.assert_array_equal(other.numpy(), bits)
+    values = tvmagic.nd.empty((2,), "bfloat16").copyfrom(np.array([1.0, 2.0], "float32"))
+    np.testing.assert_array_equal(values.numpy(), bits[:2])
+    np.testing.assert_array_equal(tvmagic.nd.empty((4,), "uint16").copyfrom(bits).numpy(), bits)

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.target import Target, host_target
+from tvmagic.codegen.target import Target, default_target, host_target, resolved
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.deep import deep
 
-__all__ = ["Target", "assembly", "assembly_lines", "compile_module", "host_target", "llvm_ir", "with_threads"]
+__all__ = [
+    "Target",
+    "assembly",
+    "assembly_lines",
+    "compile_module",
+    "default_target",
+    "host_target",
+    "llvm_ir",
+    "resolved",
+    "with_threads",
+]
 
 
 def _module_of(mod: Any) -> IRModule:
     return IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
-
-
-def _target_of(target: Any) -> Target:
-    if target is None:
-        return Target.current() or host_target()
-    return target if isinstance(target, Target) else Target(target)
 
 
 @deep
@@ -34,7 +38,7 @@ def with_threads(mod: Any, target: Any = None) -> IRModule:
     """
     from tvmagic.codegen.threads import prepare_threads
 
-    return prepare_threads(_module_of(mod), _target_of(target))
+    return prepare_threads(_module_of(mod), resolved(target))
 
 
 @deep
@@ -48,7 +52,7 @@ def llvm_ir(
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import optimized
 
-    target = _target_of(target)
+    target = resolved(target)
     module = _module_of(mod) if prepared else with_threads(mod, target)
     text = emit_module(module, target, check_bounds).text.text()
     return str(optimized(text, target)) if optimize else text
@@ -60,7 +64,7 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import assembly_of, optimized
 
-    target = _target_of(target)
+    target = resolved(target)
     text = emit_module(with_threads(mod, target), target, check_bounds).text.text()
     return assembly_of(optimized(text, target), target)
 
@@ -73,7 +77,7 @@ def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import assembly_of, optimized
 
-    target = _target_of(target)
+    target = resolved(target)
     mod = _module_of(mod) if prepared else with_threads(mod, target)
     lines = Lines(mod)
     text = emit_module(mod, target, lines=lines, debug=True).text.text()
@@ -89,5 +93,5 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     """
     from tvmagic.codegen.build import build_host_module
 
-    target = _target_of(target)
+    target = resolved(target)
     return build_host_module(with_threads(mod, target), target, check_bounds)

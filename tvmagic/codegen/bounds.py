@@ -5,33 +5,98 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.codegen.types import llvm_type
-from tvmagic.ir import Buffer, DataType, IntImm, PrimExpr, Ramp
+from tvmagic.ir import Broadcast, Buffer, BufferStore, DataType, IntImm, PrimExpr, Ramp, Var
 
-__all__ = ["check_access", "check_divisor"]
+__all__ = ["check_access", "check_divisor", "check_index", "check_pointer"]
 
 INT64 = DataType("int64")
 
 
 def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -> None:
-    """Stop with a BoundsError where an index of `node` is outside its buffer."""
+    """Stop with a BoundsError where an index of `node` is outside its buffer, or its place outside the memory."""
     buffer: Buffer = node.buffer
     if emitter.void:
         return
     active = emitter.mask if predicate is None else predicate
     lanes = node.indices[-1].dtype.lanes if node.indices else 1
     extents = [_wide(emitter, size) for size in buffer.shape]
-    if len(node.indices) == 1:
-        extents[0] = _least(emitter, extents[0], _real_size(context, emitter, buffer))
+    memory = None if context.sizes.get(buffer.data) is buffer else memory_size(context, emitter, buffer.data, buffer)
+    moved = bool(buffer.strides) or len(node.indices) != 1 or not _is_zero(buffer.elem_offset)
+    if memory is not None and not moved:
+        # the flat size of a strided argument, its first stride times its size, says little of what it spans
+        strided = bool(getattr(context.sizes[buffer.data], "strides", ()))
+        extents[0] = memory if strided else _least(emitter, extents[0], memory)
     first, last, inside = [], [], "true"
-    for index, extent in zip(node.indices, extents):
+    for index, extent in zip(_from_begin(node), extents):
         for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes > 1 else None):
             (first if low_values else last).append(position)
             ok = emitter.out.op(f"icmp ult i64 {position}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
-    if inside == "true":
+    if inside != "true":
+        site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
+        emitter.fail_unless(inside, site, [*first, *last, *extents])
+    if memory is not None and moved:
+        _check_place(context, emitter, node, active, memory)
+
+
+def _from_begin(node: Any) -> tuple[PrimExpr, ...]:
+    """The indices of an access, counted from the begin of its buffer: a flat one has its offset in it."""
+    offset = node.buffer.elem_offset
+    if len(node.indices) != 1 or node.buffer.strides or _is_zero(offset):
+        return node.indices
+    index = node.indices[0]
+    if isinstance(index, Ramp):
+        return (Ramp(index.base - offset, index.stride, index.lanes),)
+    return (index - (offset if index.dtype.lanes == 1 else Broadcast(offset, index.dtype.lanes)),)
+
+
+def _check_place(context: Any, emitter: Any, node: Any, active: str | None, memory: str) -> None:
+    """Stop where the flat place of an access is outside the `memory` elements behind its pointer."""
+    index = emitter.flat_index(node.buffer, node.indices)
+    what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
+    for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
+        ok = emitter.out.op(f"icmp ult i64 {place}, {memory}")
+        emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
+
+
+def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
+    """Stop with a BoundsError where `value`, the index that `call` checks, is outside its dimension."""
+    index, size, axis, repeats, what = call.args
+    if emitter.void:
         return
-    site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
-    emitter.fail_unless(inside, site, [*first, *last, *extents])
+    extent = _wide(emitter, size)
+    active = emitter.mask if index.dtype.lanes == emitter.mask_lanes > 1 else None
+    ends = [
+        place
+        for place, _ in _ends_of(
+            emitter, emitter.convert(value, index.dtype, INT64.with_lanes(index.dtype.lanes)), index.dtype.lanes, active
+        )
+    ]
+    for place in ends:
+        ok = emitter.out.op(f"icmp ult i64 {place}, {extent}")
+        if repeats.value:
+            ok = emitter.out.op(f"or i1 {ok}, {emitter.out.op(f'icmp eq i64 {extent}, 1')}")
+        emitter.fail_unless(ok, context.site("index", call, what.value, values=(int(axis),)), [place, extent])
+
+
+def check_pointer(context: Any, emitter: Any, call: Any) -> None:
+    """Stop where the region that `tvm_access_ptr` hands on goes beyond the memory of its buffer."""
+    kind, data, offset, extent, _ = call.args
+    memory = memory_size(context, emitter, data, kind) if isinstance(data, Var) else None
+    if emitter.void or memory is None or offset.dtype.lanes > 1:
+        return
+    first, count = _wide(emitter, offset), _wide(emitter, extent)
+    last = emitter.out.op(f"add i64 {first}, {count}")
+    parts = [f"icmp sge i64 {first}, 0", f"icmp sge i64 {count}, 0", f"icmp sle i64 {last}, {memory}"]
+    inside = "true"
+    for part in parts:
+        inside = emitter.out.op(f"and i1 {inside}, {emitter.out.op(part)}")
+    what = f"a pointer into `{data.name}`"
+    emitter.fail_unless(inside, context.site("region", call, what), [first, count, memory])
+
+
+def _is_zero(value: PrimExpr) -> bool:
+    return isinstance(value, IntImm) and value.value == 0
 
 
 def _wide(emitter: Any, value: PrimExpr) -> str:
@@ -48,25 +113,40 @@ def _least(emitter: Any, a: str, b: str | None) -> str:
     return emitter.intrinsic("smin", INT64, a, b)
 
 
-def _real_size(context: Any, emitter: Any, buffer: Buffer) -> str | None:
-    """How many elements of `buffer` the memory behind its pointer really holds."""
-    known = context.sizes.get(buffer.data)
-    if known is None or known is buffer or not isinstance(buffer.elem_offset, IntImm) or buffer.elem_offset.value:
+def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | None:
+    """How many elements of the dtype of `element` the memory behind `data` holds; None where that is not known."""
+    known = context.sizes.get(data)
+    if known is None:
         return None
     shape, dtype = (known.shape, known.dtype) if isinstance(known, Buffer) else known
-    if isinstance(known, Buffer) and known.strides:
-        return None
-    total = "1"
-    for extent in shape:
-        size = _wide(emitter, extent)
-        constant = total[0] != "%" and size[0] != "%"
-        total = str(int(total) * int(size)) if constant else emitter.out.op(f"mul i64 {total}, {size}")
-    if dtype.bytes == buffer.dtype.bytes:
+    strides = known.strides if isinstance(known, Buffer) else ()
+    if len(strides) == len(shape) > 0:
+        total = _span(emitter, shape, strides)
+    else:
+        total = "1"
+        for extent in shape:
+            total = _multiplied(emitter, total, _wide(emitter, extent))
+    if dtype.bytes == element.dtype.bytes:
         return total
-    if total[0] != "%":
-        return str(int(total) * dtype.bytes // buffer.dtype.bytes)
-    size = emitter.out.op(f"mul i64 {total}, {dtype.bytes}")
-    return emitter.out.op(f"udiv i64 {size}, {buffer.dtype.bytes}")
+    size = _multiplied(emitter, total, str(dtype.bytes))
+    if size[0] != "%":
+        return str(int(size) // element.dtype.bytes)
+    return emitter.out.op(f"udiv i64 {size}, {element.dtype.bytes}")
+
+
+def _span(emitter: Any, shape: Any, strides: Any) -> str:
+    """The number of elements from the first to the last of a strided buffer."""
+    total = "1"
+    for extent, stride in zip(shape, strides):
+        steps = emitter.out.op(f"sub i64 {_wide(emitter, extent)}, 1")
+        total = emitter.out.op(f"add i64 {total}, {_multiplied(emitter, steps, _wide(emitter, stride))}")
+    return total
+
+
+def _multiplied(emitter: Any, a: str, b: str) -> str:
+    if a[0] != "%" and b[0] != "%":
+        return str(int(a) * int(b))
+    return emitter.out.op(f"mul i64 {a}, {b}")
 
 
 def _ends(emitter: Any, index: PrimExpr, active: str | None) -> list[tuple[str, bool]]:
@@ -77,20 +157,22 @@ def _ends(emitter: Any, index: PrimExpr, active: str | None) -> list[tuple[str, 
         base, stride = _wide(emitter, index.base), _wide(emitter, index.stride)
         reach = emitter.out.op(f"mul i64 {stride}, {index.lanes - 1}")
         return [(base, True), (emitter.out.op(f"add i64 {base}, {reach}"), False)]
-    wide = INT64.with_lanes(index.dtype.lanes)
-    vector = emitter.convert(emitter.visit(index), index.dtype, wide)
+    lanes = index.dtype.lanes
+    return _ends_of(emitter, emitter.convert(emitter.visit(index), index.dtype, INT64.with_lanes(lanes)), lanes, active)
+
+
+def _ends_of(emitter: Any, value: str, lanes: int, active: str | None) -> list[tuple[str, bool]]:
+    """The least and the largest of the i64 lanes of `value` that are active."""
+    if lanes == 1:
+        return [(value, True)]
+    kind = llvm_type(INT64.with_lanes(lanes))
+    if active is not None:  # an inactive lane counts as 0, which is always inside or never reached
+        flags = f"<{lanes} x i1>"
+        value = emitter.out.op(f"select {flags} {active}, {kind} {value}, {kind} zeroinitializer")
     result = []
-    for word, low, neutral in (("smin", True, (1 << 63) - 1), ("smax", False, -(1 << 63))):
-        lanes = vector
-        if active is not None:  # an inactive lane stands at 0, which is always inside or never reached
-            flags = f"<{index.dtype.lanes} x i1>"
-            lanes = emitter.out.op(
-                f"select {flags} {active}, {llvm_type(wide)} {vector}, {llvm_type(wide)} zeroinitializer"
-            )
-        name = emitter.context.text.declare(
-            f"llvm.vector.reduce.{word}.v{index.dtype.lanes}i64", "i64", llvm_type(wide)
-        )
-        result.append((emitter.out.op(f"call i64 {name}({llvm_type(wide)} {lanes})"), low))
+    for word, low in (("smin", True), ("smax", False)):
+        name = emitter.context.text.declare(f"llvm.vector.reduce.{word}.v{lanes}i64", "i64", kind)
+        result.append((emitter.out.op(f"call i64 {name}({kind} {value})"), low))
     return result
 
 

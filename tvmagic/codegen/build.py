@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.cache import from_disk, from_memory
@@ -36,15 +36,21 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False)
     )
 
 
+# The modules of LLVM for the texts that are asked for right after a build; of others they are made again.
+_optimized = lru_cache(maxsize=2)(optimized)
+
+
 def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text = context.text.text()
     most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
-    module = cache(lambda: optimized(text, target, most))
+    module = lambda: _optimized(text, target, most)  # noqa: E731
     machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most))
     code = from_disk(text, machine, lambda: object_of(module(), target))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
-    return provided("runtime module")(code, list(context.abis.values()), context.sites, sources, exported(context))
+    return provided("runtime module")(
+        code, list(context.abis.values()), context.sites, sources, exported(context), len(text)
+    )
 
 
 def exported(context: ModuleContext) -> set[str]:

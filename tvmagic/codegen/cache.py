@@ -1,7 +1,7 @@
 """Kernels that were compiled before: in memory by structure, and on disk where that is asked for.
 
 In memory a lowered module is found by its structural hash, its target, and the names that its errors
-would tell. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's
+would tell. What was not asked for longest is forgotten when all takes more than `set_cache_limit` allows. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's
 version: `set_cache_dir(folder)` or the environment variable `TVMAGIC_CACHE` names the folder.
 """
 
@@ -17,9 +17,11 @@ from typing import Any
 
 from tvmagic.ir import IRModule, structural_equal, structural_hash
 
-__all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir"]
+__all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir", "set_cache_limit"]
 
 _MOST = 256
+_limit = 64 << 20
+_held = 0
 _lock = threading.Lock()
 _kept: OrderedDict[Any, list[tuple[IRModule, Any]]] = OrderedDict()
 _folder: pathlib.Path | None = None
@@ -31,10 +33,31 @@ def set_cache_dir(folder: Any) -> None:
     _folder = None if folder is None else pathlib.Path(folder)
 
 
+def set_cache_limit(nbytes: int) -> None:
+    """Keep kernels of `nbytes` bytes in memory at most, by their code and their texts; 0 keeps none."""
+    global _limit
+    with _lock:
+        _limit = nbytes
+        _forget_oldest()
+
+
 def clear_cache() -> None:
     """Forget the kernels kept in memory."""
+    global _held
     with _lock:
         _kept.clear()
+        _held = 0
+
+
+def _forget_oldest() -> None:
+    global _held
+    while _kept and (len(_kept) > _MOST or _held > _limit):
+        _, gone = _kept.popitem(last=False)
+        _held -= sum(_bytes(built) for _, built in gone)
+
+
+def _bytes(built: Any) -> int:
+    return getattr(built, "nbytes", 0)
 
 
 def _names(mod: IRModule) -> tuple[Any, ...]:
@@ -48,6 +71,7 @@ def _names(mod: IRModule) -> tuple[Any, ...]:
 
 def from_memory(mod: IRModule, options: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """The module compiled from a structure equal to `mod` with equal `options`, or what `make` gives."""
+    global _held
     key = (structural_hash(mod), options, _names(mod))
     with _lock:
         for known, built in _kept.get(key, ()):
@@ -57,8 +81,8 @@ def from_memory(mod: IRModule, options: tuple[Any, ...], make: Callable[[], Any]
     built = make()
     with _lock:
         _kept.setdefault(key, []).append((mod, built))
-        while len(_kept) > _MOST:
-            _kept.popitem(last=False)
+        _held += _bytes(built)
+        _forget_oldest()
     return built
 
 

@@ -54,7 +54,9 @@ def _int_to_float(emitter: Any, value: str, source: DataType, target: DataType) 
 
 def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:
     single = DataType("float32").with_lanes(source.lanes)
-    if source.bits == target.bits:  # float16 and bfloat16
+    if source.code == "bfloat":
+        return emitter.convert(_wide_of_bfloat(emitter, value, source), single, target)
+    if source.bits == target.bits:  # float16 to bfloat16
         value, source = _to("fpext", emitter, value, source, single), single
     if source.bits == 64 and target.bits == 16:
         value, source = _rounded_to_odd(emitter, value, source, single), single
@@ -63,11 +65,20 @@ def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType
     return _to("fptrunc" if source.bits > target.bits else "fpext", emitter, value, source, target)
 
 
+def _wide_of_bfloat(emitter: Any, value: str, source: DataType) -> str:
+    """bfloat16 as float32: its bits are the upper half."""
+    out, word = emitter.out, DataType("uint32").with_lanes(source.lanes)
+    w = llvm_type(word)
+    bits = out.op(f"zext {llvm_type(source)} {value} to {w}")
+    top = out.op(f"shl {w} {bits}, {constant(word, 16)}")
+    return out.op(f"bitcast {w} {top} to {llvm_type(DataType('float32').with_lanes(source.lanes))}")
+
+
 def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataType) -> str:
     """float32 to bfloat16 on its bits, to even on a tie: the machine's instruction, where there is
     one, would make subnormal numbers zero."""
     out, lanes = emitter.out, source.lanes
-    word, half = DataType("int32").with_lanes(lanes), DataType("int16").with_lanes(lanes)
+    word = DataType("int32").with_lanes(lanes)
     w, flags = llvm_type(word), emitter.condition_type(source)
     bits = out.op(f"bitcast {llvm_type(source)} {value} to {w}")
     top = out.op(f"lshr {w} {bits}, {constant(word, 16)}")
@@ -77,8 +88,7 @@ def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataTy
     quiet = out.op(f"or {w} {top}, {constant(word, 0x40)}")
     nan = out.op(f"fcmp uno {llvm_type(source)} {value}, {value}")
     chosen = out.op(f"select {flags} {nan}, {w} {quiet}, {w} {rounded}")
-    short = out.op(f"trunc {w} {chosen} to {llvm_type(half)}")
-    return out.op(f"bitcast {llvm_type(half)} {short} to {llvm_type(target)}")
+    return out.op(f"trunc {w} {chosen} to {llvm_type(target)}")
 
 
 def _rounded_to_odd(emitter: Any, value: str, source: DataType, single: DataType) -> str:
@@ -99,7 +109,7 @@ def _rounded_to_odd(emitter: Any, value: str, source: DataType, single: DataType
 
 def _to_bool(emitter: Any, value: str, source: DataType, target: DataType) -> str:
     if source.is_float:
-        return emitter.out.op(f"fcmp une {llvm_type(source)} {value}, {constant(source, 0.0)}")
+        return emitter.float_comparison("une", source, value, constant(source, 0.0))
     zero = "null" if source.is_handle else constant(source, 0)
     return emitter.out.op(f"icmp ne {llvm_type(source)} {value}, {zero}")
 
@@ -114,7 +124,7 @@ CONVERSIONS: dict[tuple[str, str], Conversion] = {
     ("handle", "bool"): _to_bool,
     ("bool", "bool"): lambda e, v, s, t: v,
     ("bool", "int"): lambda e, v, s, t: _to("zext", e, v, s, t),
-    ("bool", "float"): lambda e, v, s, t: _to("uitofp", e, v, s, t),
+    ("bool", "float"): _int_to_float,
     ("handle", "handle"): lambda e, v, s, t: v,
     ("handle", "int"): lambda e, v, s, t: _to("ptrtoint", e, v, s, t),
     ("int", "handle"): lambda e, v, s, t: _to("inttoptr", e, v, s, t),

@@ -238,12 +238,20 @@ class ExpressionEmitter(Visitor):
         kind, flags = llvm_type(node.dtype), self.condition_type(node.dtype)
         if b[0] not in "%@":
             a, b = b, a
-        order = self.out.op(f"fcmp {'olt' if word == 'min' else 'ogt'} {kind} {a}, {b}")
+        order = self.float_comparison("olt" if word == "min" else "ogt", node.dtype, a, b)
         chosen = self.out.op(f"select {flags} {order}, {kind} {a}, {kind} {b}")
         if a[0] not in "%@":
             return chosen
-        unordered = self.out.op(f"fcmp uno {kind} {a}, {a}")
+        unordered = self.float_comparison("uno", node.dtype, a, a)
         return self.out.op(f"select {flags} {unordered}, {kind} {a}, {kind} {chosen}")
+
+    def float_comparison(self, word: str, dtype: DataType, a: str, b: str) -> str:
+        """LLVM's comparison `word` of floats; those of bfloat16 are compared as float32."""
+        if dtype.code == "bfloat":
+            wide = DataType("float32").with_lanes(dtype.lanes)
+            x = self.convert(a, dtype, wide)
+            return self.float_comparison(word, wide, x, x if a == b else self.convert(b, dtype, wide))
+        return self.out.op(f"fcmp {word} {llvm_type(dtype)} {a}, {b}")
 
     @staticmethod
     def condition_type(dtype: DataType) -> str:
@@ -402,7 +410,7 @@ class ExpressionEmitter(Visitor):
         dtype = node.a.dtype
         signed, unsigned, ordered = _COMPARISON[type(node)]
         if dtype.is_float:
-            return self.out.op(f"fcmp {ordered} {llvm_type(dtype)} {a}, {b}")
+            return self.float_comparison(ordered, dtype, a, b)
         word = signed if dtype.is_int else unsigned
         return self._mark(self.out.op(f"icmp {word} {llvm_type(dtype)} {a}, {b}"), a, b)
 
@@ -528,7 +536,7 @@ class ExpressionEmitter(Visitor):
 
 def suffix(dtype: DataType) -> str:
     """`dtype` as the names of LLVM's intrinsics spell it: `v16f32`."""
-    scalar = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "bf16", "ptr": "p0"}
+    scalar = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
     base = llvm_type(dtype.element_of)
     base = scalar.get(base, base)
     return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"

@@ -79,7 +79,7 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
-    if name in ("fabs", "copysign"):
+    if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
         return emitter.intrinsic(_MACHINE[name], call.dtype, *args)
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(_MACHINE[name], dtype, *values))
 
@@ -108,13 +108,15 @@ def _rsqrt(emitter: Any, call: Call) -> str:
 @rule("isnan")
 def _isnan(emitter: Any, call: Call) -> str:
     value = emitter.visit(call.args[0])
-    return emitter.out.op(f"fcmp uno {llvm_type(call.args[0].dtype)} {value}, {value}")
+    return emitter.float_comparison("uno", call.args[0].dtype, value, value)
 
 
 @rule("isinf", "isfinite")
 def _isinf(emitter: Any, call: Call) -> str:
-    dtype = call.args[0].dtype
-    size = emitter.intrinsic("fabs", dtype, emitter.visit(call.args[0]))
+    dtype, value = call.args[0].dtype, emitter.visit(call.args[0])
+    if dtype.code == "bfloat":
+        value, dtype = emitter.convert(value, dtype, FLOAT32.with_lanes(dtype.lanes)), FLOAT32.with_lanes(dtype.lanes)
+    size = emitter.intrinsic("fabs", dtype, value)
     word = "oeq" if call.op.name == "tir.isinf" else "one"  # type: ignore[union-attr]
     return emitter.out.op(f"fcmp {word} {llvm_type(dtype)} {size}, {constant(dtype, float('inf'))}")
 
@@ -209,6 +211,12 @@ def _if_then_else(emitter: Any, call: Call) -> str:
     return emitter.conditional(condition, then, other)
 
 
+@rule("checked_index")
+def _checked_index(emitter: Any, call: Call) -> str:
+    """An index that stops the function if it is outside its dimension."""
+    return emitter.context.check_index(emitter, call)
+
+
 @rule("likely", "tvm_thread_invariant")
 def _same(emitter: Any, call: Call) -> str:
     return emitter.visit(call.args[0])
@@ -290,6 +298,7 @@ def _address_of(emitter: Any, call: Call) -> str:
 
 @rule("tvm_access_ptr")
 def _access_ptr(emitter: Any, call: Call) -> str:
+    emitter.context.check_pointer(emitter, call)
     kind, pointer, offset = call.args[0].dtype, emitter.visit(call.args[1]), call.args[2]
     index = emitter.wide_index(offset)
     return emitter.out.op(f"getelementptr inbounds {memory_type(kind)}, ptr {pointer}, i64 {index}")
@@ -331,16 +340,24 @@ def _extern(emitter: Any, call: Call) -> str:
 def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
     values, types = [], []
     for arg in args:
-        kind = "ptr" if isinstance(arg, StringImm) else llvm_type(arg.dtype)
+        value, kind = emitter.visit(arg), "ptr" if isinstance(arg, StringImm) else _foreign_type(arg.dtype)
+        if arg.dtype.code == "bfloat":
+            value = emitter.out.op(f"bitcast {llvm_type(arg.dtype)} {value} to {kind}")
         types.append(kind)
-        values.append(f"{kind} {emitter.visit(arg)}")
-    result = llvm_type(call.dtype)
+        values.append(f"{kind} {value}")
+    result = _foreign_type(call.dtype)
     function = emitter.context.text.declare(name, result, ", ".join(types))
     text = f"call {result} {function}({', '.join(values)})"
     if result == "void":
         emitter.out.do(text)
         return "0"
-    return emitter.out.op(text)
+    given = emitter.out.op(text)
+    return emitter.out.op(f"bitcast {result} {given} to {llvm_type(call.dtype)}") if "bfloat" in result else given
+
+
+def _foreign_type(dtype: DataType) -> str:
+    """The type of a value in functions of others: bfloat16 as LLVM and C pass it."""
+    return llvm_type(dtype).replace("i16", "bfloat") if dtype.code == "bfloat" else llvm_type(dtype)
 
 
 # LLVM's intrinsics of one architecture; elsewhere LLVM ends the process.

@@ -83,11 +83,14 @@ class MemoryEmitter(ExpressionEmitter):
     # ------------------------------------------------------------------ addresses
 
     def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-        """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine."""
-        zero_offset = isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0
+        """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine.
+
+        A single index counts from the pointer: the passes that make accesses flat add the buffer's offset, and leave
+        it in the buffer.
+        """
         if not indices:
             return buffer.elem_offset
-        if len(indices) == 1 and not buffer.strides and zero_offset:
+        if len(indices) == 1 and not buffer.strides:
             return indices[0]
         argument = self.context.sizes.get(buffer.data)
         strided = bool(buffer.strides) or (isinstance(argument, Buffer) and bool(argument.strides))
@@ -126,6 +129,15 @@ class MemoryEmitter(ExpressionEmitter):
     def load(self, node: BufferLoad) -> str:
         buffer = node.buffer
         predicate = self._lane_mask(node.predicate, node.dtype.lanes // buffer.dtype.lanes)
+        if predicate is not None and self.context.check_bounds and node.dtype.lanes > 1:
+            outer, self.mask, self.mask_lanes = self.mask, predicate, node.dtype.lanes // buffer.dtype.lanes
+            value = self._load(node, predicate)
+            self.mask = outer
+            return value
+        return self._load(node, predicate)
+
+    def _load(self, node: BufferLoad, predicate: str | None) -> str:
+        buffer = node.buffer
         self.context.check_access(self, node, predicate)
         index = self.flat_index(buffer, node.indices)
         lanes = index.dtype.lanes

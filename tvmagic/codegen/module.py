@@ -40,7 +40,7 @@ BOOL, INT64 = DataType("bool"), DataType("int64")
 class Site:
     """A place where compiled code may stop with an error, and what is to be said then.
 
-    `kind`: `bounds`, `assert`, `zero`, `memory` or `packed`; `values` says what the recorded values are.
+    `kind`: `bounds`, `index`, `region`, `assert`, `zero`, `memory` or `packed`; `values` says what the recorded values are.
     """
 
     kind: str
@@ -183,6 +183,16 @@ class ModuleContext:
     def check_access(self, emitter: Any, node: Any, predicate: str | None) -> None:
         if self.check_bounds:
             bounds.check_access(self, emitter, node, predicate)
+
+    def check_index(self, emitter: Any, call: Call) -> str:
+        value = emitter.visit(call.args[0])
+        if self.check_bounds:
+            bounds.check_index(self, emitter, call, value)
+        return value
+
+    def check_pointer(self, emitter: Any, call: Call) -> None:
+        if self.check_bounds:
+            bounds.check_pointer(self, emitter, call)
 
     def on_zero_division(self, emitter: ExpressionEmitter, node: Any, by_zero: str) -> None:
         if self.check_bounds and isinstance(emitter, FunctionEmitter):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from tvmagic.codegen.interruptible import interruptible
 from tvmagic.codegen.target import Target, target_machine
 from tvmagic.errors import BuildError, InternalError
 
@@ -25,12 +26,17 @@ def _set_options() -> None:
 
 def optimized(text: str, target: Target, most: int = 3) -> Any:
     """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`."""
-    import llvmlite.binding as llvm
-
     _set_options()
     machine = target_machine(target)
+    return interruptible(lambda: _optimized(text, target, machine, most))
+
+
+def _optimized(text: str, target: Target, machine: Any, most: int) -> Any:
+    import llvmlite.binding as llvm
+
     try:
-        module = llvm.parse_assembly(text)
+        # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refused the code made for it: {error}") from error
@@ -39,18 +45,23 @@ def optimized(text: str, target: Target, most: int = 3) -> Any:
     options.loop_vectorization = options.slp_vectorization = level >= 2
     options.loop_interleaving = options.loop_unrolling = level >= 2
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, where they are
+    passes.detach()
     return module
 
 
 def object_of(module: Any, target: Target) -> bytes:
     """The object file of an optimized module."""
-    return target_machine(target).emit_object(module)
+    machine = target_machine(target)
+    return interruptible(lambda: machine.emit_object(module))
 
 
 def assembly_of(module: Any, target: Target) -> str:
     """The assembly of an optimized module."""
+    machine = target_machine(target)
     try:
-        return target_machine(target).emit_assembly(module)
+        return interruptible(lambda: machine.emit_assembly(module))
     except RuntimeError as error:
         raise BuildError(f"LLVM cannot write this module's assembly: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
@@ -11,7 +12,10 @@ from typing import Any
 from tvmagic.codegen.target_check import check_architecture, check_features_of_host, check_machine
 from tvmagic.errors import BuildError, TVMagicError
 
-__all__ = ["Target", "host_target", "target_machine"]
+__all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
+
+# The environment variable that names the target of what is compiled without one.
+VARIABLE = "TVMAGIC_TARGET"
 
 _KINDS = {
     "llvm": {"keys": ["cpu"], "device_type": 1},
@@ -213,6 +217,48 @@ def _option(name: str, value: Any) -> Any:
 def host_target() -> Target:
     """The machine that this process runs on."""
     return Target("llvm")
+
+
+def default_target() -> Target:
+    """The target of what is compiled without one: what the environment variable `TVMAGIC_TARGET` names
+    (`llvm -mcpu=haswell`), else the machine that this process runs on.
+
+    Raises TVMagicError where the variable does not name a target.
+    """
+    return _named_target(os.environ.get(VARIABLE, "").strip())
+
+
+@lru_cache(maxsize=8)
+def _named_target(text: str) -> Target:
+    if not text:
+        return host_target()
+    hint = f"set {VARIABLE} to a text such as `llvm -mcpu=haswell`, or unset it"
+    try:
+        target = Target(text)
+        _checked(target)
+    except (TVMagicError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        raise TVMagicError(f"the environment variable {VARIABLE} names no target: {why}", hint=hint) from error
+    return target
+
+
+def resolved(target: Any = None) -> Target:
+    """`target` as code is made for it; None is the innermost one entered with `with`, else the default.
+
+    A target of the kind `llvm` that names neither a triple nor a processor is the default one with its options added.
+    """
+    chosen = target if isinstance(target, Target) else Target.current() if target is None else Target(target)
+    default = default_target()
+    if chosen is None:
+        return default
+    plain = chosen.kind.name == default.kind.name == "llvm" and not chosen.mtriple and not chosen.mcpu
+    if not plain or not default.attrs:
+        return chosen
+    result = Target(chosen)
+    result.attrs = {**default.attrs, **chosen.attrs}
+    if mattr := [*default.mattr, *chosen.mattr]:
+        result.attrs["mattr"] = mattr
+    return result
 
 
 @lru_cache(maxsize=1)

@@ -14,12 +14,14 @@ __all__ = ["constant", "float_bits", "llvm_type", "memory_type", "splat"]
 # Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
 # the process where the bits of a vector are no integer type any more.
 _MOST_LANES = 1 << 14
-_FLOATS = {("float", 16): "half", ("bfloat", 16): "bfloat", ("float", 32): "float", ("float", 64): "double"}
+# bfloat16 is its bits: on LLVM's own type its passes would round a value twice, call a function for each lane, or use
+# instructions that make subnormal numbers zero, depending on the machine.
+_FLOATS = {("float", 16): "half", ("bfloat", 16): "i16", ("float", 32): "float", ("float", 64): "double"}
 
 
 @lru_cache(maxsize=4096)
 def llvm_type(dtype: DataType) -> str:
-    """The type of a value in a register: bools are `i1`."""
+    """The type of a value in a register: bools are `i1`, bfloat16 is `i16`."""
     return _vector(_scalar(dtype), dtype.lanes)
 
 
@@ -98,8 +100,10 @@ def _pack(form: str, value: float) -> bytes:
 
 def _float_text(dtype: DataType, value: float) -> str:
     bits = float_bits(dtype, value)
+    if dtype.code == "bfloat":
+        return str(_wrap(bits, 16))
     if dtype.bits == 16:
-        return f"0x{'R' if dtype.code == 'bfloat' else 'H'}{bits:04X}"
+        return f"0xH{bits:04X}"
     if dtype.bits == 32:
         value = struct.unpack("<f", struct.pack("<I", bits))[0]
         bits = struct.unpack("<Q", struct.pack("<d", value))[0]

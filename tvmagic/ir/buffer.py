@@ -230,13 +230,16 @@ def decl_buffer(
 ) -> Buffer:
     """A new buffer of `shape` elements of `dtype` (float32 unless told).
 
-    With `offset_factor` other than 0 and no `elem_offset`, the offset is a new variable.
+    With `offset_factor` other than 0 and no `elem_offset`, the offset is a new variable. With the `buffer_type`
+    "auto_broadcast" and no `strides`, each stride is one, which is 0 in a dimension whose size is 1 when it is bound.
     """
     shape = exprs(shape)
     dtype = dtype_of("float32" if dtype is None else dtype)
     index_dtype = shape[0].dtype if shape else DataType("int32")
     if offset_factor and elem_offset is None:
         elem_offset = Var(f"{name}_elem_offset", index_dtype)
+    if buffer_type == "auto_broadcast" and not strides:
+        strides = [Var("stride", size.dtype) for size in shape]
     if data is None:
         element = DataType("int8") if dtype.is_bool else dtype
         data = Var(name, PointerType(PrimType(element), scope or "global"), span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import keyword
+import os
 import re
 from argparse import Namespace
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
+from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
@@ -72,7 +74,9 @@ def _size(default: int) -> Argument:
 class TensorMagics(Magics):
     """The magics of tvmagic; the traits below are their defaults (`%config TensorMagics`)."""
 
-    target = traitlets.Unicode("", help="The target that is compiled for; empty for this machine.").tag(config=True)
+    target = traitlets.Unicode(
+        help="The target that is compiled for; empty for this machine. TVMAGIC_TARGET names the default."
+    ).tag(config=True)
     dtype = traitlets.Enum(
         sorted(DTYPES), "float32", help="The data type of declarations without one, such as X: [128, 256]."
     ).tag(config=True)
@@ -360,6 +364,10 @@ class TensorMagics(Magics):
             return op.version(version or None)
         except TVMagicError as error:
             raise UsageError(f"%compare: {error.message}; {error.hint}") from None
+
+    @traitlets.default("target")
+    def _default_target(self) -> str:
+        return os.environ.get(VARIABLE, "")
 
     def _target(self, text: str | None) -> str | None:
         return commands.target_text(text or self.target)

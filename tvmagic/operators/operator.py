@@ -157,8 +157,11 @@ class Operator:
     def build(self, schedule: Any = None, target: Any = None) -> Any:
         """The compiled module of a schedule; call it with inputs and outputs."""
         from tvmagic.codegen import compile_module
+        from tvmagic.driver import with_checks
 
-        return compile_module(self.lower(schedule), target, self.check_bounds)
+        with with_checks(self.check_bounds):
+            lowered = self.lower(schedule)
+        return compile_module(lowered, target, self.check_bounds)
 
     def passes(self, schedule: Any = None, target: Any = None, code: bool = True) -> Record:
         """The record of lowering and (unless `code` is False) of code generation.
@@ -349,10 +352,19 @@ class Version:
         if not self.modules:
             check_reach(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
         if target is not None:
-            return compile_module(self.lower(), target, checked)
+            return compile_module(self._lowered(checked), target, checked)
         if checked not in self.modules:
-            self.modules[checked] = compile_module(self.lower(), None, checked)
+            self.modules[checked] = compile_module(self._lowered(checked), None, checked)
         return self.modules[checked]
+
+    def _lowered(self, checked: bool) -> IRModule:
+        """The lowered module, with checks of indices in it if they are wanted."""
+        from tvmagic.driver import with_checks
+
+        if not checked:
+            return self.lower()
+        with with_checks():
+            return self.operator.lower(self.schedule)
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         op = self.operator

@@ -69,6 +69,7 @@ class ArrayParam:
         if lanes > 1:  # the lanes are the array's innermost dimension
             self.shape = (*self.shape, IntImm("int32", lanes))
         self.sizes = tuple([s.value if isinstance(s, IntImm) else None for s in self.shape])
+        self.broadcasts = buffer.buffer_type == "auto" and bool(buffer.strides)
         self.static = None if None in self.sizes or self.strides else self.sizes
 
     def text_of_shape(self) -> str:
@@ -143,6 +144,8 @@ class ArrayParam:
         for axis, (expected, stride) in enumerate(zip(self.strides, array.strides)):
             if array.shape[axis] <= 1 and isinstance(expected, IntImm):
                 continue
+            if self.broadcasts and array.shape[axis] == 1:
+                stride = 0  # every index reads the one element
             self._bind(expected, stride // item, sizes, f"has stride {stride // item} in dimension {axis}", array)
 
     def check_rest(self, array: np.ndarray, sizes: dict[Var, int]) -> None:

@@ -22,7 +22,7 @@ __all__ = ["NOT_CHECKED", "fast_call"]
 NOT_CHECKED = -1000
 _MOST_ARGUMENTS, _MOST_DIMS = 8, 6
 # A description is the type of arrays, the kernel's address, and a record for each array: dtype, number of
-# dimensions, flags, bytes of an element, whether it is written, whether strides are given, sizes, strides.
+# dimensions, flags, bytes of an element, whether it is written, whether strides are given (2: and broadcast), sizes, strides.
 # Sizes and strides (in elements) below zero stand for variables: -1 for the first.
 _HEAD, _FIXED = 2, 6
 _RECORD = _FIXED + 2 * _MOST_DIMS
@@ -124,7 +124,12 @@ stride:
   %check.stride = icmp ne i64 %strided, 0
   br i1 %check.stride, label %compare.stride, label %same
 compare.stride:
-  %has.stride = udiv i64 %has.bytes, %item
+  %element.stride = udiv i64 %has.bytes, %item
+  ; 2: a dimension of size 1 is broadcast
+  %broadcasts = icmp eq i64 %strided, 2
+  %single = icmp eq i64 %has.size, 1
+  %same.element = and i1 %broadcasts, %single
+  %has.stride = select i1 %same.element, i64 0, i64 %element.stride
   %rest = urem i64 %has.bytes, %item
   %whole = icmp eq i64 %rest, 0
   %w.stride = getelementptr inbounds i64, ptr %w.strides, i64 %d
@@ -286,4 +291,4 @@ def _record(param: Any, numbers: dict[Any, int], noalias: bool) -> list[int] | N
         rows.append(row + [0] * (_MOST_DIMS - len(row)))
     flags = _ALIGNED | (0 if param.strides else _CONTIGUOUS) | (_WRITEABLE if param.written else 0)
     fixed = [id(param.dtype), len(param.shape), flags, param.dtype.itemsize, int(param.written and noalias)]
-    return [*fixed, int(bool(param.strides)), *rows[0], *rows[1]]
+    return [*fixed, int(bool(param.strides)) + int(param.broadcasts), *rows[0], *rows[1]]

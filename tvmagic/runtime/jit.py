@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import pathlib
+import re
+import sys
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import BuildError
 
-__all__ = ["LoadedObject", "runtime_table", "support"]
+__all__ = ["LoadedObject", "builtins_code", "runtime_table", "support"]
 
 _numbers = itertools.count()
 _SUPPORT_SYMBOLS = (
@@ -19,8 +23,27 @@ _SUPPORT_SYMBOLS = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _jit() -> Any:
+# Links by one linker. It keeps some 10 kB of each library until it goes away itself, with the last of its libraries.
+_LINKS = 64
+_lock = threading.Lock()
+
+
+class _Linkers:
+    """The linker in use, replaced after so many links."""
+
+    def __init__(self) -> None:
+        self.current: Any = None
+        self.links = 0
+
+    def take(self) -> Any:
+        with _lock:
+            if self.current is None or self.links == _LINKS:
+                self.current, self.links = _new_linker(), 0
+            self.links += 1
+            return self.current
+
+
+def _new_linker() -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -28,13 +51,14 @@ def _jit() -> Any:
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, reloc="pic"
     )
-    jit = llvm.create_lljit_compiler(machine)
-    _make_immortal(jit)
-    return jit
+    return llvm.create_lljit_compiler(machine)
+
+
+_linkers = _Linkers()
 
 
 def _make_immortal(item: Any) -> None:
-    """Keep code mapped until the process ends: threads may still run it while Python shuts down."""
+    """Never give an object back."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
 
@@ -44,14 +68,17 @@ class LoadedObject:
     `names`: the symbols that `address` can give.
     """
 
-    def __init__(self, code: bytes, names: Sequence[str]) -> None:
+    def __init__(self, code: bytes, names: Sequence[str], imports: bool = True) -> None:
         import llvmlite.binding as llvm
 
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder = builder.export_symbol(name)
+        for name, address in _builtins_in(code) if imports else ():
+            builder = builder.import_symbol(name, address)
+        self._linker = _linkers.take()
         try:
-            self._library = builder.link(_jit(), f"tvmagic.{next(_numbers)}")
+            self._library = builder.link(self._linker, f"tvmagic.{next(_numbers)}")
         except RuntimeError as error:
             raise BuildError(
                 f"the code cannot be linked into this process: {error}",
@@ -64,8 +91,15 @@ class LoadedObject:
         return self._library[name]
 
     def immortal(self) -> LoadedObject:
-        _make_immortal(self._library)
+        """This object, mapped until the process ends: threads may still run it while Python shuts down."""
+        _make_immortal(self)
         return self
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        # the library before its linker; while Python shuts down the code stays, and module globals may be gone
+        library = getattr(self, "_library", None)
+        if library is not None and not _is_finalizing():
+            library.close()
 
 
 @lru_cache(maxsize=1)
@@ -75,12 +109,49 @@ def support() -> LoadedObject:
 
     from tvmagic.runtime.support_code import support_code
 
-    _jit()
+    _linkers.take()
     triple = llvm.get_process_triple()
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
     module = llvm.parse_assembly(support_code(triple))
     module.verify()
     return LoadedObject(machine.emit_object(module), list(_SUPPORT_SYMBOLS)).immortal()
+
+
+@lru_cache(maxsize=1)
+def _builtins_text() -> str:
+    return (pathlib.Path(__file__).parent / "ll" / "builtins.ll").read_text()
+
+
+@lru_cache(maxsize=1)
+def _builtins_names() -> list[str]:
+    return re.findall(r"^define weak \S+ @(\w+)\(", _builtins_text(), re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def builtins_code() -> bytes:
+    """The object file of what LLVM calls where the machine has no instruction (`ll/builtins.ll`)."""
+    import llvmlite.binding as llvm
+
+    _linkers.take()
+    triple = llvm.get_process_triple()
+    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
+    module = llvm.parse_assembly(f'target triple = "{triple}"\n{_builtins_text()}')
+    module.verify()
+    return machine.emit_object(module)
+
+
+@lru_cache(maxsize=1)
+def _builtins() -> LoadedObject:
+    return LoadedObject(builtins_code(), _builtins_names(), imports=False).immortal()
+
+
+def _builtins_in(code: bytes) -> list[tuple[str, int]]:
+    """Those functions of `ll/builtins.ll` that an object file may name, with their addresses.
+
+    They are taken from here and not from the process, which may have them or not.
+    """
+    found = [name for name in _builtins_names() if name.encode() in code]
+    return [(name, _builtins().address(name)) for name in found]
 
 
 @lru_cache(maxsize=1)

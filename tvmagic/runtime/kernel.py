@@ -30,11 +30,14 @@ class Kernel:
     the order of the function's parameters. Outputs at the end may be left out: they are allocated
     and returned. Arrays are checked before the code runs (`arguments.py`); the GIL is free while
     it runs, and Ctrl-C stops it at the next iteration of a long loop.
+
+    `loaded`: the object with its code. `sites`: where that may stop with an error; `record`: where it says at which.
     """
 
-    def __init__(self, abi: Any, address: int, module: Any) -> None:
-        self.name = abi.name
-        self.module = module
+    def __init__(self, abi: Any, loaded: Any, sites: list[Any], record: Any) -> None:
+        # `loaded` keeps the code, also for those who hold the kernel and not its module
+        self.name, self.loaded, self.sites, self.record = abi.name, loaded, sites, record
+        address = loaded.address(abi.symbol)
         params: list[ArrayParam | ScalarParam] = []
         types: list[Any] = []
         for param in abi.params:
@@ -149,14 +152,14 @@ class Kernel:
         if status == _STOPPED:
             error = take_exception()
             raise error if error is not None else KeyboardInterrupt()
-        record = self.module.error_record()
+        record = self.record
         site_number = record[0] if record is not None else 0
         values = list(record[1:_ERROR_SLOTS]) if record is not None else []
         if record is not None:
             record[0] = 0
-        if not 0 < site_number <= len(self.module.sites):
+        if not 0 < site_number <= len(self.sites):
             raise TVMagicError(f"`{self.name}` stopped with status {status}")
-        raise _error_of(self.module.sites[site_number - 1], values)
+        raise _error_of(self.sites[site_number - 1], values)
 
     def time_evaluator(self, *args: Any, **options: Any) -> Any:
         """What measures calls of the kernel; see `runtime.time_evaluator`."""
@@ -183,6 +186,15 @@ def _error_of(site: Any, values: list[int]) -> TVMagicError:
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
     if site.kind == "bounds":
         return _bounds_error(site, values, line)
+    if site.kind == "index":
+        what = f"{site.message} at index {values[0]} in dimension {site.values[0]}, whose extent is {values[1]},"
+        return BoundsError(f"{what} in `{site.function}`{line} is outside the buffer", node=site.node)
+    if site.kind == "region":
+        place = f"element {values[0]}" if values[1] == 1 else f"{values[1]} elements from element {values[0]} on"
+        return BoundsError(
+            f"{site.message} at {place} in `{site.function}`{line} is outside its memory of {values[2]} elements",
+            node=site.node,
+        )
     return TVMagicError(f"`{site.function}` stopped{line}")
 
 

@@ -21,16 +21,24 @@ class Module:
     Parameters
     ----------
     code: the object file. abis: how each function is called. sites: where its code may stop with an
-    error. sources: functions that give the texts `ll` and `asm` when they are asked for.
+    error. sources: functions that give the texts `ll` and `asm` when they are asked for; they hold `text_bytes` bytes.
+    `nbytes`: what the module takes of the memory, nearly.
     """
 
     def __init__(
-        self, code: bytes, abis: list[Any], sites: list[Any], sources: dict[str, Callable[[], str]], symbols: set[str]
+        self,
+        code: bytes,
+        abis: list[Any],
+        sites: list[Any],
+        sources: dict[str, Callable[[], str]],
+        symbols: set[str],
+        text_bytes: int = 0,
     ) -> None:
         from tvmagic.runtime.jit import LoadedObject, runtime_table
         from tvmagic.runtime.threads import ensure_pool
 
         self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
+        self.nbytes = 2 * len(code) + text_bytes
         self.symbols = symbols
         self._object = LoadedObject(code, [a.symbol for a in abis] + sorted(symbols))
         self._error: Any = None
@@ -40,7 +48,8 @@ class Module:
             ensure_pool()
         if "__tvmagic_error" in symbols:
             self._error = (ctypes.c_int64 * 16).from_address(self._object.address("__tvmagic_error"))
-        self.functions = {a.name: Kernel(a, self._object.address(a.symbol), self) for a in abis}
+        # kernels hold the code and not this object, so that it goes away with the last reference to it
+        self.functions = {a.name: Kernel(a, self._object, sites, self._error) for a in abis}
 
     def __reduce__(self) -> tuple[Callable[..., Module], tuple[Any, ...]]:
         """A pickle holds the object file and how it is called, for a CPU like this one."""
@@ -127,10 +136,13 @@ class Module:
         import subprocess
         import tempfile
 
+        from tvmagic.runtime.jit import builtins_code
+
         with tempfile.TemporaryDirectory() as folder:
-            part = pathlib.Path(folder) / "module.o"
-            part.write_bytes(self.code)
-            command = [str(options.get("cc", "cc")), "-shared", "-o", str(file_name), str(part), "-lm"]
+            parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
+            for part, code in zip(parts, (self.code, builtins_code())):
+                part.write_bytes(code)
+            command = [str(options.get("cc", "cc")), "-shared", "-o", str(file_name), *map(str, parts), "-lm"]
             try:
                 subprocess.run(command, check=True, capture_output=True, text=True)
             except FileNotFoundError as error:

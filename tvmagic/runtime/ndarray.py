@@ -58,14 +58,16 @@ class NDArray:
         return cpu()
 
     def numpy(self) -> np.ndarray:
-        """A copy as a NumPy array."""
-        return self._array.copy()
+        """A copy as a NumPy array; of bfloat16 the bits, as uint16, as in TVM."""
+        return self._array.view(np.uint16).copy() if self.dtype == "bfloat16" else self._array.copy()
 
     asnumpy = numpy
 
     def copyfrom(self, source: Any) -> NDArray:
-        """Take the values of `source`, which has this shape."""
-        values = np.asarray(source)
+        """Take the values of `source`, which has this shape. An array of uint16 is the bits of bfloat16."""
+        values = source._array if isinstance(source, NDArray) else np.asarray(source)
+        if self.dtype == "bfloat16" and values.dtype == np.uint16 and not isinstance(source, NDArray):
+            values = values.view(self._array.dtype)
         if values.shape != self.shape:
             raise TVMagicError(f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}")
         self._array[...] = values
@@ -74,7 +76,7 @@ class NDArray:
     def copyto(self, target: Any) -> Any:
         """Copy the values to another NDArray, or to a new one on a device."""
         if isinstance(target, NDArray):
-            return target.copyfrom(self._array)
+            return target.copyfrom(self)
         return NDArray(self._array.copy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -92,7 +94,7 @@ class NDArray:
         return self._array[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._array[key] = value.numpy() if isinstance(value, NDArray) else value
+        self._array[key] = value._array if isinstance(value, NDArray) else value
 
     def __len__(self) -> int:
         return len(self._array)

@@ -16,6 +16,7 @@ FLAGS = {
     "tir.enable_equiv_terms_in_cse_tir": "find terms that are equal after simplification, too",
     "tir.enable_buffer_level_predication": "mask loads and stores in place of a loop over the lanes",
     "tir.instrument_bound_checkers": "check every access against the bounds of its buffer",
+    "tir.check_bounds": "check each index that is not proved to be inside its dimension",
     "tir.debug_keep_trivial_loop": "keep loops of one iteration that a TE schedule asks for",
     "tir.noalias": "promise that no two arguments overlap",
     "tir.merge_static_smem": "merge allocations of shared memory",

@@ -34,6 +34,7 @@ from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import logical_and
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.tir.transform.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.flat_index import FlatIndex
 from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator
 
@@ -55,6 +56,7 @@ class _BufferFlattener(AnalyzerMutator):
         super().__init__(analyzer)
         self.flattened: dict[Buffer, Buffer] = {}
         self.offsets = FlatIndex()
+        self.checks = checks_wanted()
         self.domains: dict[Any, Range] = {}
         self.predicates: list[PrimExpr] = []
         self.address = False
@@ -99,6 +101,13 @@ class _BufferFlattener(AnalyzerMutator):
         """The flat index of an access, simplified as a map from the loops around it."""
         return self.in_context(self.offsets(buffer, indices))
 
+    def places(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+        """The flat index of the access `node`; what it is made of is checked where that is wanted."""
+        indices, buffer = mutate_all(self.visit, node.indices), node.buffer
+        if self.checks and len(indices) > 1:  # code generation checks a single one
+            indices = checked_indices(buffer, indices, buffer.shape, self.analyzer, node)
+        return self.flat_indices(buffer, indices)
+
     def in_context(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         from tvmagic.arith.iter_map import IterMapLevel, iter_map_simplify
 
@@ -120,18 +129,17 @@ class _BufferFlattener(AnalyzerMutator):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
-        indices = mutate_all(self.visit, node.indices)
-        flat = self.flat(node.buffer)
-        new = BufferLoad(flat, self.flat_indices(node.buffer, indices), node.predicate, node.span)
+        indices, flat = self.places(node), self.flat(node.buffer)
+        new = BufferLoad(flat, indices, node.predicate, node.span)
         return Cast(node.dtype, new, node.span) if node.dtype.is_bool and not self.address else new
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        indices, value = mutate_all(self.visit, node.indices), self.visit(node.value)
+        indices, value = self.places(node), self.visit(node.value)
         flat = self.flat(node.buffer)
         if value.dtype.is_bool:
             value = Cast(stored_dtype(value.dtype), value, node.span)
-        return BufferStore(flat, value, self.flat_indices(node.buffer, indices), node.predicate, node.span)
+        return BufferStore(flat, value, indices, node.predicate, node.span)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:

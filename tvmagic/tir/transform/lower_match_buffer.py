@@ -25,11 +25,13 @@ from tvmagic.ir import (
 )
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.transform.bind_buffer import bind_view
+from tvmagic.tir.transform.checked_indices import checked_indices, checks_wanted
 
 
 class _MatchLower(Mutator):
     def __init__(self, func: PrimFunc) -> None:
         self.analyzer = Analyzer()
+        self.checks = checks_wanted()
         self.sources: dict[Buffer, BufferRegion] = {}
         self.values: dict[Var, PrimExpr] = {p: p for p in func.params if not p.dtype.is_handle}
 
@@ -77,7 +79,11 @@ class _MatchLower(Mutator):
         source = self.sources.get(node.buffer)
         if source is None:
             return new
-        return new.replace(buffer=source.buffer, indices=self._indices(new.indices, source))
+        indices = new.indices
+        if self.checks:
+            shape = tuple([self.visit(size) for size in node.buffer.shape])
+            indices = checked_indices(node.buffer, indices, shape, self.analyzer, node)
+        return new.replace(buffer=source.buffer, indices=self._indices(indices, source))
 
     @handles(BufferRegion)
     def region(self, node: BufferRegion) -> BufferRegion:

@@ -42,6 +42,7 @@ from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv, floormod, make_const
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.transform.bind_buffer import bind_view
+from tvmagic.tir.transform.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.flat_index import FlatIndex
 from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule, stored_dtype
 from tvmagic.tir.transform.layout_transforms import apply_layout_transforms
@@ -101,6 +102,7 @@ class _StorageFlattener(AnalyzerMutator):
         super().__init__(analyzer)
         self.state, self.cache_line, self.bounds = _State(), cache_line, bounds
         self.offsets = FlatIndex()
+        self.checks = checks_wanted()
         self.accessed: list[Buffer] = []
         # an argument may have been flattened before: its memory is then read by another buffer
         self.allocated: set[Var] = {buffer.data for buffer in func.buffer_map.values()}
@@ -239,6 +241,8 @@ class _StorageFlattener(AnalyzerMutator):
             indices = tuple([index - begin for index, begin in zip(indices, storage.begins)])
         if self.bounds and storage.buffer.shape:
             self.accessed.append(storage.buffer)
+        if self.checks and len(indices) > 1:  # code generation checks a single one
+            indices = checked_indices(buffer, indices, storage.buffer.shape, self.analyzer, node)
         return storage.flat, self.offsets(storage.buffer, indices)
 
     def _unwrap(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:

@@ -270,6 +270,12 @@ class _Vectorizer(Mutator):
             return node
         return Call(node.dtype.with_lanes(value.dtype.lanes), node.op, (value,), node.span)
 
+    def checked_index(self, node: Call) -> PrimExpr:
+        index, extent = self.visit(node.args[0]), self.visit(node.args[1])
+        if extent.dtype.lanes != 1:
+            raise _NeedsScalar("the extent of a dimension differs from lane to lane", node)
+        return Call(index.dtype, node.op, (index, extent, *node.args[2:]), node.span)
+
     @handles(Let)
     def let(self, node: Let) -> PrimExpr:
         value = self.visit(node.value)
@@ -403,6 +409,7 @@ def _lane(value: PrimExpr, index: int) -> PrimExpr:
 _CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
     "tir.if_then_else": _Vectorizer.if_then_else,
     "tir.reinterpret": _Vectorizer.reinterpret,
+    "tir.checked_index": _Vectorizer.checked_index,
 }
 
 

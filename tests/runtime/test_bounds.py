@@ -1,0 +1,174 @@
+"""`check_bounds`: each index against its dimension, views and pointers against the memory behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvmagic as tvm
+from tvmagic import te, tir
+from tvmagic.errors import BoundsError
+from tvmagic.script import tir as T
+
+A3X8 = np.arange(24, dtype="float32").reshape(3, 8)
+SIX = np.arange(6, dtype="float32")
+
+
+def gather(lanes: int = 1, row: int = 0, dtype: str = "int32", size: int | None = 3):
+    """Y[i] = X[row, I[i]] of a 3 x 8 matrix, whose first size may be symbolic."""
+    rows = te.size_var("n") if size is None else size
+    X, I = te.placeholder((rows, 8), name="X"), te.placeholder((8,), dtype, name="I")
+    Y = te.compute((8,), lambda i: X[row, I[i]], name="Y")
+    s = te.create_schedule(Y.op)
+    if lanes > 1:
+        s[Y].vectorize(s[Y].split(Y.op.axis[0], lanes)[1])
+    return tvm.build(s, [X, I, Y], check_bounds=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("size", [3, None])
+def test_an_index_beyond_its_dimension_but_inside_the_memory(lanes, dtype, size):
+    built, places = gather(lanes, 0, dtype, size), np.arange(8, dtype=dtype)
+    np.testing.assert_array_equal(built(A3X8, places), A3X8[0])
+    for bad in (8, 9, 23) if dtype == "uint8" else (8, 9, 23, -1):
+        places[5] = bad
+        message = (
+            rf"load from buffer `X` of shape \((3|n), 8\) at index {bad} in dimension 1, whose extent is 8, in `main`"
+        )
+        with pytest.raises(BoundsError, match=message):
+            built(A3X8, places)
+
+
+def test_an_index_that_leaves_its_row_backwards():
+    places = np.zeros(8, "int32")
+    places[3] = -1
+    with pytest.raises(BoundsError, match="at index -1 in dimension 1"):
+        gather(1, 2)(A3X8, places)
+
+
+def test_a_store_says_so():
+    @T.prim_func
+    def scatter(I: T.Buffer((4,), "int32"), B: T.Buffer((4, 5))):
+        for i in range(4):
+            with T.block("b"):
+                v = T.axis.S(4, i)
+                T.reads(I[v])
+                T.writes(B[v, 0:5])
+                B[v, I[v]] = T.float32(1)
+
+    built = tvm.build(scatter, check_bounds=True)
+    result = np.zeros((4, 5), "float32")
+    built(np.arange(4, dtype="int32"), result)
+    np.testing.assert_array_equal(result, np.eye(4, 5))
+    with pytest.raises(BoundsError, match=r"store to buffer `B` of shape \(4, 5\) at index 5 in dimension 1"):
+        built(np.array([0, 1, 5, 2], "int32"), result)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+def test_what_a_condition_keeps_out_is_no_failure(lanes):
+    X, I = te.placeholder((3, 8), name="X"), te.placeholder((8,), "int32", name="I")
+    inside = lambda i: tir.And(I[i] < 8, I[i] >= 0)  # noqa: E731
+    Y = te.compute((8,), lambda i: tir.if_then_else(inside(i), X[1, I[i]], 0.0), name="Y")
+    s = te.create_schedule(Y.op)
+    if lanes > 1:
+        s[Y].vectorize(s[Y].split(Y.op.axis[0], lanes)[1])
+    found = tvm.build(s, [X, I, Y], check_bounds=True)(A3X8, np.array([0, 9, 2, -3, 7, 8, 1, 1], "int32"))
+    np.testing.assert_array_equal(found, [8, 0, 10, 0, 15, 0, 9, 9])
+
+
+def test_a_stage_computed_inside_another():
+    X, I = te.placeholder((3, 8), name="X"), te.placeholder((4,), "int32", name="I")
+    S = te.compute((4, 2), lambda i, j: X[j, I[i]] + 1, name="S")
+    Y = te.compute((4, 2), lambda i, j: S[i, j] * 2, name="Y")
+    s = te.create_schedule(Y.op)
+    s[S].compute_at(s[Y], Y.op.axis[0])
+    built = tvm.build(s, [X, I, Y], check_bounds=True)
+    np.testing.assert_array_equal(built(A3X8, np.array([0, 1, 2, 7], "int32"))[:, 1], [18, 20, 22, 32])
+    with pytest.raises(BoundsError, match="`X` .* at index 8 in dimension 1"):
+        built(A3X8, np.array([0, 1, 2, 8], "int32"))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_sizes_of_64_bits(dtype):
+    n = te.size_var("n", "int64")
+    P, J = te.placeholder((n, n), name="P"), te.placeholder((n,), dtype, name="J")
+    Q = te.compute((n,), lambda i: P[i, J[i]], name="Q")
+    built = tvm.build(te.create_schedule(Q.op), [P, J, Q], check_bounds=True)
+    values, places = np.arange(9, dtype="float32").reshape(3, 3), np.array([2, 1, 0], dtype)
+    np.testing.assert_array_equal(built(values, places), [2, 4, 6])
+    places[0] = 3
+    with pytest.raises(BoundsError, match=r"at index 3 in dimension 1, whose extent is 3"):
+        built(values, places)
+
+
+def program(text: str):
+    return tvm.script.from_source("@T.prim_func\ndef main(" + text)
+
+
+VIEW = "A: T.Buffer((6,)), B: T.Buffer(({size},))):\n    V = T.decl_buffer({shape}, data=A.data{fields})\n" \
+       "    for i in range({size}):\n        B[i] = V[{index}]\n"  # fmt: skip
+VIEWS = {
+    "longer": (8, "(8,)", "", "i", None),
+    "moved": (3, "(3,)", ", elem_offset=3", "i", [3, 4, 5]),
+    "moved too far": (4, "(4,)", ", elem_offset=3", "i", None),
+    "strided": (3, "(3, 2)", ", strides=[2, 1]", "i, 1", [1, 3, 5]),
+    "strided too far": (4, "(4, 2)", ", strides=[2, 1]", "i, 1", None),
+    "of other elements": (12, "(12,), 'float16'", "", "i", "half"),
+    "of too many other elements": (13, "(13,), 'float16'", "", "i", None),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_ends_with_its_memory(name):
+    size, shape, fields, index, wanted = VIEWS[name]
+    text = VIEW.format(size=size, shape=shape, fields=fields, index=index)
+    if "float16" in shape:
+        text = text.replace(f"B: T.Buffer(({size},))", f"B: T.Buffer(({size},), 'float16')")
+    built = tvm.build(program(text), check_bounds=True)
+    if wanted is None:
+        with pytest.raises(BoundsError, match="buffer `V` .* is outside"):
+            built(SIX)
+        return
+    wanted = SIX.view("float16") if wanted == "half" else wanted
+    np.testing.assert_array_equal(built(SIX), wanted)
+    np.testing.assert_array_equal(tvm.build(program(text))(SIX), wanted)
+
+
+def test_a_matched_buffer_ends_with_its_region():
+    text = (
+        "A: T.Buffer((6, 6)), I: T.Buffer((4,), 'int32'), B: T.Buffer((4,))):\n    for i in range(4):\n"
+        "        with T.block('b'):\n            v = T.axis.S(4, i)\n            T.reads(A[1:3, 1:5], I[v])\n"
+        "            T.writes(B[v])\n"
+        "            W = T.match_buffer(A[1:3, 1:5], (2, 4), strides=[6, 1], offset_factor=1, elem_offset=7)\n"
+        "            B[v] = W[1, I[v]]\n"
+    )
+    built, values = tvm.build(program(text), check_bounds=True), np.arange(36, dtype="float32").reshape(6, 6)
+    np.testing.assert_array_equal(built(values, np.arange(4, dtype="int32")), values[2, 1:5])
+    with pytest.raises(BoundsError, match=r"`W` of shape \(2, 4\) at index 4 in dimension 1"):
+        built(values, np.array([0, 1, 2, 4], "int32"))
+
+
+def test_a_pointer_reaches_no_further_than_its_buffer():
+    text = (
+        "A: T.Buffer((6,)), B: T.Buffer((4,)), n: T.int32):\n"
+        "    T.evaluate(T.call_extern('int32', 'memcpy', B.access_ptr('w'), A.access_ptr('r', offset=n, extent=4), 16))\n"
+    )
+    built, result = tvm.build(program(text), check_bounds=True), np.zeros(4, "float32")
+    for first in (0, 2):
+        built(SIX, result, first)
+        np.testing.assert_array_equal(result, SIX[first : first + 4])
+    for first in (3, -1, 1 << 30):
+        with pytest.raises(BoundsError, match=f"`A` at 4 elements from element {first} on .* of 6 elements"):
+            built(SIX, result, first)
+
+
+def test_what_is_proved_is_not_checked():
+    A = te.placeholder((16, 16), name="A")
+    B = te.compute((16, 16), lambda i, j: A[15 - i, j] + A[i, j // 2], name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(s[B].split(B.op.axis[1], 8)[1])
+    with tvm.driver.with_checks():
+        text = tvm.lower(s, [A, B]).script()
+    assert "checked_index" not in text
+    assert "checked_index" not in tvm.lower(s, [A, B]).script()

@@ -1,0 +1,119 @@
+"""What is not held any more is given back: modules, their code, LLVM's passes and linkers."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import tvmagic as tvm
+from tvmagic import te
+from tvmagic.codegen import cache
+from tvmagic.runtime import jit
+
+
+@pytest.fixture(autouse=True)
+def empty_cache():
+    cache.clear_cache()
+    yield
+    cache.set_cache_limit(64 << 20)
+    cache.clear_cache()
+
+
+def built(k: int):
+    A = te.placeholder((16,), name="A")
+    B = te.compute((16,), lambda i: A[i] + float(k), name="B")
+    return tvm.build(te.create_schedule(B.op), [A, B])
+
+
+def test_a_module_that_nobody_holds_goes_away_with_its_code():
+    module = built(1)
+    module(np.zeros(16, "float32"))
+    held = [weakref.ref(module), weakref.ref(module.entry_func), weakref.ref(module._object)]
+    cache.clear_cache()
+    gc.disable()  # it is in no cycle, so that it goes at once
+    try:
+        del module
+        assert [ref() for ref in held] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_a_function_keeps_the_code_of_its_module():
+    module = built(2)
+    kernel, code = module["main"], weakref.ref(module._object)
+    gone, again = weakref.ref(module), kernel.prepared(np.zeros(16, "float32"), np.zeros(16, "float32"))
+    cache.clear_cache()
+    del module
+    gc.collect()
+    assert gone() is None and code() is not None
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel(np.zeros(16, "float32")), np.full(16, 2, "float32"))
+    del kernel
+    again()
+    del again
+    gc.collect()
+    assert code() is None
+
+
+def test_what_stops_a_function_is_told_without_its_module():
+    A, I = te.placeholder((4,), name="A"), te.placeholder((4,), "int32", name="I")
+    B = te.compute((4,), lambda i: A[I[i]], name="B")
+    kernel = tvm.build(te.create_schedule(B.op), [A, I, B], check_bounds=True)["main"]
+    cache.clear_cache()
+    gc.collect()
+    with pytest.raises(IndexError, match="buffer `A`"):
+        kernel(np.zeros(4, "float32"), np.full(4, 9, "int32"))
+
+
+def test_linkers_go_away_with_their_libraries():
+    built(0)(np.zeros(16, "float32"))  # links the runtime's own code, which stays
+    jit._linkers.current = None
+    first = weakref.ref(jit._linkers.take())
+    modules = [built(1 + k) for k in range(jit._LINKS + 2)]
+    later = weakref.ref(jit._linkers.take())
+    assert later() is not first()
+    kept = modules[0]
+    cache.clear_cache()
+    del modules
+    gc.collect()
+    np.testing.assert_array_equal(kept(np.zeros(16, "float32")), np.ones(16))
+    linker = weakref.ref(kept._object._linker)
+    assert later() is jit._linkers.current
+    del kept
+    jit._linkers.current = None
+    gc.collect()
+    assert linker() is None and later() is None
+
+
+def test_the_cache_has_a_limit_in_bytes():
+    one = built(3)
+    assert built(3) is one and one.nbytes > len(one.code)
+    cache.set_cache_limit(4 * one.nbytes)
+    modules = [weakref.ref(built(10 + k)) for k in range(12)]
+    gc.collect()
+    alive = [ref() for ref in modules if ref() is not None]
+    # two entries for each module: by its schedule's loops and by what they were lowered to
+    assert 1 <= len(alive) <= 2 and alive[-1] is modules[-1]()
+    cache.set_cache_limit(0)
+    assert built(3) is not built(3)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_many_small_builds_do_not_grow_the_process():
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    cache.set_cache_limit(0)
+    ones = np.ones(16, "float32")
+    for k in range(80):
+        built(k)(ones)
+    before = resident()
+    for k in range(80, 280):
+        built(k)(ones)
+    gc.collect()
+    assert resident() - before < 6 << 20  # it was 100 kB each
