@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.measure import as_list, compare, measure, numpy_baseline
+from tvmagic.operators.comparison import as_list, compare, expected_values
+from tvmagic.operators.measure import measure, numpy_baseline
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.passes import Record
 
@@ -24,7 +25,7 @@ class OperatorWorkload:
     def __init__(self, op: Operator, seed: int = 0, sizes: Mapping[str, int] | int = 256) -> None:
         self.op, self.func = op, op.schedule().mod
         self.inputs = op.random_inputs(seed, sizes)
-        self.expected = as_list(op.reference(*self.inputs))
+        self.expected = expected_values(op, self.inputs)
 
     def seconds(self, schedule: Any) -> float:
         """Seconds a call, the arguments ready; `TVMagicError` where the result is not the reference's."""
