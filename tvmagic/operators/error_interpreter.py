@@ -35,7 +35,7 @@ from tvmagic.operators.arrays import evaluate_size, size_values
 from tvmagic.operators.interpreter import Machine, Unsupported
 from tvmagic.operators.lanes import Storage
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, parts
-from tvmagic.te.error_evaluator import reinterpreted, widened
+from tvmagic.te.error_evaluator import constant, reinterpreted, widened
 from tvmagic.te.error_functions import call
 from tvmagic.te.error_memory import added_term, cells, extended, loaded
 from tvmagic.te.error_reference import Evaluation
@@ -72,7 +72,7 @@ class _ErrorMachine(Machine):
 
     @handles(ConstExpr)
     def _constant(self, node: Any) -> Array:
-        return widened(np.asarray(super()._constant(node)), node.dtype) if not node.dtype.is_handle else node.value
+        return node.value if node.dtype.is_handle else constant(node)
 
     @handles(Var, IterVar)
     def _var(self, node: Any) -> Array:

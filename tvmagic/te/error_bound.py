@@ -214,6 +214,15 @@ def _quotient_error(at: Operands) -> Array:
     return np.where(sure | (moved == 0) & (_zero(eb) == 0), 0.0, error)
 
 
+def _reciprocal_error(at: Operands, before: Array | None, dtype: DataType) -> Array | None:
+    """TVM's simplifier multiplies by the reciprocal of a constant divisor, which is rounded, too."""
+    divisor, form = float(at[3]), format_of(dtype)
+    if not np.isfinite(divisor) or divisor == 0 or abs(np.frexp(divisor)[0]) == 0.5:
+        return before
+    moved = np.where(np.isfinite(at[0]), np.abs(at[0]) * form.unit + np.abs(at[1]) * form.tiny, 0.0)
+    return moved if before is None else before + moved
+
+
 def _whole_quotient_error(at: Operands, dtype: DataType) -> Array:
     """That of the quotient, then the steps that rounding it down or to zero crosses."""
     result, a, ea, b, eb = at
@@ -315,6 +324,8 @@ def _float_result(kind: type, at: Operands, dtype: DataType, exact: bool, scale:
         error = np.broadcast_to(_WHOLE[kind](at, dtype), at[0].shape)
         return Approximate(at[0], error) if np.any(error) else at[0]
     before = None if exact else _ERRORS[kind](at)
+    if kind is Div and np.ndim(at[3]) == 0:
+        before = _reciprocal_error(at, before, dtype)
     if kind not in _ROUNDED:
         return at[0] if before is None else Approximate(at[0], before)
     return rounded(at[0], before, dtype, underflow=_ROUNDED[kind], scale=scale)

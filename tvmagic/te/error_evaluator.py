@@ -13,12 +13,20 @@ from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, eit
 from tvmagic.te.error_functions import call
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 
-__all__ = ["ErrorEvaluator", "read", "reinterpreted", "widened"]
+__all__ = ["ErrorEvaluator", "constant", "read", "reinterpreted", "widened"]
 
 
 def widened(value: Value, dtype: DataType) -> Value:
     """Floats as float64."""
     return value.astype(np.float64) if dtype.is_float and not isinstance(value, Approximate) else value
+
+
+def constant(node: Any) -> Value:
+    """A constant rounded to its dtype; one that does not fit may be folded before it is rounded or after."""
+    value = widened(np.asarray(node.value, numpy_dtype(node.dtype)), node.dtype)
+    if node.dtype.is_float and np.isinf(value) and np.isfinite(node.value):
+        return Approximate(value, np.full((), np.inf))
+    return value
 
 
 class ErrorEvaluator(ArrayEvaluator):
@@ -31,7 +39,7 @@ class ErrorEvaluator(ArrayEvaluator):
 
     @handles(IntImm, FloatImm)
     def constant(self, node: Any) -> Value:
-        return widened(np.asarray(node.value, numpy_dtype(node.dtype)), node.dtype)
+        return constant(node)
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Value:

@@ -38,6 +38,7 @@ _MONOTONE = {
     "atan": _LIBRARY, "asinh": _LIBRARY, "acosh": _LIBRARY, "atanh": _LIBRARY,
 }  # fmt: skip
 _IN_FLOAT64 = frozenset({"exp", "exp2", "sigmoid", "log", "rsqrt"})  # those of our own; the others are the C library's
+_UPWARD = frozenset({"log", "log2", "log10", "log1p", "rsqrt", "acosh"})  # defined from some number on
 _STEPS = frozenset({"floor", "ceil", "trunc", "round", "nearbyint"})
 
 
@@ -80,19 +81,24 @@ def _error(x: Value) -> Array:
     return np.float64(0) if error is None else error
 
 
-def _ends(function: Callable[[Array], Array], value: Array, x: Array, error: Array) -> Array:
-    """How far the values at the ends of x - error, x + error are from that in its middle."""
+def _ends(function: Callable[[Array], Array], value: Array, x: Array, error: Array, upward: bool = False) -> Array:
+    """How far the values at the ends of x - error, x + error are from that in its middle.
+
+    `upward`: the function is defined for all numbers from some number on; below it the result is certainly NaN.
+    """
     with np.errstate(all="ignore"):
-        high, low = np.abs(function(x + error) - value), np.abs(value - function(x - error))
-        moved = np.maximum(high, low)
-    moved = np.where(np.isnan(moved), np.inf, moved)
-    return np.where(error == 0, 0.0, moved)
+        top = function(x + error)
+        moved = np.maximum(np.abs(top - value), np.abs(value - function(x - error)))
+    sure = error == 0
+    if upward:
+        sure = sure | (np.isnan(top) & np.isfinite(x) & np.isfinite(error))
+    return np.where(sure, 0.0, np.where(np.isnan(moved), np.inf, moved))
 
 
 def _monotone(f: _Call, x: Value) -> Value:
     value, error = parts(x)
     result = f.function(value)
-    before = None if error is None else _ends(f.function, result, value, error) * (1 + _REACHES)
+    before = None if error is None else _ends(f.function, result, value, error, f.name in _UPWARD) * (1 + _REACHES)
     return f.rounded(result, before, _MONOTONE[f.name])
 
 
@@ -106,7 +112,7 @@ def _root(f: _Call, x: Value) -> Value:
     """Of a number that may be negative nothing is known: the program may give NaN."""
     value, error = parts(x)
     result = np.asarray(f.function(value))
-    before = None if error is None else _ends(f.function, result, value, error)
+    before = None if error is None else _ends(f.function, result, value, error, upward=True)
     return rounded(result, before, f.dtype, underflow=False, scale=f.scale)
 
 

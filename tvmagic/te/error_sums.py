@@ -94,7 +94,7 @@ class Sum:
     def wraps(self, kind: np.dtype[Any]) -> int:
         """How many of the sums are outside of an integer dtype's range."""
         info = np.iinfo(kind)
-        return int(np.count_nonzero((self.wide > float(info.max)) | (self.wide < float(info.min))))
+        return int(np.count_nonzero((self.wide >= float(info.max) + 1) | (self.wide < float(info.min))))
 
 
 def grain_of(values: Array) -> float:
@@ -103,7 +103,7 @@ def grain_of(values: Array) -> float:
     for part in (flat[:: max(flat.size // 256, 1)], flat):
         for power in range(_GRAINS + 1):
             scaled = part * 2.0**power
-            if np.array_equal(scaled, np.rint(scaled)):
+            if np.array_equal(scaled, np.rint(scaled), equal_nan=True):
                 break
         else:
             return 0.0
