@@ -131,13 +131,20 @@ def shares(
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[f.__name__ for f in FAULTS])
 @pytest.mark.parametrize(
-    ("text", "share"), [(MATMUL.format("float32", 64), 0.6), (SOFTMAX.format(5000), 0.3), (VARIANCE, 0.4)]
+    ("text", "share"), [(MATMUL.format("float32", 64), 0.4), (SOFTMAX.format(5000), 0.9), (VARIANCE, 0.4)]
 )
 def test_faults_beyond_the_bound_are_found(text: str, share: float, fault: Callable[..., None]) -> None:
     op = operator("f", text)
     found, missed, within = shares(op, fault, False)
     assert missed == 0 and found + within == 40
-    assert found >= share * 40 or fault is not tail_missing, (found, within)
+    assert found >= share * 40, (found, within)
+
+
+def test_faults_of_16_bit_sums_show_on_coarse_inputs() -> None:
+    """On other inputs the bound of 512 terms of float16 allows whatever the sum can be."""
+    op = operator("f", MATMUL.format("float16", 512))
+    assert shares(op, tail_missing, False) == (0, 0, 40) and shares(op, tail_missing, True) == (40, 0, 0)
+    assert shares(op, two_swapped, True)[0] >= 38
 
 
 def test_a_missing_last_term_is_found() -> None:
@@ -158,7 +165,6 @@ def test_a_missing_last_term_is_found() -> None:
 def test_a_wrong_schedule_is_found() -> None:
     """One that leaves out the last term, whatever the inputs are."""
     op = operator("f", MATMUL.format("float32", 32))
-    wrong = operator("f", MATMUL.format("float32", 32) + " + 0.0")
     text = "X: float32[32, 32]\nW: float32[32, 32]\nk: range(31)\nY[i, j] += X[i, k] * W[k, j]"
     wrong = operator("f", text)
     inputs = op.random_inputs(0)
