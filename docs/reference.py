@@ -111,7 +111,8 @@ def write(folder: Path) -> list[Path]:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "api").mkdir(parents=True)
-    shutil.copy(ROOT / "docs" / "index.md", folder / "index.md")
+    for name in ("index.md", "checking.md"):
+        shutil.copy(ROOT / "docs" / name, folder / name)
     written: list[Path] = []
     missing: list[str] = []
     for package, title in PACKAGES.items():

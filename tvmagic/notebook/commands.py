@@ -205,10 +205,11 @@ def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
     """The version against NumPy on random inputs."""
     result = check(version, seed, sizes)
     title = f"{version.operator.name} ({version.name}): {'equal to NumPy' if result.ok else 'NOT equal to NumPy'}"
-    row = [result.elements, f"{result.absolute:.3g}", f"{result.relative:.3g}", result.place or "-"]
-    values = [f"{result.got:.8g}", f"{result.expected:.8g}"] if result.place else ["-", "-"]
-    columns = ["values", "largest absolute error", "largest relative error", "at", "got", "expected"]
-    return Table(columns, [[*row, *values]], title)
+    row = [result.elements, f"{result.units:.2g}", f"{result.absolute:.3g}", result.place or "-"]
+    values = [f"{v:.8g}" for v in (result.got, result.expected)] if result.place else ["-", "-"]
+    columns = ["values", "worst error (in bounds)", "absolute error", "at", "got", "expected", "rounding bound"]
+    bound = f"{result.bound:.3g}" if result.place else "-"
+    return Table(columns, [[*row, *values, bound]], title, result.remarks)
 
 
 def bench(

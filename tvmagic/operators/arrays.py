@@ -161,11 +161,16 @@ def _bytes(count: int) -> str:
 
 
 def random_inputs(
-    tensors: Sequence[Any], seed: int, sizes: Mapping[str, int] | int, limits: Sequence[int | None] | None = None
+    tensors: Sequence[Any],
+    seed: int,
+    sizes: Mapping[str, int] | int,
+    limits: Sequence[int | None] | None = None,
+    coarse: bool = False,
 ) -> list[np.ndarray]:
     """Random arrays for tensors: floats from -1 to 1, whole numbers from a small range, bools.
 
     `sizes` gives symbolic sizes by name, or one number for all; whole numbers with a limit are from 0 to below it.
+    `coarse`: the floats are quarters (halves, in 16 bits), so that their products and long sums are exact.
     """
     generator = np.random.default_rng(seed)
     values: dict[Any, int] = {}
@@ -176,10 +181,14 @@ def random_inputs(
     shapes = [[evaluate_size(s, values) for s in t.shape] for t in tensors]
     total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
-    return [_random_array(t, s, generator, n) for t, s, n in zip(tensors, shapes, limits or [None] * len(shapes))]
+    return [
+        _random_array(t, s, generator, n, coarse) for t, s, n in zip(tensors, shapes, limits or [None] * len(shapes))
+    ]
 
 
-def _random_array(tensor: Any, shape: Sequence[int], generator: np.random.Generator, limit: int | None) -> np.ndarray:
+def _random_array(
+    tensor: Any, shape: Sequence[int], generator: np.random.Generator, limit: int | None, coarse: bool
+) -> np.ndarray:
     dtype = array_dtype(tensor)
     result = aligned_empty(shape, dtype)
     flat = result.reshape(-1)
@@ -192,6 +201,9 @@ def _random_array(tensor: Any, shape: Sequence[int], generator: np.random.Genera
             part[...] = generator.random(part.size) < 0.5
         elif dtype.kind in "iu":
             part[...] = generator.integers(least, end, part.size)
+        elif coarse:
+            steps = 2 if dtype.itemsize == 2 else 4
+            part[...] = (generator.integers(-steps, steps + 1, part.size) / steps).astype(dtype)
         else:
             part[...] = generator.uniform(-1, 1, part.size).astype(dtype)
     return result

@@ -45,7 +45,7 @@ from tvmagic.operators.lanes import Conflict, Context, Storage
 from tvmagic.operators.loops import lane_loops
 from tvmagic.operators.values import TooLong, Unsupported, Values, tensor_key, whole_storage
 
-__all__ = ["TooLong", "Unsupported", "run_function", "run_statement"]
+__all__ = ["Machine", "TooLong", "Unsupported", "run_function", "run_statement"]
 
 Array = Any
 _MOST_LANES = 1 << 20
@@ -60,7 +60,7 @@ def run_function(func: PrimFunc, arrays: Sequence[np.ndarray], seconds: float | 
     Unsupported: the program has something that cannot be interpreted.
     TooLong: it did not end within `seconds`.
     """
-    machine = _Machine(seconds)
+    machine = Machine(seconds)
     for param, array in zip(func.params, arrays, strict=True):
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -73,7 +73,7 @@ def run_function(func: PrimFunc, arrays: Sequence[np.ndarray], seconds: float | 
 
 def run_statement(stmt: Stmt, tensors: Mapping[Any, np.ndarray], seconds: float | None = None) -> None:
     """Run a statement on the arrays of its tensors, which it changes in place; errors as `run_function`."""
-    machine = _Machine(seconds)
+    machine = Machine(seconds)
     for tensor, array in tensors.items():
         for size, extent in zip(tensor.shape, array.shape):
             if isinstance(size, Var):
@@ -83,7 +83,7 @@ def run_statement(stmt: Stmt, tensors: Mapping[Any, np.ndarray], seconds: float 
         machine.visit(stmt)
 
 
-class _Machine(Values):
+class Machine(Values):
     """The statements of a program; loops run as lanes where that is right."""
 
     # ------------------------------------------------------------------------ statements

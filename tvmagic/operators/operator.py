@@ -264,11 +264,16 @@ class Operator:
             )
         return [as_array(values[n], n) for n in names]
 
-    def random_inputs(self, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> list[np.ndarray]:
-        """Arrays to try the operator on; symbolic sizes become `sizes`, and what is an index stays inside."""
+    def random_inputs(
+        self, seed: int = 0, sizes: Mapping[str, int] | int = 16, coarse: bool = False
+    ) -> list[np.ndarray]:
+        """Arrays to try the operator on; symbolic sizes become `sizes`, and what is an index stays inside.
+
+        `coarse`: floats of few bits, whose sums are exact.
+        """
         from tvmagic.operators.arrays import random_inputs
 
-        return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs])
+        return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs], coarse)
 
     def workload(self, seed: int = 0, sizes: Mapping[str, int] | int = 256) -> OperatorWorkload:
         """Its schedules tried on random inputs, as a search asks for them; symbolic sizes become `sizes`."""

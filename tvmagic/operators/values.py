@@ -290,13 +290,17 @@ class Values(Visitor):
             value = value[:, None]
         return np.broadcast_to(value, shape)
 
-    def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
-        row, column, active = self._place(storage, indices, dtype.lanes)
+    def _elements(self, storage: Storage, indices: list[Array], lanes: int) -> Array:
+        """The elements at `indices`, as they are in memory."""
+        row, column, active = self._place(storage, indices, lanes)
         for number, context in enumerate(self.contexts):
             if storage.level <= number:
                 lane = self._shaped(self.contexts[-1].owner[number], np.shape(row), 1)
                 context.read(storage, (row[active], column[active]), lane[active])
-        value = storage.data[row, column]
+        return storage.data[row, column]
+
+    def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
+        value = self._elements(storage, indices, dtype.lanes)
         wanted = numpy_dtype(dtype.element_of)
         if value.dtype is not wanted and value.dtype != wanted:
             value = value.view(wanted) if value.dtype.itemsize == wanted.itemsize else value.astype(wanted)

@@ -12,10 +12,11 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, Stmt
 from tvmagic.operators.arrays import empty_outputs, size_values
+from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.interpreter import TooLong, Unsupported, run_function, run_statement
-from tvmagic.operators.measure import compare
 from tvmagic.operators.operator import Operator
 from tvmagic.passes import Record
+from tvmagic.te.error_reference import Evaluation
 
 __all__ = ["EQUAL", "NOT_RUN", "Verdict", "verify"]
 
@@ -38,8 +39,7 @@ def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds:
     together take about `seconds`, and what does not come to its end is not judged. The first step whose result differs from NumPy's is told apart from later ones.
     """
     inputs = op.random_inputs(seed, sizes)
-    expected = op.reference(*inputs)
-    wanted = list(expected) if isinstance(expected, tuple) else [expected]
+    wanted = expected_values(op, inputs)
     known: dict[int, tuple[Any, Verdict]] = {}
     verdicts: list[Verdict] = []
     failed = False
@@ -59,9 +59,7 @@ def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds:
     return verdicts
 
 
-def _verdict(
-    program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: Sequence[np.ndarray], seconds: float
-) -> Verdict:
+def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: Evaluation, seconds: float) -> Verdict:
     if isinstance(program, Mapping) or isinstance(program, str):
         return Verdict(None, "")
     outputs = empty_outputs(op.outputs, size_values(op.inputs, inputs))

@@ -32,15 +32,15 @@ from tvmagic.ir import (
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.numpy_eval import ArrayEvaluator
 
-__all__ = ["run_statement"]
+__all__ = ["StatementRunner", "run_statement"]
 
 
 def run_statement(stmt: Stmt, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:
     """Run `stmt`, which reads and writes `arrays`; `env` are the values of variables."""
-    _Runner(arrays, env).visit(stmt)
+    StatementRunner(arrays, env).visit(stmt)
 
 
-class _Runner(ArrayEvaluator):
+class StatementRunner(ArrayEvaluator):
     """`memory`: for each pointer the array behind it."""
 
     def __init__(self, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:

@@ -40,7 +40,17 @@ from tvmagic.te.tensor import (
     TensorComputeOp,
 )
 
-__all__ = ["evaluate", "evaluate_all"]
+__all__ = [
+    "Ends",
+    "bind_sizes",
+    "blocks",
+    "ends_of",
+    "evaluate",
+    "evaluate_all",
+    "number",
+    "points",
+    "simple_combiner",
+]
 
 BLOCK_ELEMENTS = 1 << 22  # elements of one block, so that its temporaries stay near 16 MB each
 
@@ -66,7 +76,7 @@ def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[n
     for key, value in inputs.items():
         if isinstance(key, Tensor):
             values[key] = np.asarray(value)
-            _bind_sizes(key, values[key], sizes)
+            bind_sizes(key, values[key], sizes)
         else:
             var = key.var if isinstance(key, IterVar) else key
             sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
@@ -80,7 +90,7 @@ def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[n
     return [given(values, t) for t in tensors]
 
 
-def _bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
+def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
     if array.ndim != len(tensor.shape):
         raise TVMagicError(f"`{tensor.name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}")
     for axis, size in enumerate(tensor.shape):
@@ -108,18 +118,18 @@ def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var
 # ---------------------------------------------------------------------------- compute
 
 
-def _number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
+def number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
     return value.value if isinstance(value, IntImm) else int(ArrayEvaluator(sizes).visit(value))
 
 
-def _ends(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
+def ends_of(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
     assert range_ is not None
-    low = _number(range_.min, sizes)
-    return low, low + _number(range_.extent, sizes)
+    low = number(range_.min, sizes)
+    return low, low + number(range_.extent, sizes)
 
 
 def _compute(op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
-    return _compute_part(op, values, sizes, [_ends(iv.dom, sizes) for iv in op.axis], True)
+    return _compute_part(op, values, sizes, [ends_of(iv.dom, sizes) for iv in op.axis], True)
 
 
 Ends = Sequence[tuple[int, int]]
@@ -131,16 +141,16 @@ def _compute_part(
     """The outputs of `op` for the part `ends` of its axes."""
     shape = [high - low for low, high in ends]
     results = [np.empty(shape, numpy_dtype(t.dtype)) for t in op.outputs]
-    reduced = [_ends(iv.dom, sizes) for iv in op.reduce_axis]
+    reduced = [ends_of(iv.dom, sizes) for iv in op.reduce_axis]
     work = int(np.prod([high - low for low, high in reduced], dtype=np.int64)) if reduced else 1
-    for block in _blocks(ends, max(work, 1)):
+    for block in blocks(ends, max(work, 1)):
         place = tuple([slice(b[0] - e[0], b[1] - e[0]) for b, e in zip(block, ends)])
         for result, value in zip(results, _compute_block(op, values, sizes, block, reduced, strict)):
             result[place] = value
     return results
 
 
-def _blocks(ends: Ends, work: int) -> list[list[tuple[int, int]]]:
+def blocks(ends: Ends, work: int) -> list[list[tuple[int, int]]]:
     """The box `ends` cut along its first axes, so that each part has not too many elements."""
     limit = max(BLOCK_ELEMENTS // work, 1)
     steps: list[list[tuple[int, int]]] = []
@@ -191,7 +201,7 @@ def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], 
         sources = [np.where(condition, s, e) for s, e in zip(sources, neutral)]
     sources = [np.broadcast_to(s, domain) for s in sources]
     axes = tuple(range(rank, len(domain)))
-    fast = _simple_combiner(combiner)
+    fast = simple_combiner(combiner)
     if fast is not None and all(domain[rank:]):
         results = [fast.reduce(sources[0], axis=axes, dtype=sources[0].dtype)]
     else:
@@ -204,7 +214,7 @@ def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], 
     return [np.broadcast_to(r, domain[:rank]) for r in results]
 
 
-def _simple_combiner(combiner: CommReducer) -> np.ufunc | None:
+def simple_combiner(combiner: CommReducer) -> np.ufunc | None:
     """The NumPy function that a combiner of one value is, where it is one."""
     if len(combiner.result) != 1:
         return None
@@ -247,19 +257,19 @@ def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.n
     known = dict(values)
     states: list[np.ndarray] = []
     for tensor, first, state in zip(op.outputs, op.init, op.state_placeholder):
-        array = np.zeros([_number(s, sizes) for s in tensor.shape], numpy_dtype(tensor.dtype))
+        array = np.zeros([number(s, sizes) for s in tensor.shape], numpy_dtype(tensor.dtype))
         array[: given(values, first).shape[0]] = given(values, first)
         known[state] = array
         states.append(array)
     body = scan_get_body(op)
-    start, stop = _ends(op.scan_axis.dom, sizes)
+    start, stop = ends_of(op.scan_axis.dom, sizes)
     updates = {t.op for t in op.update}
     for step in range(start, stop):
         done: list[tuple[np.ndarray, np.ndarray]] = []
         for inner in body:
             if not isinstance(inner, ComputeOp):
                 raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value by NumPy")
-            ends = [_ends(iv.dom, sizes) for iv in inner.axis]
+            ends = [ends_of(iv.dom, sizes) for iv in inner.axis]
             if inner in updates:
                 ends[0] = (step, step + 1)
             results = _compute_part(inner, known, sizes, ends, inner in updates)
@@ -277,19 +287,19 @@ def _tensor_compute(
     """The intrinsic's own operation on the regions of each call, one call after the other."""
     outer = op.axis[: op.schedulable_ndim]
     inner_op = op.intrin.op
-    results = [np.zeros([_number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
-    spans = [range(*_ends(iv.dom, sizes)) for iv in outer]
+    results = [np.zeros([number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
+    spans = [range(*ends_of(iv.dom, sizes)) for iv in outer]
     for place in itertools.product(*spans):
         parts = [
-            _call_intrinsic(op, inner_op, values, {**sizes, **_points(outer, place), **_points(op.reduce_axis, step)})
-            for step in itertools.product(*[range(*_ends(iv.dom, sizes)) for iv in op.reduce_axis])
+            _call_intrinsic(op, inner_op, values, {**sizes, **points(outer, place), **points(op.reduce_axis, step)})
+            for step in itertools.product(*[range(*ends_of(iv.dom, sizes)) for iv in op.reduce_axis])
         ]
         for i, result in enumerate(results):
             result[place] = _join([p[i] for p in parts], inner_op, i)
     return results
 
 
-def _points(axes: Sequence[IterVar], place: Sequence[int]) -> dict[Var, np.ndarray]:
+def points(axes: Sequence[IterVar], place: Sequence[int]) -> dict[Var, np.ndarray]:
     return {iv.var: np.asarray(p, numpy_dtype(iv.dtype)) for iv, p in zip(axes, place)}
 
 
@@ -298,7 +308,7 @@ def _call_intrinsic(
 ) -> list[np.ndarray]:
     inputs: dict[Any, Any] = {}
     for tensor, source, region in zip(op.intrin.inputs, op.inputs, op.input_regions):
-        part = given(values, source)[tuple([slice(*_ends(r, env)) for r in region])]
+        part = given(values, source)[tuple([slice(*ends_of(r, env)) for r in region])]
         inputs[tensor] = part.reshape(part.shape[part.ndim - len(tensor.shape) :])
     evaluator = ArrayEvaluator(env, values)
     for param, scalar in zip(op.intrin.scalar_params, op.scalar_inputs):
@@ -311,7 +321,7 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
     if len(parts) == 1:
         return parts[0]
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
-    fast = _simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
+    fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
     if fast is None:
         raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined by NumPy")
     return fast.reduce(np.stack(parts), axis=0)
@@ -319,7 +329,7 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
 
 def _extern(op: ExternOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
     """What the statement of an extern operation stores, beginning from zeros."""
-    outputs = [np.zeros([_number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
+    outputs = [np.zeros([number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
     arrays = {b: given(values, t) for b, t in zip(op.input_placeholders, op.inputs)}
     arrays.update(zip(op.output_placeholders, outputs))
     run_statement(op.body, arrays, sizes)

@@ -1,0 +1,276 @@
+"""The check of a version: what it finds, what it lets pass, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tvmagic.operators import Operator, operator
+from tvmagic.operators.comparison import CheckResult, compare, expected_values, worse
+from tvmagic.operators.measure import bench, check
+from tvmagic.operators.operator import Version
+from tvmagic.operators.verify import verify
+from tvmagic.te.error_bound import Approximate, parts
+from tvmagic.tune import tune_operator
+
+MATMUL = "X: {0}[{1}, {1}]\nW: {0}[{1}, {1}]\nY[i, j] += X[i, k] * W[k, j]"
+SOFTMAX = """X: float32[{0}]
+M[()] = max(X[i], over=i)
+E[i] = exp(X[i] - M[()])
+S[()] += E[i]
+Y[i] = E[i] / S[()]"""
+VARIANCE = """X: float32[6, 500]
+M[i] += X[i, k]
+V[i] += (X[i, k] - M[i] / 500) * (X[i, k] - M[i] / 500)
+Y[i] = V[i] / 500"""
+ONE_PASS = """X: float32[6, 500]
+M[i] += X[i, k]
+V[i] += X[i, k] * X[i, k]
+Y[i] = V[i] / 500 - M[i] / 500 * (M[i] / 500)"""
+BLOCKS = """@T.prim_func
+def mm(A: T.Buffer((24, 40), "float32"), B: T.Buffer((40, 20), "float32"), C: T.Buffer((24, 20), "float32")):
+    for i, j, k in T.grid(24, 20, 40):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+
+
+def plain(text: str) -> Version:
+    return operator("f", text).version("plain")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "int32"])
+def test_products_of_matrices_are_right(dtype: str) -> None:
+    result = check(plain(MATMUL.format(dtype, 96)))
+    assert result.ok and not result.open, str(result)
+    assert bool(result.notes) == (dtype == "int8")
+
+
+@pytest.mark.parametrize(
+    "text", [SOFTMAX.format(2000), VARIANCE, ONE_PASS, BLOCKS], ids=["softmax", "two", "one", "blocks"]
+)
+def test_usual_kernels_are_right(text: str) -> None:
+    result = check(plain(text))
+    assert result.ok and not result.open and 0 < result.units <= 1, str(result)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "text",
+    [MATMUL.format("float32", 1024), MATMUL.format("float16", 512), MATMUL.format("bfloat16", 512),
+     MATMUL.format("float64", 512), SOFTMAX.format(50_000), VARIANCE.replace("500", "50000"),
+     ONE_PASS.replace("500", "50000"), "X: float32[4000000]\nS[()] += X[i]", "X: float64[4000000]\nS[()] += X[i]",
+     VARIANCE.replace("float32", "float16"), VARIANCE.replace("float32", "bfloat16")],
+)  # fmt: skip
+def test_long_sums_are_right(text: str) -> None:
+    result = check(plain(text))
+    assert result.ok, str(result)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_large_products_of_matrices_are_right(size: int) -> None:
+    """NumPy's float32 product is one legal order of the sums."""
+    op = operator("f", MATMUL.format("float32", size))
+    inputs = op.random_inputs(0)
+    result = compare([inputs[0] @ inputs[1]], expected_values(op, inputs), ["Y"])
+    assert result.ok and result.elements == size * size, str(result)
+
+
+@pytest.mark.soak
+def test_a_search_over_a_large_product_finds_its_schedules_right() -> None:
+    op = operator("mm", MATMUL.format("float32", 1024))
+    result = tune_operator(op, 3, seconds=120, seed=1)
+    assert [t.error for t in result.trials if "bound" in (t.error or "")] == [] and result.good
+
+
+# ---------------------------------------------------------------------------- planted faults
+
+
+def one_element(y: np.ndarray, random: np.random.Generator) -> None:
+    at = random.integers(y.size)
+    y.flat[at] += y.dtype.type(random.choice([-1, 1]) * 10.0 ** random.uniform(-7, 0))
+
+
+def two_swapped(y: np.ndarray, random: np.random.Generator) -> None:
+    a, b = random.integers(y.size, size=2)
+    y.flat[a], y.flat[b] = y.flat[b], y.flat[a]
+
+
+def tail_missing(y: np.ndarray, random: np.random.Generator) -> None:
+    y.flat[y.size - random.integers(1, 4) :] = 0
+
+
+FAULTS: list[Callable[[np.ndarray, np.random.Generator], None]] = [one_element, two_swapped, tail_missing]
+
+
+def shares(
+    op: Operator, fault: Callable[[np.ndarray, np.random.Generator], None], coarse: bool
+) -> tuple[int, int, int]:
+    """Of 40 faults: found, missed although beyond the bound of the element, within it."""
+    random = np.random.default_rng(7)
+    inputs = op.random_inputs(1, 16, coarse)
+    expected = expected_values(op, inputs)
+    value, bound = parts(expected.values[0])
+    right = np.asarray(op.reference(*inputs))
+    found = missed = within = 0
+    for _ in range(40):
+        y = right.copy()
+        fault(y, random)
+        beyond = bool((np.abs(y.astype("float64") - value) > (0.0 if bound is None else bound)).any())
+        seen = not compare([y], expected, ["Y"]).ok
+        found, missed, within = found + seen, missed + (beyond and not seen), within + (not beyond)
+        assert seen or not beyond
+    return found, missed, within
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[f.__name__ for f in FAULTS])
+@pytest.mark.parametrize(
+    ("text", "share"), [(MATMUL.format("float32", 64), 0.4), (SOFTMAX.format(5000), 0.9), (VARIANCE, 0.4)]
+)
+def test_faults_beyond_the_bound_are_found(text: str, share: float, fault: Callable[..., None]) -> None:
+    op = operator("f", text)
+    found, missed, within = shares(op, fault, False)
+    assert missed == 0 and found + within == 40
+    assert found >= share * 40, (found, within)
+
+
+def test_faults_of_16_bit_sums_show_on_coarse_inputs() -> None:
+    """On other inputs the bound of 512 terms of float16 allows whatever the sum can be."""
+    op = operator("f", MATMUL.format("float16", 512))
+    assert shares(op, tail_missing, False) == (0, 0, 40) and shares(op, tail_missing, True) == (40, 0, 0)
+    assert shares(op, two_swapped, True)[0] >= 38
+
+
+def test_a_missing_last_term_is_found() -> None:
+    """Of a sum of 100,000 the bound allows more than a term, unless the terms have few bits: then all sums are exact."""
+    op = operator("f", "X: float32[100000]\nS[()] += X[i]")
+    for coarse, seen in ((False, False), (True, True)):
+        (x,) = op.random_inputs(0, 16, coarse)
+        x[-1] = 0.75
+        expected = expected_values(op, [x])
+        got = np.asarray(x[:-1].sum(dtype="float64"), "float32")
+        result = compare([got], expected, ["S"])
+        assert result.ok != seen and result.bound == (0 if seen else result.bound), str(result)
+    mm = operator("f", MATMUL.format("float32", 256))
+    x, w = mm.random_inputs(0)
+    assert not compare([x[:, :-1] @ w[:-1]], expected_values(mm, [x, w]), ["Y"]).ok
+
+
+def test_a_wrong_schedule_is_found() -> None:
+    """One that leaves out the last term, whatever the inputs are."""
+    op = operator("f", MATMUL.format("float32", 32))
+    text = "X: float32[32, 32]\nW: float32[32, 32]\nk: range(31)\nY[i, j] += X[i, k] * W[k, j]"
+    wrong = operator("f", text)
+    inputs = op.random_inputs(0)
+    result = compare([wrong(*inputs)], expected_values(op, inputs), ["Y"])
+    assert not result.ok and result.wrong > 900 and result.units > 100
+
+
+# ---------------------------------------------------------------------------- what a result says
+
+
+def test_the_worst_element_in_units_of_its_bound() -> None:
+    value, error = np.array([[1.0, 2.0], [3.0, 100.0]]), np.array([[0.1, 0.1], [0.5, 10.0]])
+    got = np.array([[1.05, 2.0], [3.4, 104.0]], "float32")
+    result = compare([got], [Approximate(value, error)], ["C"])
+    assert result.ok and result.place == "C[1, 0]" and result.bound == 0.5 and result.expected == 3
+    assert result.units == pytest.approx(0.8) and result.absolute == pytest.approx(0.4)
+    assert result.relative == pytest.approx(0.4 / 3)  # of that element, not of the one that is farthest off
+    text = "equal to NumPy: 4 values, worst error 0.8 of the rounding bound, at C[1, 0] (got 3.4000001, expected 3, bound 0.5)"
+    assert str(result) == text
+    got[0, 0] = 1.2
+    result = compare([got], [Approximate(value, error)], ["C"])
+    assert not result.ok and result.wrong == 1 and result.place == "C[0, 0]"
+    assert str(result).startswith(
+        "NOT equal to NumPy: 1 of 4 values wrong, worst error 2 of the rounding bound, at C[0, 0]"
+    )
+
+
+def test_exact_values_have_to_be_the_same() -> None:
+    result = compare([np.array([1, 2, 4])], [np.array([1, 2, 3])], ["Y"])
+    assert not result.ok and result.units == np.inf and "worst error 1, no rounding, at Y[2]" in str(result)
+    far = compare([np.array([2**62 + 1])], [np.array([2**62])], ["Y"])
+    assert not far.ok and far.wrong == 1
+    assert compare([np.zeros(0)], [np.zeros(0)], ["Y"]).ok
+
+
+@pytest.mark.parametrize(
+    ("got", "value", "error", "ok"),
+    [(np.nan, 1.0, 0.5, False), (np.nan, np.nan, 0.0, True), (1.0, np.nan, 0.0, False), (np.inf, 1.0, 9.0, False),
+     (np.inf, np.inf, 0.0, True), (-np.inf, np.inf, 0.0, False), (np.inf, 6e4, np.inf, True), (-0.0, 0.0, 0.0, True)],
+)  # fmt: skip
+def test_nan_and_infinity(got: float, value: float, error: float, ok: bool) -> None:
+    result = compare([np.array([got], "float32")], [Approximate(np.array([value]), np.array([error]))], ["Y"])
+    assert result.ok == ok and result.open == (error == np.inf)
+    assert ("nothing is known of 1 values" in str(result)) == (error == np.inf)
+
+
+def test_two_checks_as_one() -> None:
+    good = CheckResult(True, 0.1, 0.1, "Y[0]", 1.1, 1.0, 5, 0.2, 0.5, notes=("wraps",))
+    bad = CheckResult(False, 2.0, 1.0, "Y[1]", 4.0, 2.0, 5, 4.0, 0.5, 1, notes=("wraps",))
+    both = worse(good, bad)
+    assert not both.ok and both.place == "Y[1]" and both.notes == ("wraps",) and both == worse(bad, good)
+
+
+def test_sums_of_integers_that_wrap_are_told() -> None:
+    result = check(plain(MATMUL.format("int8", 128)))
+    assert result.ok and "to sum in int32 write `int32(X[i, k]) * int32(W[k, j])`" in str(result)
+    wide = check(plain("X: int8[64, 64]\nW: int8[64, 64]\nY[i, j] += int32(X[i, k]) * int32(W[k, j])"))
+    assert wide.ok and not wide.notes
+
+
+def test_every_step_of_a_schedule_is_within_the_bound() -> None:
+    from tvmagic.operators.scheduling import schedule
+
+    op = operator("f", MATMUL.format("float32", 16))
+    version = schedule(op, "i, j = Y.op.axis\nko, ki = s[Y].split(Y.op.reduce_axis[0], 4)\ns[Y].reorder(ko, i, ki, j)")
+    assert version.record is not None
+    assert {v.ok for v in verify(version.record, op)} <= {True, None}
+
+
+def test_functions_without_a_bound_are_judged_by_a_tolerance() -> None:
+    text = """@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = A[i] * T.float32(0.3)
+        if B[i] * T.float32(3) > A[i] * T.float32(0.9):
+            B[i] = T.float32(0)
+"""
+    op = operator("f", text)
+    result = check(op.version("plain"))
+    assert "judged by a fixed tolerance, as no bound follows: which statements run depends on rounding" in str(result)
+
+
+def test_statements_under_conditions_that_are_sure() -> None:
+    text = """@T.prim_func
+def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = T.float32(-9)
+        for j in range(9):
+            if A[i, j] > B[i]:
+                B[i] = A[i, j]
+                I[i] = j
+"""
+    result = check(operator("f", text).version("plain"))
+    assert result.ok and result.absolute == 0 and not result.notes, str(result)
+
+
+def test_a_benchmark_judges_others_by_the_same_bound() -> None:
+    op = operator("f", MATMUL.format("float32", 64))
+    same = bench(op, seconds=0.01, against=("mine", lambda x, w: (x.astype("float64") @ w).astype("float32")))
+    assert not any("other values" in n for n in same.notes)
+    other = bench(op, seconds=0.01, against=("mine", lambda x, w: x @ w + np.float32(1e-3)))
+    assert "mine gives other values: worst error 0.001" in other.notes[-1]
+
+
+def test_coarse_inputs_are_fractions_of_few_bits() -> None:
+    op = operator("f", "X: float32[50]\nH: float16[50]\nI: int32[50]\nY[i] = X[i] * I[i] + H[i]")
+    x, h, i = op.random_inputs(0, coarse=True)
+    assert set(np.unique(x * 4)) <= set(range(-4, 5)) and set(np.unique(h * 2)) <= set(range(-2, 3))
+    assert len(np.unique(x)) > 5 and np.abs(i).max() <= 8

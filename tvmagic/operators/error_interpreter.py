@@ -1,0 +1,231 @@
+"""TensorIR functions run on values with errors: what a correct schedule of one may compute.
+
+The interpreter's machine (`interpreter.py`) with memory whose elements hold a value and its error
+(`te/error_memory.py`); loops run as lanes in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvmagic.ir import (
+    AllocateConst,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    ConstExpr,
+    IfThenElse,
+    IterVar,
+    Let,
+    LetStmt,
+    Not,
+    Ramp,
+    Select,
+    Shuffle,
+    Var,
+    handles,
+)
+from tvmagic.operators.arrays import evaluate_size, size_values
+from tvmagic.operators.interpreter import Machine, Unsupported
+from tvmagic.operators.lanes import Storage
+from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, parts
+from tvmagic.te.error_evaluator import constant, reinterpreted, widened
+from tvmagic.te.error_functions import call
+from tvmagic.te.error_memory import added_term, cells, extended, loaded
+from tvmagic.te.error_reference import Evaluation
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator
+
+__all__ = ["run_with_errors"]
+
+Array = Any
+
+
+def run_with_errors(op: Operator, inputs: Sequence[np.ndarray], seconds: float | None = None) -> Evaluation:
+    """The values that an operator written as a function gives for `inputs`, with the bounds of their rounding errors.
+
+    Raises `Unsupported` if the function has something for which no bound is known, `TooLong` if it does not end
+    within `seconds`.
+    """
+    func = op.prim_func
+    assert func is not None
+    sizes = size_values(op.inputs, inputs)
+    outputs = [np.zeros([evaluate_size(s, sizes) for s in b.shape]) for b in op.outputs]
+    memory = [cells(widened(a, b.dtype), b.dtype) for a, b in zip([*inputs, *outputs], op.args)]
+    machine = _ErrorMachine(seconds)
+    for param, array in zip(func.params, memory, strict=True):
+        machine.bind_buffer(func.buffer_map[param], array)
+    with np.errstate(all="ignore"):
+        machine.visit(func.body)
+        return Evaluation([loaded(a, b.dtype) for a, b in zip(memory[len(inputs) :], op.outputs)])
+
+
+class _ErrorMachine(Machine):
+    """Integers are plain arrays as long as they are exact, so that indices and loops are those of the machine."""
+
+    @handles(ConstExpr)
+    def _constant(self, node: Any) -> Array:
+        return node.value if node.dtype.is_handle else constant(node)
+
+    @handles(Var, IterVar)
+    def _var(self, node: Any) -> Array:
+        var = node.var if isinstance(node, IterVar) else node
+        value = super()._var(var)
+        return loaded(value, var.dtype) if getattr(value, "dtype", np.dtype(bool)).names else value
+
+    @handles(BinaryOp)
+    def _binary(self, node: Any) -> Array:
+        a = self.visit(node.a)
+        holds, open_ = parts(a)
+        may, name = holds, type(node).__name__
+        if name in ("And", "Or"):
+            may = holds if name == "And" else np.logical_not(holds)
+            may = may if open_ is None else may | (open_ > 0)
+        with self.where(may if name in ("And", "Or") else None):
+            b = self.visit(node.b)
+        return self._typed(binary(type(node), a, b, node.a.dtype), node.dtype)
+
+    @staticmethod
+    def _typed(value: Value, dtype: Any) -> Value:
+        """Integers in their own dtype, which scalars of NumPy may have left."""
+        if dtype.is_float or dtype.is_handle:
+            return value
+        from tvmagic.ir.numpy_types import numpy_dtype
+
+        kind = numpy_dtype(dtype.element_of)
+        plain, error = parts(value)
+        plain = np.asarray(plain).astype(kind, copy=False)
+        return plain if error is None else Approximate(plain, error)
+
+    @handles(Not)
+    def _not(self, node: Not) -> Array:
+        value, error = parts(self.visit(node.a))
+        return np.logical_not(value) if error is None else Approximate(np.logical_not(value), error)
+
+    @handles(Cast)
+    def _cast(self, node: Cast) -> Array:
+        return cast(self.visit(node.value), node.value.dtype, node.dtype)
+
+    @handles(Select)
+    def _select(self, node: Select) -> Array:
+        return self._choose(node.condition, node.true_value, node.false_value)
+
+    def _choose(self, condition: Any, yes: Any, no: Any) -> Array:
+        chosen = self.visit(condition)
+        taken, open_ = parts(chosen)
+        if np.ndim(taken) == 0 and (open_ is None or not np.any(open_)):
+            return self.visit(yes if taken else no)
+        per_lane = condition.dtype.lanes == 1
+        may = taken if open_ is None else taken | (open_ > 0)
+        may_not = np.logical_not(taken) if open_ is None else np.logical_not(taken) | (open_ > 0)
+        with self.where(may if per_lane else None):
+            first = self.visit(yes)
+        with self.where(may_not if per_lane else None):
+            second = self.visit(no)
+        if per_lane and yes.dtype.lanes > 1:
+            wide = np.asarray(taken)[..., None]
+            chosen = wide if open_ is None else Approximate(wide, np.asarray(open_)[..., None])
+        return choose(chosen, first, second)
+
+    @handles(Call)
+    def _call(self, node: Call) -> Array:
+        name = getattr(node.op, "name", str(node.op)).removeprefix("tir.")
+        if name == "if_then_else":
+            return self._choose(*node.args)
+        if name == "likely":
+            return self.visit(node.args[0])
+        if name in ("assume", "undef", "prefetch", "type_annotation"):
+            return np.asarray(0)
+        args = [self.visit(a) for a in node.args]
+        if name == "reinterpret":
+            return reinterpreted(args[0], node.args[0].dtype, node.dtype)
+        return self._typed(call(node, args), node.dtype)
+
+    @handles(Broadcast, Ramp, Shuffle)
+    def _vector(self, node: Any) -> Array:
+        raise Unsupported("the function computes on vectors, whose rounding errors are not followed")
+
+    @handles(Let)
+    def _let(self, node: Let) -> Array:
+        self.values[node.var] = self._kept(node.var, node.value)
+        return self.visit(node.body)
+
+    @handles(LetStmt)
+    def _let_stmt(self, node: LetStmt) -> None:
+        self.values[node.var] = self._kept(node.var, node.value)
+        self.visit(node.body)
+
+    def _kept(self, var: Var, value: Any) -> Array:
+        """A value of a variable as an array that the machine can repeat for lanes."""
+        found = self.visit(value)
+        return cells(found, var.dtype) if isinstance(found, Approximate) else found
+
+    # ------------------------------------------------------------------------ memory
+
+    @handles(BufferLoad)
+    def _load(self, node: BufferLoad) -> Array:
+        storage, indices = self._address(node.buffer, node.indices)
+        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
+            return self._read(storage, indices, node.dtype)
+
+    def _address(self, buffer: Any, indices: Any) -> tuple[Storage, list[Array]]:
+        storage, places = super()._address(buffer, indices)
+        if any(isinstance(p, Approximate) for p in places):
+            raise Unsupported(f"an index into `{buffer.name}` depends on rounding")
+        return storage, places
+
+    def _flat(self, buffer: Any, places: list[Array]) -> Array:
+        if any(isinstance(p, Approximate) for p in places):
+            raise Unsupported(f"an index into `{buffer.name}` depends on rounding")
+        return super()._flat(buffer, places)
+
+    def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
+        found = np.asarray(self._elements(storage, indices, dtype.lanes))
+        return loaded(found, dtype)
+
+    @handles(BufferStore)
+    def _store(self, node: BufferStore) -> None:
+        term = added_term(node)
+        if term is None:
+            found = cells(self.visit(node.value), node.value.dtype)
+        else:
+            value = self.visit(term[0])
+            storage, indices = self._address(node.buffer, node.indices)
+            found = extended(np.asarray(self._elements(storage, indices, 1)), value, term[1])
+        storage, indices = self._address(node.buffer, node.indices)
+        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
+            self._write(storage, indices, found, node.value.dtype.lanes)
+
+    def _new_storage(self, name: str, dtype: Any, mins: list[Array], extents: list[int]) -> Storage:
+        size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
+        if size * self.count > 1 << 24:
+            raise Unsupported(f"`{name}` needs too much memory to be interpreted with errors")
+        data = cells(np.zeros((self.count, size)), dtype)
+        if dtype.is_float:
+            data["value"] = np.nan  # reading it early shows
+        return Storage(name, data, len(self.contexts), mins, extents)
+
+    @handles(AllocateConst)
+    def _allocate_const(self, node: AllocateConst) -> None:
+        data = cells(widened(np.ascontiguousarray(node.data).reshape(1, -1), node.dtype.element_of), node.dtype)
+        self.memory[node.buffer_var] = Storage(node.buffer_var.name, data, 0, [0], [data.size])
+        self.visit(node.body)
+
+    @handles(IfThenElse)
+    def _if(self, node: IfThenElse) -> None:
+        taken = self.visit(node.condition)
+        value, open_ = parts(taken)
+        if open_ is not None and np.any(open_):
+            raise Unsupported("which statements run depends on rounding")
+        for branch, holds in ((node.then_case, value), (node.else_case, np.logical_not(value))):
+            if branch is None or (np.ndim(holds) == 0 and not holds):
+                continue
+            with self.where(holds if np.ndim(holds) else None):
+                self.visit(branch)
