@@ -204,11 +204,13 @@ def phase_tables(record: Record) -> list[Shown]:
 def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
     """The version against NumPy on random inputs."""
     result = check(version, seed, sizes)
-    title = f"{version.operator.name} ({version.name}): {'equal to NumPy' if result.ok else 'NOT equal to NumPy'}"
+    raced = any(race.certain for race in result.races)
+    word = "equal to NumPy" if result.ok else "NOT right: iterations race" if raced else "NOT equal to NumPy"
+    title = f"{version.operator.name} ({version.name}): {word}"
     row = [result.elements, f"{result.absolute:.3g}", f"{result.relative:.3g}", result.place or "-"]
     values = [f"{result.got:.8g}", f"{result.expected:.8g}"] if result.place else ["-", "-"]
     columns = ["values", "largest absolute error", "largest relative error", "at", "got", "expected"]
-    return Table(columns, [[*row, *values]], title)
+    return Table(columns, [[*row, *values]], title, result.race_lines())
 
 
 def bench(

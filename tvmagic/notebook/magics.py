@@ -19,6 +19,7 @@ from tvmagic.notebook.arguments import Arguments, Choice, did_you_mean, document
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.expressions import DTYPES
+from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.passes import Record
 
@@ -207,6 +208,7 @@ class TensorMagics(Magics):
         try:
             version = schedule_from_cell(op, source, arguments.version, self.namespace, record)
             record = commands.record_of(version, self._target(arguments.target), self.show_code)
+            refuse_races(version)
         except TVMagicError:
             if op.attempt is not None and record.steps and not arguments.quiet:
                 display(Passes(record, None, self.show_unchanged))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.races import races_of
+from tvmagic.tir.analysis.races import Race
 
 __all__ = ["Baseline", "Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_baseline"]
 
@@ -26,7 +28,8 @@ class CheckResult:
 
     `absolute` and `relative` are the largest errors, `place` the index of the largest absolute one
     (with the output's name), `got` and `expected` the two values there. `ok` is whether every value
-    is within the tolerance of its dtype.
+    is within the tolerance of its dtype, and no two iterations race. `races` are the races of the version's loops,
+    and the doubts about them (those that are not `certain`, which do not count).
     """
 
     ok: bool
@@ -36,9 +39,18 @@ class CheckResult:
     got: float
     expected: float
     elements: int
+    races: tuple[Race, ...] = ()
 
     def __str__(self) -> str:
-        word = "equal to NumPy" if self.ok else "NOT equal to NumPy"
+        return "\n".join([self._values_text(), *self.race_lines()])
+
+    def race_lines(self) -> list[str]:
+        """What is to say of races, one sentence each."""
+        return [f"{'a race' if r.certain else 'not proved to be free of races'}: {r.text}" for r in self.races]
+
+    def _values_text(self) -> str:
+        raced = any(r.certain for r in self.races)
+        word = "equal to NumPy" if self.ok else "NOT right, whatever the values" if raced else "NOT equal to NumPy"
         if self.absolute == 0:
             return f"{word}: {self.elements} values, all the same"
         return (
@@ -84,11 +96,13 @@ def as_list(value: Any) -> list[Any]:
 
 
 def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
-    """Run a version on random inputs and compare it with the operator's reference."""
+    """Run a version on random inputs and compare it with the operator's reference; look for races in its loops."""
     op = version.operator
     inputs = op.random_inputs(seed, sizes)
     got, expected = version(*inputs), op.reference(*inputs)
-    return compare(as_list(got), as_list(expected), [t.name for t in op.outputs])
+    result = compare(as_list(got), as_list(expected), [t.name for t in op.outputs])
+    races = tuple(races_of(version))
+    return replace(result, ok=result.ok and not any(r.certain for r in races), races=races)
 
 
 # ---------------------------------------------------------------------------- times

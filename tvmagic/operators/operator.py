@@ -20,6 +20,7 @@ from tvmagic.operators.source import Source, known_sources
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
+    from tvmagic.operators.measure import CheckResult
     from tvmagic.operators.workload import OperatorWorkload
 
 __all__ = ["Operator", "Version"]
@@ -262,6 +263,12 @@ class Operator:
         from tvmagic.operators.arrays import random_inputs
 
         return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs])
+
+    def check(self, version: str | None = None, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
+        """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops."""
+        from tvmagic.operators.measure import check
+
+        return check(self.version(version), seed, sizes)
 
     def workload(self, seed: int = 0, sizes: Mapping[str, int] | int = 256) -> OperatorWorkload:
         """Its schedules tried on random inputs, as a search asks for them; symbolic sizes become `sizes`."""
