@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ir import BufferLoad, For, IfThenElse, IntImm, PrimExpr, PrimFunc, SeqStmt, Stmt, Var, post_order_visit
+from tvmagic.ir import BufferLoad, For, IfThenElse, IntImm, PrimExpr, PrimFunc, SeqStmt, Stmt, Var, While, post_order_visit
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Program, collect
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Conflict, Search, evaluate, variables
@@ -233,13 +233,14 @@ class _Lanes:
         if not (first.write or second.write):
             return False
         whole = self._whole(first)
-        if whole is not None and whole is self._whole(second):
-            return False
-        return not (first.write and first.node is second.node) or self._repeats(first)
+        alone = whole is not None and whole is self._whole(second)
+        return self._repeats(first, whole) if alone or (first.write and first.node is second.node) else True
 
-    def _repeats(self, access: Access) -> bool:
-        """Whether a loop inside of the vectorized one runs the access several times."""
-        return access.place.domains[-1].loop is not self.loop or bool(access.own)
+    def _repeats(self, access: Access, whole: Stmt | None) -> bool:
+        """Whether a loop inside of the vectorized one runs the access, or the statement around it, several times."""
+        steps = [step.stmt for step in access.place.path]
+        inner = steps[steps.index(self.loop) + 1 : None if whole is None else steps.index(whole)]
+        return any(isinstance(stmt, (For, While)) for stmt in inner) or (whole is None and bool(access.own))
 
     def _whole(self, access: Access) -> Stmt | None:
         """The statement around an access that runs lane by lane."""
