@@ -108,7 +108,11 @@ class _Runner:
         assert isinstance(node.iter, ast.Call)
         kind = ast.unparse(node.iter.func).removeprefix("T.")
         bounds = [int(self.value(a)) for a in node.iter.args]
-        names = [ast.unparse(e) for e in node.target.elts] if isinstance(node.target, ast.Tuple) else [ast.unparse(node.target)]
+        names = (
+            [ast.unparse(e) for e in node.target.elts]
+            if isinstance(node.target, ast.Tuple)
+            else [ast.unparse(node.target)]
+        )
         if kind == "grid":
             ranges = [range(b) for b in bounds]
         else:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 from typing import Any
 
 from tvmagic.driver import schedule_to_module
 from tvmagic.ir import PrimFunc
 from tvmagic.script.parser import from_source
 
+sys.path.append(str(Path(__file__).parent.parent / "te"))
 from te_generator import Program
 
 SIZE = 40
@@ -62,7 +65,11 @@ class Loops:
         name, extent = self.random.choice(loops)
         other, more = self.random.choice(loops)
         return self.random.choice(
-            [f"{name} == {self.random.randrange(extent)}", f"{name} < {other} + 1", f"{name} * 2 + {other} < {extent + more}"]
+            [
+                f"{name} == {self.random.randrange(extent)}",
+                f"{name} < {other} + 1",
+                f"{name} * 2 + {other} < {extent + more}",
+            ]
         )
 
     def index(self, loops: list[tuple[str, int]]) -> str:

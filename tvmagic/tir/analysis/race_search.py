@@ -45,7 +45,7 @@ from tvmagic.ir import (
 )
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
-__all__ = ["MOST_ROWS", "Conflict", "Found", "Unevaluated", "search"]
+__all__ = ["MOST_ROWS", "Conflict", "Found", "Search", "Unevaluated", "evaluate", "variables"]
 
 MOST_ROWS = 1 << 19  # rows of all accesses of one buffer together
 Array = Any

@@ -18,7 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ir import BufferLoad, For, IfThenElse, IntImm, PrimExpr, PrimFunc, SeqStmt, Stmt, Var, While, post_order_visit
+from tvmagic.ir import (
+    BufferLoad,
+    For,
+    IfThenElse,
+    IntImm,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Var,
+    While,
+    post_order_visit,
+)
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Program, collect
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Conflict, Search, evaluate, variables
