@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -135,16 +136,21 @@ def test_blocks_are_lowered_first() -> None:
 # ---------------------------------------------------------------------------- random programs
 
 
+def plain(name: str) -> str:
+    """The name of a buffer without what printing adds to it."""
+    return re.sub(r"_\d+$", "", name.replace(".", "_"))
+
+
 def compare(program: Any) -> tuple[int, int]:
     """How many races a program has by the oracle, and how many doubts there are; raises if the races differ."""
     func = program.function()
     text = func.script()
     try:
-        wanted = Counter((kind, buffer.replace("_", ".")) for kind, _, buffer in races(text))
+        wanted = Counter((kind, plain(buffer)) for kind, _, buffer in races(text))
     except TooLong:
         return 0, 0
     got = find_races(func)
-    assert Counter((r.kind, r.buffer.name.replace("_", ".")) for r in got if r.certain) == wanted, text
+    assert Counter((r.kind, plain(r.buffer.name)) for r in got if r.certain) == wanted, text
     return sum(wanted.values()), sum(not r.certain for r in got)
 
 
@@ -167,7 +173,7 @@ def run_schedules(seeds: range) -> None:
 
 
 def test_random_loops() -> None:
-    run_loops(range(60))
+    run_loops(range(30))
 
 
 def test_random_schedules() -> None:

@@ -38,7 +38,11 @@ def _named(magic: str, description: str, *, version: bool = True) -> Arguments:
 
 
 def _tensor_parser() -> Arguments:
-    parser = Arguments("%%tensor", "Define an operator by index notation, calls of te, or a @T.prim_func function.")
+    text = (
+        "Define an operator by index notation, calls of te, or a @T.prim_func function. What is read and then written "
+    )
+    text += "is an argument and a result: NAME(a) gives new values in an array of their own, NAME(a, out=a) writes them in place."
+    parser = Arguments("%%tensor", text)
     parser.add_argument("name", metavar="NAME", help="the name of the operator")
     parser.add_argument("-q", "--quiet", action="store_true", help="show nothing")
     parser.add_argument("-c", "--code", action="store_true", help="show the plain loops, unfolded")
@@ -50,7 +54,9 @@ def _schedule_parser() -> Arguments:
     parser.add_argument("name", metavar="NAME", help="the operator")
     parser.add_argument("-p", "--passes", metavar="A,B", help="show only these passes")
     parser.add_argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V")
-    parser.add_argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs")
+    parser.add_argument(
+        "-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"
+    )
     parser.add_argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
     parser.add_argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
     parser.add_argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])")

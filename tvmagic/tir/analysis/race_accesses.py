@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -150,7 +150,6 @@ class _Memory:
     depth: int
 
 
-@dataclass
 class Program:
     """All accesses of a function.
 
@@ -158,9 +157,10 @@ class Program:
     data: variables that stand for what was read from memory.
     """
 
-    accesses: list[Access] = field(default_factory=list)
-    combined: set[Var] = field(default_factory=set)
-    data: set[Var] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.accesses: list[Access] = []
+        self.combined: set[Var] = set()
+        self.data: set[Var] = set()
 
 
 class _Collector(Visitor):
@@ -188,7 +188,7 @@ class _Collector(Visitor):
         return substitute(node, self.values) if self.values else node
 
     @contextmanager
-    def _inside(self, **changes: Any) -> Iterator[None]:
+    def _inside(self, **changes: Any) -> Generator[None]:
         before = self.place
         self.place = replace(before, **changes)
         yield
@@ -215,7 +215,8 @@ class _Collector(Visitor):
     def loop(self, node: For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        tag = node.thread_binding.thread_tag if node.kind is ForKind.THREAD_BINDING and node.thread_binding else ""
+        bound = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
+        tag = "" if bound is None else bound.thread_tag
         self._over(Domain(node.loop_var, self._expr(node.min), self._expr(node.extent), node, tag), node.body)
 
     @handles(AttrStmt)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +27,7 @@ from tvmagic.ir import (
     FloorMod,
     IntImm,
     Mul,
+    Node,
     PrimExpr,
     Range,
     Sub,
@@ -56,23 +57,21 @@ class Form:
     facts: tuple[tuple[tuple[tuple[_Atom, int], ...], int], ...] = ()
 
 
-@dataclass
 class Forms:
     """Indices of accesses as sums of digits, all cut at the same places.
 
     parallel: the variables whose iterations run at the same time.
-    shared: the variables that are the same for both accesses.
+    shared: the variables that are the same for both accesses; data: those that stand for what memory held.
     """
 
-    parallel: Sequence[Var]
-    shared: set[Var]
-    data: set[Var]
-    analyzer: Analyzer = field(default_factory=Analyzer)
-    domains: dict[Var, Domain] = field(default_factory=dict)
-    cuts: dict[Var, set[int]] = field(default_factory=dict)
-    symbolic: dict[Var, set[Any]] = field(default_factory=dict)
-    opaque: list[PrimExpr] = field(default_factory=list)
-    hashes: dict[int, list[int]] = field(default_factory=dict)
+    def __init__(self, parallel: Sequence[Var], shared: set[Var], data: set[Var]) -> None:
+        self.parallel, self.shared, self.data = parallel, shared, data
+        self.analyzer = Analyzer()
+        self.domains: dict[Var, Domain] = {}
+        self.cuts: dict[Var, set[int]] = {}
+        self.symbolic: dict[Var, set[int]] = {}
+        self.opaque: list[PrimExpr] = []
+        self.hashes: dict[int, list[int]] = {}
 
     def add_domains(self, domains: Iterable[Domain]) -> None:
         """Learn the ranges of variables."""
@@ -170,12 +169,12 @@ class Forms:
         return {("div" if isinstance(node, FloorDiv) else "mod", node.a, key): 1}, 0
 
     def _is_shared(self, node: PrimExpr) -> bool:
-        found: list[Any] = []
+        found: list[Node] = []
         post_order_visit(node, found.append)
-        return not any(
-            isinstance(n, (BufferLoad, Call)) or (isinstance(n, Var) and (n not in self.shared or n in self.data))
-            for n in found
-        )
+        return not any(isinstance(n, (BufferLoad, Call)) or (isinstance(n, Var) and not self._common(n)) for n in found)
+
+    def _common(self, var: Var) -> bool:
+        return var in self.shared and var not in self.data
 
     # ------------------------------------------------------------------------ digits
 
@@ -244,8 +243,9 @@ class Forms:
     def is_common(self, atom: _Atom) -> bool:
         """Whether a digit has the same value for both accesses."""
         if atom[0] == "o":
-            return self._is_shared(self.opaque[atom[1]])
-        return atom[1] in self.shared and atom[1] not in self.data
+            number: int = atom[1]
+            return self._is_shared(self.opaque[number])
+        return self._common(atom[1])
 
 
 def _plus(a: Mapping[_Atom, int], b: Mapping[_Atom, int], sign: int) -> dict[_Atom, int]:

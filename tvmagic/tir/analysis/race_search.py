@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,18 +60,34 @@ class Unevaluated(Exception):
 
 
 def _truncated(a: Array, b: Array) -> Array:
-    quotient = np.abs(a) // np.maximum(np.abs(b), 1)
-    return np.where((a < 0) == (b < 0), quotient, -quotient)
+    quotient = abs(a) // np.maximum(abs(b), 1)
+    return quotient * np.where((a < 0) == (b < 0), 1, -1)
+
+
+def _floor_quotient(a: Array, b: Array) -> Array:
+    return a // np.where(b == 0, 1, b)
+
+
+def _floor_remainder(a: Array, b: Array) -> Array:
+    return a % np.where(b == 0, 1, b)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    return a - b * _truncated(a, b)
+
+
+def _same(a: Array) -> Array:
+    return a
 
 
 _ARRAYS: dict[type, Callable[[Array, Array], Array]] = {
     Add: np.add,
     Sub: np.subtract,
     Mul: np.multiply,
-    FloorDiv: lambda a, b: a // np.where(b == 0, 1, b),
-    FloorMod: lambda a, b: a % np.where(b == 0, 1, b),
+    FloorDiv: _floor_quotient,
+    FloorMod: _floor_remainder,
     Div: _truncated,
-    Mod: lambda a, b: a - b * _truncated(a, b),
+    Mod: _remainder,
     Min: np.minimum,
     Max: np.maximum,
     EQ: np.equal,
@@ -84,7 +100,7 @@ _ARRAYS: dict[type, Callable[[Array, Array], Array]] = {
     Or: np.logical_or,
 }
 _CALLS: dict[str, Callable[..., Array]] = {
-    "tir.likely": lambda a: a,
+    "tir.likely": _same,
     "tir.if_then_else": np.where,
     "tir.shift_left": np.left_shift,
     "tir.shift_right": np.right_shift,
@@ -109,7 +125,9 @@ def evaluate(node: PrimExpr, values: Mapping[Var, Array]) -> Array:
     if isinstance(node, Cast) and (node.dtype.is_int or node.dtype.is_uint) and node.dtype.bits >= 32:
         return evaluate(node.value, values)
     if isinstance(node, Select):
-        return np.where(*(evaluate(p, values) for p in (node.condition, node.true_value, node.false_value)))
+        return _CALLS["tir.if_then_else"](
+            *(evaluate(p, values) for p in (node.condition, node.true_value, node.false_value))
+        )
     if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _CALLS:
         return _CALLS[node.op.name](*(evaluate(a, values) for a in node.args))
     raise Unevaluated(node)
@@ -155,8 +173,8 @@ class _Rows:
     outer: list[Array]
     iteration: Array
     time: Array
-    certain: bool = False
-    values: dict[Var, Array] = field(default_factory=dict)
+    certain: bool
+    values: dict[Var, Array]
 
 
 @dataclass
@@ -179,7 +197,7 @@ class Search:
     def run(self, accesses: Sequence[Access]) -> Found:
         """Look for a conflict among `accesses`."""
         wanted = self._shared_used(accesses)
-        rows = []
+        rows: list[_Rows] = []
         for access in accesses:
             try:
                 rows.append(self._rows(access, wanted, MOST_ROWS // len(accesses)))
@@ -216,7 +234,7 @@ class Search:
         return found
 
     def _shared_used(self, accesses: Sequence[Access]) -> list[Domain]:
-        used = set().union(*(self._needed(a) for a in accesses))
+        used = {var for access in accesses for var in self._needed(access)}
         return [d for d in self.shared if d.var in used]
 
     def _rows(self, access: Access, shared: Sequence[Domain], most: int) -> _Rows:
@@ -225,7 +243,8 @@ class Search:
         ours = {d.var for d in mine} | {d.var for d in self.shared}
         inner = [d for d in access.domains if d.var in needed and d.var not in ours]
         if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in access.domains):
-            return _Rows(access, [], [], np.zeros(0, np.int64), np.zeros(0, np.int64))
+            nothing = np.zeros(0, np.int64)
+            return _Rows(access, [], [], nothing, nothing, False, {})
         order = [*mine, *inner]
         extents = self._extents(order, most)
         grid = np.indices(extents, dtype=np.int64).reshape(len(extents), -1) if extents else np.zeros((0, 1), np.int64)
@@ -282,10 +301,10 @@ class Search:
         pair = (_unordered if self.times is None else _reordered)(key, iteration, time, write)
         if pair is None:
             return None
-        return self._told([(rows[numbers[at]], at - starts[numbers[at]]) for at in pair], certain)
+        return self._told([(rows[int(numbers[at])], int(at - starts[numbers[at]])) for at in pair], certain)
 
     def _told(self, pair: Sequence[tuple[_Rows, int]], certain: bool) -> Conflict:
-        (a, at), (b, other) = pair
+        (a, at), (b, _) = pair
         values = tuple({v: int(x[row]) for v, x in r.values.items()} for r, row in pair)
         element = tuple(int(column[at]) for column in a.element)
         return Conflict(a.access, b.access, (values[0], values[1]), element, certain)
@@ -313,11 +332,10 @@ def _unordered(key: Array, iteration: Array, time: Array, write: Array) -> tuple
     if not bad.any():
         return None
     group = int(np.argmax(bad))
-    rows = np.arange(starts[group], ends[group] + 1)
-    first = rows[np.argmax(write[rows])]
-    others = rows[iteration[rows] != iteration[first]]
-    both = others[write[others]]
-    second = both[0] if len(both) else others[0]
+    rows = range(int(starts[group]), int(ends[group]) + 1)
+    first = next(row for row in rows if write[row])
+    others = [row for row in rows if iteration[row] != iteration[first]]
+    second = next((row for row in others if write[row]), others[0])
     return int(order[first]), int(order[second])
 
 

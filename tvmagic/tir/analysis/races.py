@@ -300,7 +300,7 @@ class _Lanes:
 
 def _alike(accesses: list[Access]) -> list[Access]:
     """The accesses with indices of one kind: all by dimension, or all by the number of the element."""
-    ranks = {(a.flat, None if a.indices is None else len(a.indices)) for a in accesses if a.indices is not None}
+    ranks = {(a.flat, len(a.indices)) for a in accesses if a.indices is not None}
     shapes = {tuple(getattr(s, "value", s) for s in a.buffer.shape) for a in accesses}
     if len(ranks) <= 1 and len(shapes) == 1:
         return accesses
