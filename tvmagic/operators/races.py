@@ -65,8 +65,11 @@ def refuse_races(version: Version) -> None:
 
     Its place in the cell is the call that made the loop parallel, if that is known.
     """
-    func = loops_of(version)
-    race = next((r for r in find_races(func) if r.certain), None)
+    try:
+        func = loops_of(version)
+        race = next((r for r in find_races(func) if r.certain), None)
+    except RecursionError:  # nested more deeply than Python's stack: nothing is known, and a check says so
+        return
     if race is None:
         return
     raise TVMagicError(

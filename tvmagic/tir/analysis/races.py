@@ -332,7 +332,9 @@ def _judge(group: _Group, program: Program, sizes: Mapping[str, int] | int | Non
         return _doubt(group, f"what is touched behind the pointer `{hidden.node}` is not known")
     if _proved(group, program):
         return None
-    accesses = [a for a in group.accesses if any(group.meet(a, b) for b in group.accesses)]
+    writes = [a for a in group.accesses if a.write]
+    partners = {True: group.accesses, False: writes}
+    accesses = [a for a in group.accesses if any(group.meet(a, b) for b in partners[a.write])]
     if not accesses:
         return None
     free = _sizes(group, program)
