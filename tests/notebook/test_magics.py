@@ -500,3 +500,24 @@ def test_an_array_outside_is_told_how_it_becomes_an_input(loaded: Any, capsys: p
     run(loaded, "import numpy as _np\nQ = _np.zeros((4, 6), 'float32')")
     text = fails(loaded, "%%tensor other\nR[i, j] = Q[i, j] * 2", capsys)
     assert "`Q` is an array outside" in text and "declare it as `Q: float32[4, 6]`" in text
+
+
+def test_a_schedule_that_races_is_refused(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell.run_cell("%%tensor columns --quiet\nX: float32[64, 8]\nY[j] += X[i, j]\n").success
+    cell = "%%schedule columns --quiet\ny = s[Y]\ni = y.op.reduce_axis[0]\ny.reorder(i, *y.op.axis)\ny.parallel(i)\n"
+    text = fails(shell, cell, capsys)
+    assert "iterations i = 0 and i = 1 of parallel loop `i` both write `Y[0]`" in text
+    assert "line 5" in text and "y.parallel(i)" in text and "rfactor" in text
+    assert not shell.user_ns["columns"].versions
+
+
+def test_a_check_notes_what_is_not_proved(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    function = """%%tensor scatter --quiet
+@T.prim_func
+def f(P: T.Buffer((8,), "int32"), Y: T.Buffer((8,), "float32")):
+    for i in T.parallel(8):
+        Y[P[i]] = T.float32(1)"""
+    assert shell.run_cell(function).success
+    capsys.readouterr()
+    assert shell.run_cell("%%schedule scatter --quiet --check\nsch\n").success
+    assert "not proved to be free of races" in capsys.readouterr().out

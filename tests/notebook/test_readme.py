@@ -34,7 +34,8 @@ def test_the_cells_run(shell: Any) -> None:
 
 
 def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
-    x, y, m, shape, p, c, e, d, i = [re.split(r" {2,}", line)[0] for line in block("X: float32[n, 256]").splitlines()]
+    lines = block("X: float32[n, 256]").splitlines()
+    x, y, m, shape, p, c, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
     vector = "A: float32[33]"
     cells = {
         "matrix": [x, "W: float32[256, 8]", y],
@@ -44,12 +45,20 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         "rows": ["T: float32[9, 4]", "I: int32[5]", e],
         "ranged": [vector, d],
         "all_ranged": [vector, i, "D[i] = A[i]"],
+        "updated": [vector, a],
     }
     for name, lines in cells.items():
         result = shell.run_cell("\n".join([f"%%tensor {name} --quiet", *lines]))
         assert result.success, (name, result.error_in_exec)
     shapes = {name: [int(n) for n in shell.user_ns[name].outputs[0].shape] for name in list(cells)[2:]}
-    assert shapes == {"padded": [66], "strided": [15], "rows": [5, 4], "ranged": [30], "all_ranged": [30]}
+    assert shapes == {
+        "padded": [66],
+        "strided": [15],
+        "rows": [5, 4],
+        "ranged": [30],
+        "all_ranged": [30],
+        "updated": [33],
+    }
     assert shell.user_ns["rows"].check_bounds and not shell.user_ns["strided"].check_bounds
     sample = np.ones((3, 256), "float32")
     np.testing.assert_array_equal(shell.user_ns["largest"](sample), np.ones(3))

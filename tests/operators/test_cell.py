@@ -85,7 +85,6 @@ def test_a_module_of_one_function_is_an_operator() -> None:
 
 
 FUNCTIONS = [
-    (FUNCTION.format(ROW, "A[i] = A[i] + 1.0"), "`A` is read before it is written", 5),
     (FUNCTION.format(ROW + ", n: T.int32", "A[i] = 1.0"), "`f` takes a scalar", 3),
     (FUNCTION.format(ROW, "T.evaluate(A[i])"), "writes none of its buffers", 3),
 ]

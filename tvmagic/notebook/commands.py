@@ -204,7 +204,7 @@ def phase_tables(record: Record) -> list[Shown]:
 def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
     """The version against NumPy on random inputs."""
     result = check(version, seed, sizes)
-    title = f"{version.operator.name} ({version.name}): {'equal to NumPy' if result.ok else 'NOT equal to NumPy'}"
+    title = f"{version.operator.name} ({version.name}): {result.word}"
     row = [result.elements, f"{result.units:.2g}", f"{result.absolute:.3g}", result.place or "-"]
     values = [f"{v:.8g}" for v in (result.got, result.expected)] if result.place else ["-", "-"]
     columns = ["values", "worst error (in bounds)", "absolute error", "at", "got", "expected", "rounding bound"]

@@ -23,6 +23,7 @@ from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.expressions import DTYPES
+from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.passes import Record
 
@@ -99,7 +100,9 @@ class TensorMagics(Magics):
     # ------------------------------------------------------------------------ cells
 
     @magic(
-        "Define an operator by index notation, calls of te, or a @T.prim_func function.",
+        "Define an operator by index notation, calls of te, or a @T.prim_func function. What is read and then written "
+        "is an argument and a result: NAME(a) gives new values in an array of their own, NAME(a, out=a) writes them in "
+        "place.",
         argument("name", metavar="NAME", help="the name of the operator"),
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("-c", "--code", action="store_true", help="show the plain loops, unfolded"),
@@ -125,7 +128,7 @@ class TensorMagics(Magics):
         NAME,
         ONLY,
         argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs"),
+        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
         argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
         VERIFY,
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
@@ -151,6 +154,7 @@ class TensorMagics(Magics):
         try:
             version = schedule_from_cell(op, source, arguments.version, self.namespace, record)
             record = commands.record_of(version, self._target(arguments.target), self.show_code)
+            refuse_races(version)
         except TVMagicError:
             if op.attempt is not None and record.steps and not arguments.quiet:
                 display(Passes(record, None, self.show_unchanged))

@@ -20,6 +20,7 @@ from tvmagic.operators import Operator, Source, Version
 from tvmagic.operators.cost import count
 from tvmagic.operators.knobs import Knob, Knobs
 from tvmagic.operators.measure import Timing, measure
+from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.passes import Record, recording
 
@@ -170,6 +171,7 @@ class Playground(ipywidgets.VBox):
             with recording(record=record):
                 version.lower()
             version.record = record
+            refuse_races(version)
             return _Drawn(version, record, None, self.knobs.found)
         except TVMagicError as error:
             # the knobs that the cell did not come to stay, so that they can be turned back

@@ -4,36 +4,56 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import Buffer, BufferLoad, BufferStore, PrimFunc, Visitor, handles
+from tvmagic.ir import Buffer, BufferLoad, BufferStore, Call, IntImm, PrimFunc, Var, Visitor, handles
 
 __all__ = ["read_before_written", "written_buffers"]
 
 
 class _Writes(Visitor):
-    def __init__(self) -> None:
-        self.found: list[Buffer] = []
+    """The buffers that are stored into, and those whose pointers calls get and may store behind."""
+
+    def __init__(self, params: set[Any]) -> None:
+        self.params = params
+        self.stored: set[Any] = set()
+        self.handed: set[Any] = set()
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
-        if all(node.buffer.data is not b.data for b in self.found):
-            self.found.append(node.buffer)
+        self.stored.add(node.buffer.data)
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        name = getattr(node.op, "name", "")
+        if name == "tir.tvm_access_ptr":
+            mask = node.args[4]
+            if not isinstance(mask, IntImm) or mask.value & Buffer.WRITE:
+                self.stored.add(node.args[1])
+        elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+            self.handed.add(node.args[0].buffer.data)
+        else:
+            self.handed.update(a for a in node.args if isinstance(a, Var) and a in self.params)
         self.visit_children(node)
 
 
 def written_buffers(func: PrimFunc) -> list[Any]:
-    """The parameters' buffers that the function stores into, in the order of its parameters."""
-    writes = _Writes()
+    """The parameters' buffers that the function writes, in the order of its parameters.
+
+    What a call does behind a pointer is not known: in a function without stores it writes all that it gets.
+    """
+    buffers = [b for p in func.params if (b := func.buffer_map.get(p)) is not None]
+    writes = _Writes({b.data for b in buffers})
     writes.visit(func.body)
-    data = {b.data for b in writes.found}
-    return [b for p in func.params if (b := func.buffer_map.get(p)) is not None and b.data in data]
+    found = [b for b in buffers if b.data in writes.stored]
+    return found or [b for b in buffers if b.data in writes.handed]
 
 
 class _Order(Visitor):
-    """Which buffers are stored into, and the first load of each that comes before any store."""
+    """Which buffers are stored into, and which are read before any store; a call reads behind what it gets."""
 
     def __init__(self) -> None:
         self.stored: set[Any] = set()
-        self.early: dict[Any, BufferLoad] = {}
+        self.early: set[Any] = set()
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
@@ -43,12 +63,27 @@ class _Order(Visitor):
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
         self.visit_children(node)
-        if node.buffer.data not in self.stored:
-            self.early.setdefault(node.buffer.data, node)
+        self._read(node.buffer.data)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if getattr(node.op, "name", "") == "tir.tvm_access_ptr":
+            mask = node.args[4]
+            if not isinstance(mask, IntImm) or mask.value & Buffer.READ:
+                self._read(node.args[1])
+            self.stored.add(node.args[1])
+        self.visit_children(node)
+        for arg in node.args:
+            if isinstance(arg, Var) and arg.dtype.is_handle:
+                self._read(arg)
+
+    def _read(self, data: Any) -> None:
+        if data not in self.stored:
+            self.early.add(data)
 
 
-def read_before_written(func: PrimFunc, outputs: list[Any]) -> BufferLoad | None:
-    """The load of an output that stands before all stores into it: what it reads is not computed yet."""
+def read_before_written(func: PrimFunc, outputs: list[Any]) -> list[Any]:
+    """The outputs that are read before all stores into them: what is read is the caller's."""
     order = _Order()
     order.visit(func.body)
-    return next((order.early[b.data] for b in outputs if b.data in order.early), None)
+    return [b for b in outputs if b.data in order.early]

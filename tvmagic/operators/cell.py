@@ -234,4 +234,5 @@ def _inputs(outputs: list[Any], tensors: Mapping[str, Any], written: list[Any]) 
         if is_input and all(tensor.op is not r.op for r in reached):
             reached.append(tensor)
     order = {id(t.op): i for i, t in enumerate(tensors.values())}
-    return sorted(reached, key=lambda t: order.get(id(t.op), len(order)))
+    names = {name: i for i, name in enumerate(tensors)}  # an input that got a new value has its name only
+    return sorted(reached, key=lambda t: order.get(id(t.op), names.get(t.name, len(order))))

@@ -20,6 +20,7 @@ from tvmagic.te.error_reference import Evaluation, evaluate_with_errors
 
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
+    from tvmagic.tir.analysis.races import Race
 
 __all__ = ["CheckResult", "as_list", "compare", "expected_values", "worse"]
 
@@ -39,6 +40,8 @@ class CheckResult:
     elements: how many values there are; `wrong` how many are not within their bounds; `open` of how many nothing is
         known, such as what is divided by a sum that may be zero: these pass whatever they are.
     notes: what is remarkable, such as sums of integers that wrap around.
+    races: the races of the version's loops, which make it wrong whatever the values, and the doubts about them (those
+        that are not `certain`, which do not count).
     """
 
     ok: bool
@@ -53,6 +56,15 @@ class CheckResult:
     wrong: int = 0
     open: int = 0
     notes: tuple[str, ...] = ()
+    races: tuple[Race, ...] = ()
+
+    def with_races(self, races: tuple[Race, ...]) -> CheckResult:
+        """The result with the races that were found; not right if one of them is certain."""
+        return replace(self, ok=self.ok and not any(r.certain for r in races), races=races)
+
+    def race_lines(self) -> list[str]:
+        """What is to be said of races, one sentence each."""
+        return [f"{'a race' if r.certain else 'not proved to be free of races'}: {r.text}" for r in self.races]
 
     def __str__(self) -> str:
         return "; ".join([self.verdict, *self.remarks])
@@ -61,18 +73,24 @@ class CheckResult:
     def remarks(self) -> list[str]:
         """What else is to be said, in sentences."""
         unknown = f"nothing is known of {self.open} values, whose rounding errors have no bound"
-        return [*([unknown] if self.open else []), *self.notes]
+        return [*([unknown] if self.open else []), *self.notes, *self.race_lines()]
+
+    @property
+    def word(self) -> str:
+        """Whether the values are right, in a few words."""
+        if any(r.certain for r in self.races):
+            return "NOT right: iterations race"
+        return "equal to NumPy" if self.ok else "NOT equal to NumPy"
 
     @property
     def verdict(self) -> str:
         """Whether the values are right, and the worst of them."""
-        word = "equal to NumPy" if self.ok else "NOT equal to NumPy"
         if self.absolute == 0:
-            return f"{word}: {self.elements} values, all the same"
-        values = f"{self.elements} values" if self.ok else f"{self.wrong} of {self.elements} values wrong"
+            return f"{self.word}: {self.elements} values, all the same"
+        values = f"{self.elements} values" if not self.wrong else f"{self.wrong} of {self.elements} values wrong"
         worst = f"{self.units:.2g} of the rounding bound" if self.bound else f"{self.absolute:.3g}, no rounding"
         return (
-            f"{word}: {values}, worst error {worst}, "
+            f"{self.word}: {values}, worst error {worst}, "
             f"at {self.place} (got {self.got:.8g}, expected {self.expected:.8g}, bound {self.bound:.3g})"
         )
 

@@ -15,6 +15,7 @@ from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.races import races_of
 from tvmagic.te.error_reference import Evaluation
 
 __all__ = ["Baseline", "Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_baseline"]
@@ -23,17 +24,18 @@ _PAUSE = 0.03  # seconds between two turns of a benchmark
 
 
 def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
-    """Run a version on random inputs and compare it with the operator's expression, within the bound of rounding errors.
+    """Run a version on random inputs and compare it with the operator's expression, within the bound of rounding errors;
+    look for races in its loops.
 
-    Twice: on floats from -1 to 1, which tell elements apart, and on a few small fractions, whose sums are exact, so
-    that a single wrong term of a long sum shows. The result is the worse of both.
+    It runs twice: on floats from -1 to 1, which tell elements apart, and on a few small fractions, whose sums are exact,
+    so that a single wrong term of a long sum shows. The result is the worse of both.
     """
     op, names = version.operator, [t.name for t in version.operator.outputs]
     results: list[CheckResult] = []
     for coarse in (False, True):
         inputs = op.random_inputs(seed, sizes, coarse)
         results.append(compare(as_list(version(*inputs)), expected_values(op, inputs), names))
-    return worse(*results)
+    return worse(*results).with_races(tuple(races_of(version)))
 
 
 # ---------------------------------------------------------------------------- times

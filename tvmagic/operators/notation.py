@@ -68,21 +68,26 @@ class Notation:
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
         self.read: set[str] = set()
+        self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
 
     def prepare(self, statements: list[ast.stmt]) -> None:
-        """Note which tensors the cell computes: a declaration of one of them is no input. And which it reads."""
-        for statement in statements:
-            for node in ast.walk(statement):
-                if (
-                    isinstance(node, ast.Subscript)
-                    and isinstance(node.ctx, ast.Load)
-                    and isinstance(node.value, ast.Name)
-                ):
-                    self.read.add(node.value.id)
-                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-                for target in targets:
-                    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                        self.assigned.add(target.value.id)
+        """Note which tensors the cell computes: a declaration of one of them is no input, unless it is read first. And which it reads."""
+        pending = list(reversed(statements))
+        while pending:
+            statement = pending.pop()
+            if isinstance(statement, ast.For):
+                pending += reversed(statement.body)
+                continue
+            subscripts = [
+                n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
+            ]
+            read = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+            stored = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Store)}  # type: ignore[attr-defined]
+            self.read |= read
+            if not isinstance(statement, ast.AnnAssign):
+                self.carried |= read - self.assigned
+                self.assigned |= stored
+        self.carried &= self.assigned
 
     def run(self, statement: ast.stmt) -> None:
         """Take in one statement."""
@@ -123,7 +128,7 @@ class Notation:
             if earlier.source == self.source.name and name in self.declared:
                 fail_at(self.source, node.target, f"`{name}` is declared twice")
         self.declared[name] = (shape, dtype)
-        if name not in self.assigned:
+        if name not in self.assigned or name in self.carried:
             self.tensors[name] = te.placeholder(shape, dtype, name=name)
             self.tensors[name].op.span = self.source.span(node)
 
@@ -145,7 +150,7 @@ class Notation:
         if name in self.declared and name in self.tensors and name not in self.assigned:
             fail_at(self.source, target, f"`{name}` is an input and cannot be assigned")
         previous = self.tensors.get(name) if reduction else None
-        if previous is not None and isinstance(previous.op, te.PlaceholderOp):
+        if previous is not None and isinstance(previous.op, te.PlaceholderOp) and name not in self.carried:
             previous = None
         tensor = with_deep_stack(lambda: _Statement(self, name, axes, target, value).build(reduction, previous))
         self._check_declared(name, tensor, target)

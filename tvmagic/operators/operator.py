@@ -20,6 +20,7 @@ from tvmagic.operators.source import Source, known_sources
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
+    from tvmagic.operators.measure import CheckResult
     from tvmagic.operators.workload import OperatorWorkload
 
 __all__ = ["Operator", "Version"]
@@ -35,7 +36,8 @@ class Operator:
     Attributes
     ----------
     name: its name; also that of the compiled function.
-    inputs, outputs: tensors (or buffers, where it was written as a `prim_func`).
+    inputs, outputs: tensors (or buffers, where it was written as a `prim_func`). A buffer that is read and then
+        written is both; a call copies its array and gives the updated copy.
     tensors: all tensors of its cell by name.
     versions: the schedules given so far, by name.
     attempt: the last schedule tried; where its cell failed, as it was before the failing call.
@@ -71,7 +73,10 @@ class Operator:
 
     @staticmethod
     def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
-        """The operator of a TensorIR function: what it only reads are the inputs, the rest outputs."""
+        """The operator of a TensorIR function: what it only reads are the inputs, the rest outputs.
+
+        What it reads before it writes it is both: a call copies the array that it is given, and updates the copy.
+        """
         from tvmagic.operators.analysis import read_before_written, written_buffers
 
         written = written_buffers(func)
@@ -79,20 +84,14 @@ class Operator:
         if len(buffers) != len(func.params):
             raise TVMagicError(f"`{name}` takes a scalar; an operator takes and gives buffers only")
         outputs = [b for b in buffers if any(b is w for w in written)]
-        inputs = [b for b in buffers if not any(b is w for w in written)]
         if not outputs:
             raise TVMagicError(f"the function `{name}` writes none of its buffers")
-        if any(b is not p for b, p in zip(buffers, [*inputs, *outputs])):
+        updated = read_before_written(func, outputs)
+        fresh = [b for b in outputs if all(b is not u for u in updated)]
+        inputs = [b for b in buffers if all(b is not f for f in fresh)]
+        if any(b is not p for b, p in zip(buffers, [*inputs, *fresh])):
             raise TVMagicError(
                 f"the function `{name}` takes its outputs after its inputs", hint="reorder the parameters"
-            )
-        early = read_before_written(func, outputs)
-        if early is not None:
-            raise TVMagicError(
-                f"`{early.buffer.name}` is read before it is written, so it is an input and an output of `{name}` at once",
-                node=early,
-                root=func,
-                hint="write the result into a buffer of its own",
             )
         func = func.with_attr("global_symbol", name)
         return Operator(name, inputs, outputs, source=source, prim_func=func)
@@ -101,8 +100,31 @@ class Operator:
 
     @property
     def args(self) -> list[Any]:
-        """The arguments of the compiled function: inputs, then outputs."""
-        return [*self.inputs, *self.outputs]
+        """The arguments of the compiled function: inputs, then outputs that are not inputs as well."""
+        return [*self.inputs, *(t for t in self.outputs if not self.is_input(t))]
+
+    def is_input(self, tensor: Any) -> bool:
+        """Whether a tensor or buffer is among the inputs; an output that is one is updated in place."""
+        return any(tensor is t for t in self.inputs)
+
+    def fresh_outputs(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Arrays for the outputs of inputs `values`: copies of what is updated, the others without content."""
+        outputs = empty_outputs(self.outputs, size_values(self.inputs, values))
+        self.start(values, outputs)
+        return outputs
+
+    def start(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Copy the inputs that are updated into the arrays of the outputs."""
+        for output, array in zip(self.outputs, outputs):
+            for tensor, value in zip(self.inputs, values):
+                if tensor is output and value is not array:
+                    np.copyto(array, value)
+
+    def arguments(self, values: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The arrays of `args`; what is updated is the array among the outputs."""
+        updated = {id(t): a for t, a in zip(self.outputs, outputs)}
+        inputs = [updated.get(id(t), value) for t, value in zip(self.inputs, values)]
+        return [*inputs, *(a for t, a in zip(self.outputs, outputs) if not self.is_input(t))]
 
     def te_schedule(self) -> Any:
         """A fresh TE schedule, with every stage at the root.
@@ -220,7 +242,8 @@ class Operator:
         Parameters
         ----------
         arrays: one for each of `inputs`, of their shapes and dtypes; also by name.
-        out: the array (or a tuple of them) to write into, instead of fresh ones.
+        out: the array (or a tuple of them) to write into, instead of fresh ones; it may be one of `arrays`, which
+            is then updated in place.
 
         Returns the output array, or a tuple of them where there are several.
         """
@@ -232,10 +255,11 @@ class Operator:
         if self.prim_func is not None:
             from tvmagic.operators.interpreter import run_function
 
-            outputs = empty_outputs(self.outputs, size_values(self.inputs, values))
-            for output in outputs:
-                output[...] = 0
-            run_function(self.prim_func, [*values, *outputs])
+            outputs = self.fresh_outputs(values)
+            for tensor, output in zip(self.outputs, outputs):
+                if not self.is_input(tensor):
+                    output[...] = 0
+            run_function(self.prim_func, self.arguments(values, outputs))
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
         from tvmagic.te.reference import evaluate_all
 
@@ -274,6 +298,12 @@ class Operator:
         from tvmagic.operators.arrays import random_inputs
 
         return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs], coarse)
+
+    def check(self, version: str | None = None, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
+        """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops."""
+        from tvmagic.operators.measure import check
+
+        return check(self.version(version), seed, sizes)
 
     def workload(self, seed: int = 0, sizes: Mapping[str, int] | int = 256) -> OperatorWorkload:
         """Its schedules tried on random inputs, as a search asks for them; symbolic sizes become `sizes`."""
@@ -375,16 +405,51 @@ class Version:
         op = self.operator
         values = check_inputs(op.name, op.inputs, op.bind(arrays, named))
         if out is None:
-            outputs = empty_outputs(op.outputs, size_values(op.inputs, values))
+            outputs = op.fresh_outputs(values)
+            self.build()(*op.arguments(values, outputs))
         else:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(outputs) != len(op.outputs):
                 raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
-        self.build()(*values, *outputs)
+            self._into(values, outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _into(self, values: list[np.ndarray], outputs: list[Any]) -> None:
+        """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""
+        op = self.operator
+        arrays: list[np.ndarray] | None = None
+        if any(map(op.is_input, op.outputs)) or _overlap(values, outputs):
+            arrays = [as_array(o, t.name) for o, t in zip(outputs, op.outputs)]
+            check_inputs(op.name, [*op.inputs, *op.outputs], [*values, *arrays])
+        if arrays is None:
+            self.build()(*op.arguments(values, outputs))
+        elif self._apart(values, arrays):
+            op.start(values, arrays)
+            self.build()(*op.arguments(values, arrays))
+        else:
+            fresh = op.fresh_outputs(values)
+            self.build()(*op.arguments(values, fresh))
+            for array, result in zip(arrays, fresh):
+                np.copyto(array, result)
+
+    def _apart(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bool:
+        """Whether no output shares memory with another argument, other than an input that it is the update of."""
+        op = self.operator
+        pairs = [(t, a) for t, a in zip(op.outputs, outputs)]
+        for number, (tensor, array) in enumerate(pairs):
+            others = [v for t, v in zip(op.inputs, values) if not (t is tensor and v is array)]
+            others += [a for _, a in pairs[:number]]
+            if any(np.may_share_memory(array, other) for other in others):
+                return False
+        return True
 
     def __repr__(self) -> str:
         return f"<Version {self.name} of {self.operator.signature}>"
+
+
+def _overlap(values: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:
+    arrays = [o for o in outputs if isinstance(o, np.ndarray)]
+    return any(np.may_share_memory(a, b) for a in arrays for b in values)
 
 
 def _arrays(count: int) -> str:

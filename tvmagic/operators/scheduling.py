@@ -16,6 +16,7 @@ from tvmagic.ir import For, ProducerStore, Span, pre_order_visit
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.races import refuse_races
 from tvmagic.operators.running import CellError, instruction_span, run_python
 from tvmagic.operators.source import Source
 from tvmagic.passes import Record, recording, run_step
@@ -31,9 +32,13 @@ _SCHEDULE_CALLS = ("cache_read", "cache_write", "create_group", "rfactor")
 
 
 def schedule(op: Operator, text: str, name: str = "default", namespace: Mapping[str, Any] | None = None) -> Version:
-    """Schedule an operator by the text of a `%%schedule` cell; the version is the operator's from now on."""
+    """Schedule an operator by the text of a `%%schedule` cell; the version is the operator's from now on.
+
+    Raises `TVMagicError` if iterations that run at the same time touch the same element.
+    """
     source = Source(f"schedule {op.name}", f"%%schedule {op.name}\n{text}")
     version = schedule_from_cell(op, source, name, namespace or {})
+    refuse_races(version)
     op.add_version(version)
     return version
 

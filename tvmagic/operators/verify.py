@@ -11,7 +11,6 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, Stmt
-from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.interpreter import TooLong, Unsupported, run_function, run_statement
 from tvmagic.operators.operator import Operator
@@ -62,11 +61,12 @@ def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds:
 def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: Evaluation, seconds: float) -> Verdict:
     if isinstance(program, Mapping) or isinstance(program, str):
         return Verdict(None, "")
-    outputs = empty_outputs(op.outputs, size_values(op.inputs, inputs))
-    for output in outputs:
-        output.fill(np.nan if output.dtype.kind == "f" else 0)
+    outputs = op.fresh_outputs(inputs)
+    for tensor, output in zip(op.outputs, outputs):
+        if not op.is_input(tensor):
+            output.fill(np.nan if output.dtype.kind == "f" else 0)
     try:
-        _run(program, op, [*inputs, *outputs], seconds)
+        _run(program, op, op.arguments(inputs, outputs), seconds)
     except (Unsupported, TooLong) as error:
         return Verdict(None, f"{NOT_RUN}: {error.message}")
     except TVMagicError as error:

@@ -53,6 +53,9 @@ class OperatorWorkload:
         return version
 
     def _time(self, version: Version) -> float:
-        arrays = [*self.inputs, *as_list(version(*self.inputs))]
+        outputs = version(*self.inputs)
+        if any(map(self.op.is_input, self.op.outputs)):  # each call starts from the same values
+            return measure(lambda: version(*self.inputs, out=outputs), seconds=0.05, repeats=5).best
+        arrays = self.op.arguments(self.inputs, as_list(outputs))
         module = version.build()
         return measure(lambda: module(*arrays), seconds=0.05, repeats=5).best

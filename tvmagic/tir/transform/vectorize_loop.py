@@ -413,6 +413,44 @@ _CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
 }
 
 
+class _Decider(_Vectorizer):
+    """Only decides which statements keep their scalar form; accesses may have any number of dimensions."""
+
+    def __init__(self, loop: For) -> None:
+        super().__init__(loop, False)
+        self.scalar: set[Stmt] = set()
+
+    def scalarize(self, stmt: Stmt, need: _NeedsScalar) -> Stmt:
+        self.scalar.add(stmt)
+        return stmt
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices = mutate_all(self.visit, node.indices)
+        lanes = max((i.dtype.lanes for i in indices), default=1)
+        return node if lanes == 1 else Broadcast(node, lanes)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        mutate_all(self.visit, node.indices)
+        self.visit(node.value)
+        return node
+
+    @handles(Allocate, DeclBuffer, BufferRealize)
+    def memory(self, node: Any) -> Stmt:
+        self.visit(node.body)
+        return node
+
+
+def lane_by_lane(loop: For) -> set[Stmt]:
+    """The statements of a vectorized loop that keep their scalar form, in a serial loop over the lanes."""
+    if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
+        return {loop.body}
+    decider = _Decider(loop)
+    decider.visit(loop.body)
+    return decider.scalar
+
+
 class _LoopVectorizer(StmtMutator):
     """Finds the vectorized loops, outermost first."""
 

@@ -1,0 +1,192 @@
+"""Races of loops that run their iterations at the same time, against an oracle that reads the printed program."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from race_oracle import TooLong, races
+from race_programs import Annotated, Loops
+
+import tvmagic
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.script.parser import from_source
+from tvmagic.tir.analysis import find_races
+
+
+def function(body: str, arguments: str) -> Any:
+    """A function of statements; `X(8, 4)` among the arguments is a buffer of floats, `I{8}` one of int32."""
+    named = []
+    for part in arguments.split("; "):
+        name, dtype = part[0], "int32" if "{" in part else "float32"
+        shape = part[2:-1]
+        named.append(f'{name}: T.Buffer(({shape},), "{dtype}")')
+    lines = "\n".join("    " + line for line in body.split("\n"))
+    return from_source(f"from tvm.script import tir as T\n@T.prim_func\ndef main({', '.join(named)}):\n{lines}")
+
+
+def found(body: str, arguments: str) -> list[str]:
+    return [str(race) if race.certain else f"doubt: {race}" for race in find_races(function(body, arguments))]
+
+
+SUM = "for i in {}(64):\n    for j in range(8):\n        Y[j] = Y[j] + X[i, j]"
+
+
+def test_a_parallel_sum_names_two_iterations_and_the_element() -> None:
+    assert found(SUM.format("T.parallel"), "X(64, 8); Y(8)") == [
+        "iterations i = 0 and i = 1 of parallel loop `i` both write `Y[0]`"
+    ]
+    (race,) = find_races(function(SUM.format("T.parallel"), "X(64, 8); Y(8)"))
+    assert race.iterations == ({"i": 0}, {"i": 1}) and race.element == (0,) and race.name == "i"
+
+
+RACES = {
+    "a vectorized sum": ("for i in T.vectorized(4):\n    Y[0] = Y[0] + X[i]", "X(4); Y(1)", "`Y[0]`"),
+    "a prefix in lanes": ("for i in T.vectorized(4):\n    A[i + 1] = A[i]", "A(5)", "`A[1]`: one writes it"),
+    "a later statement in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]\n    B[i] = A[i + 1]", "A(5); B(4)", "`A[1]`"),
+    "a stencil in place": ("for i in T.parallel(4):\n    A[i] = A[i + 1]", "A(5)", "`A[1]`"),
+    "overlapping tiles": ("for p in T.parallel(4):\n    for i in range(9):\n        A[p * 8 + i] = 0.0", "A(40)", "`A[8]`"),
+    "a remainder": ("for p in T.parallel(12):\n    A[p % 8] = 0.0", "A(8)", "p = 0 and p = 8"),
+    "far apart": ("for p in T.parallel(1000):\n    A[p % 999] = 0.0", "A(999)", "p = 0 and p = 999"),
+    "an outer value": ("for o in range(8):\n    for p in T.parallel(4):\n        if o == 5:\n            A[o] = 1.0", "A(8)", "with o = 5"),
+    "large extents": ("for p in T.parallel(65536):\n    for i in range(65536):\n        A[i] = A[i] + B[p]", "A(65536); B(65536)", "p = 0 and p = 1"),
+    "blocks": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    Y[0] = Y[0] + X[b]", "X(4); Y(1)", "`blockIdx.x`"),
+    "threads": ("for t in T.thread_binding(4, thread='threadIdx.x'):\n    Y[0] = Y[0] + X[t]", "X(4); Y(1)", "`threadIdx.x`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_what_races_is_told(name: str) -> None:
+    body, arguments, text = RACES[name]
+    (race,) = found(body, arguments)
+    assert text in race and not race.startswith("doubt")
+
+
+FREE = {
+    "a shift in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]", "A(5)"),
+    "one lane after the other": ("for i in T.vectorized(4):\n    if i < 3:\n        A[i + 1] = A[i]", "A(5)"),
+    "tiles": ("for p in T.parallel(6):\n    for i, j in T.grid(4, 8):\n        A[p // 3 * 4 + i, p % 3 * 8 + j] = 0.0", "A(8, 24)"),
+    "flat tiles": ("for p in T.parallel(4096):\n    for i in range(4096):\n        A[p // 64 * 262144 + i // 64 * 4096 + p % 64 * 64 + i % 64] = 0.0", "A(16777216)"),
+    "the fast index outside": ("for p in T.parallel(4096):\n    for k in range(4096):\n        A[k * 4096 + p] = 0.0", "A(16777216)"),
+    "even and odd": ("for p in T.parallel(5000):\n    A[p * 2] = A[p * 2 + 1]", "A(10000)"),
+    "one iteration": ("for p in T.parallel(10):\n    if p == 3:\n        A[0] = A[0] + 1.0", "A(1)"),
+    "memory of its own": ("for p in T.parallel(10):\n    L = T.decl_buffer((4,))\n    for i in range(4):\n        L[i] = A[p]\n    B[p] = L[3]", "A(10); B(10)"),
+    "a row by its number": ("for p in T.parallel(8):\n    A[p, I[p]] = A[p, I[p]] + 1.0", "A(8, 8); I{8}"),
+    "a triangle": ("for p in T.parallel(8):\n    for j in range(p + 1):\n        A[p * (p + 1) // 2 + j] = 0.0", "A(64)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_what_does_not_race_is_not_told(name: str) -> None:
+    body, arguments = FREE[name]
+    assert found(body, arguments) == []
+
+
+DOUBTS = {
+    "indices from data": ("for i in T.parallel(8):\n    Y[I[i]] = Y[I[i]] + 1.0", "I{8}; Y(8)", "depends on data"),
+    "a condition on data": ("for i in T.parallel(8):\n    if I[i] > 0:\n        Y[0] = 1.0", "I{8}; Y(8)", "if the data let both happen"),
+    "a pointer": ("for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', Y.data))", "Y(8)", "behind the pointer"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_what_cannot_be_decided_is_a_doubt(name: str) -> None:
+    body, arguments, text = DOUBTS[name]
+    (race,) = found(body, arguments)
+    assert race.startswith("doubt: ") and text in race
+
+
+def symbolic(body: str) -> list[str]:
+    lines = "\n".join("    " + line for line in body.split("\n"))
+    head = "n = T.int32()\n    m = T.int32()\n    A = T.match_buffer(a, (n, m))\n    B = T.match_buffer(b, (n, m))"
+    func = from_source(
+        f"from tvm.script import tir as T\n@T.prim_func\ndef main(a: T.handle, b: T.handle):\n    {head}\n{lines}"
+    )
+    return [str(race) for race in find_races(func)]
+
+
+def test_symbolic_sizes_are_proved_for_all_of_them() -> None:
+    assert symbolic("for p in T.parallel(n * m):\n    B[p // m, p % m] = A[p // m, p % m]") == []
+    tiles = "for p in T.parallel((n + 15) // 16):\n    for i, j in T.grid(16, m):\n        if p * 16 + i < n:\n            {} = A[p * 16 + i, j]"
+    assert symbolic(tiles.format("B[p * 16 + i, j]")) == []
+    (race,) = symbolic(tiles.format("B[0, j]"))
+    assert "`B[0, 0]`" in race and "n = " in race
+
+
+def test_a_reduction_over_threads_does_not_race() -> None:
+    x = te.placeholder((64, 32), name="x")
+    k = te.reduce_axis((0, 32), name="k")
+    y = te.compute((64,), lambda i: te.sum(x[i, k], axis=k), name="y")
+    s = te.create_schedule(y.op)
+    s[y].bind(s[y].op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    s[y].bind(s[y].op.axis[0], te.thread_axis("blockIdx.x"))
+    assert find_races(tvmagic.driver.schedule_to_module(s, [x, y])["main"]) == []
+
+
+def test_blocks_are_lowered_first() -> None:
+    x = te.placeholder((8,), name="x")
+    func = te.create_prim_func([x, te.compute((8,), lambda i: x[i] + 1, name="y")])
+    with pytest.raises(TVMagicError, match="still has blocks"):
+        find_races(func)
+
+
+# ---------------------------------------------------------------------------- random programs
+
+
+def plain(name: str) -> str:
+    """The name of a buffer without what printing adds to it."""
+    return re.sub(r"_\d+$", "", name.replace(".", "_"))
+
+
+def compare(program: Any) -> tuple[int, int]:
+    """How many races a program has by the oracle, and how many doubts there are; raises if the races differ."""
+    func = program.function()
+    text = func.script()
+    try:
+        wanted = Counter((kind, plain(buffer)) for kind, _, buffer in races(text))
+    except TooLong:
+        return 0, 0
+    got = find_races(func)
+    assert Counter((r.kind, plain(r.buffer.name)) for r in got if r.certain) == wanted, text
+    return sum(wanted.values()), sum(not r.certain for r in got)
+
+
+def run_loops(seeds: range) -> None:
+    counts = [compare(Loops(seed)) for seed in seeds]
+    assert sum(n for n, _ in counts) > len(counts)  # the programs are worth their time
+    assert sum(doubts for _, doubts in counts) == 0
+
+
+def run_schedules(seeds: range) -> None:
+    number = 0
+    for seed in seeds:
+        try:
+            program = Annotated(seed)
+            program.function()
+        except TVMagicError:
+            continue
+        number += compare(program)[0]
+    assert number
+
+
+def test_random_loops() -> None:
+    run_loops(range(30))
+
+
+def test_random_schedules() -> None:
+    run_schedules(range(20))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(1000, 6000, 250))
+def test_many_random_loops(first: int) -> None:
+    run_loops(range(first, first + 250))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_many_random_schedules(first: int) -> None:
+    run_schedules(range(first, first + 100))

@@ -1,0 +1,146 @@
+"""Races of an operator's schedules, with the schedule call that made the loop parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvmagic import te
+from tvmagic.driver import default_passes, schedule_to_module
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import AttrStmt, BufferStore, For, IRModule, IterVar, PrimFunc, Span, pre_order_visit
+from tvmagic.passes import Sequential
+from tvmagic.tir.analysis.races import Race, find_races
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Version
+
+__all__ = ["races_of", "refuse_races"]
+
+_CALLS = {"parallel": ("parallel",), "vectorized": ("vectorize",)}
+_CALL_OF_TYPE = {IterVar.Parallelized: "parallel", IterVar.Vectorized: "vectorized"}
+
+
+def races_of(version: Version, sizes: Mapping[str, int] | int | None = None) -> list[Race]:
+    """The races of a version, and the doubts about it; empty if it is proved to have none.
+
+    `sizes` are those that races are looked for with where they are symbolic, by default several small ones.
+    """
+    return find_races(loops_of(version), sizes)
+
+
+def loops_of(version: Version) -> PrimFunc:
+    """The program of a version as loops over its buffers as they were declared, before memory is flat."""
+    op, schedule = version.operator, version.schedule
+    if schedule is None:
+        schedule = op.te_schedule() if op.prim_func is None else op.prim_func
+    if isinstance(schedule, te.schedule.Schedule):
+        mod = schedule_to_module(schedule, op.args, op.name)
+        if not _binds_buffers(mod[op.name]):
+            return mod[op.name]
+        last = "tir.LoopPartition"  # the buffers of intrinsics are bound when memory becomes flat
+    else:
+        mod = getattr(schedule, "mod", schedule)
+        mod = mod if isinstance(mod, IRModule) else IRModule({op.name: mod})
+        last = "tir.FlattenBuffer"
+    passes = default_passes()
+    names = [p.name for p in passes]
+    mod = Sequential(passes[: names.index(last)], name="loops")(mod)
+    return next(iter(mod.functions.values()))
+
+
+def _binds_buffers(func: PrimFunc) -> bool:
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, AttrStmt) and node.attr_key == "buffer_bind_scope":
+            found.append(node)
+
+    pre_order_visit(func.body, look)
+    return bool(found)
+
+
+def refuse_races(version: Version) -> None:
+    """Raise the error of the first certain race of a version, if there is one.
+
+    Its place in the cell is the call that made the loop parallel, if that is known.
+    """
+    try:
+        func = loops_of(version)
+        race = next((r for r in find_races(func) if r.certain), None)
+    except RecursionError:  # nested more deeply than Python's stack: nothing is known, and a check says so
+        return
+    if race is None:
+        return
+    raise TVMagicError(
+        f"{race.text}, so the result depends on which of them comes first",
+        node=race.loop,
+        root=func,
+        span=place_of(race, version),
+        hint=hint_of(race),
+    )
+
+
+def hint_of(race: Race) -> str:
+    """What would work in the place of a race."""
+    word = {"parallel": "parallelize", "vectorized": "vectorize"}.get(race.kind, "bind")
+    if isinstance(race.first, BufferStore) and isinstance(race.second, BufferStore) and _updates(race.first):
+        return (
+            f"`{race.buffer.name}` is summed up over `{race.name}`: {word} an axis of the output instead, "
+            "or make partial results with `rfactor` first"
+        )
+    return f"leave `{race.name}` serial, or {word} an axis whose iterations touch elements of their own"
+
+
+def _updates(store: BufferStore) -> bool:
+    """Whether a store computes with what was at its place."""
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        if getattr(node, "buffer", None) is store.buffer:
+            found.append(node)
+
+    pre_order_visit(store.value, look)
+    return bool(found)
+
+
+def place_of(race: Race, version: Version) -> Span | None:
+    """The place in the cell of the schedule call after which the loop is parallel; None if no call made it so."""
+    if version.record is None:
+        return None
+    wanted = (race.kind if race.kind in _CALLS else race.kind.split(", ")[0], race.name)
+    for step in version.record:
+        if step.kind == "schedule" and step.span is not None:
+            if wanted in _marks(step.after) and wanted not in _marks(step.before):
+                return step.span
+    return None
+
+
+def _marks(program: Any) -> set[tuple[str, str]]:
+    """The parallel, vectorized and bound loops of a schedule or a program: the kind and the variable's name."""
+    if isinstance(program, te.schedule.Schedule):
+        return {mark for stage in program.stages for mark in _stage_marks(stage)}
+    program = getattr(program, "mod", program)
+    functions = program.functions.values() if isinstance(program, IRModule) else [program]
+    found: set[tuple[str, str]] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, For):
+            tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
+            found.add((tag or node.kind.name.lower(), node.loop_var.name))
+
+    for func in functions:
+        if isinstance(func, PrimFunc):
+            pre_order_visit(func.body, look)
+    return found
+
+
+def _stage_marks(stage: Any) -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for iv, attr in stage.iter_var_attrs.items():
+        name = iv.var.name.replace(".", "_")
+        if attr.bind_thread is not None:
+            found.add((attr.bind_thread.thread_tag, attr.bind_thread.var.name.replace(".", "_")))
+        for text in {iv.var.name, name}:
+            found.add((_CALL_OF_TYPE.get(attr.iter_type, ""), text))
+    return found

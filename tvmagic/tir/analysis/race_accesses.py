@@ -1,0 +1,393 @@
+"""The accesses of a program, each with the loops, conditions and allocations around it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    And,
+    AttrStmt,
+    BlockRealize,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Call,
+    CallEffect,
+    DeclBuffer,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Let,
+    LetStmt,
+    Mutator,
+    Not,
+    Op,
+    Or,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    While,
+    handles,
+    substitute,
+)
+from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.tir.analysis.effects import side_effect
+
+__all__ = ["Access", "Domain", "Place", "Program", "Step", "collect"]
+
+_READ, _WRITE = 1, 2  # bits of an access pointer's mask
+_MEMORY_ONLY = frozenset({"tir.prefetch"})  # calls that get an address and read at most
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """The values of a variable: `extent` integers from `begin` on.
+
+    `loop` is the For or the AttrStmt that runs over them, None of a variable that stands for the
+    elements of a region. `tag` is that of a thread axis.
+    """
+
+    var: Var
+    begin: PrimExpr
+    extent: PrimExpr
+    loop: Any = None
+    tag: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What runs the iterations at the same time: `parallel`, `vectorized`, a thread axis; else empty."""
+        if self.tag:
+            return self.tag
+        kind = getattr(self.loop, "kind", None)
+        return {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized"}.get(kind, "")  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A statement around an access, with which of its parts the access is in (of a sequence)."""
+
+    stmt: Stmt
+    part: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What is around a statement, from the function inwards.
+
+    `known` is whether nothing else decides whether the statement runs, such as a `while`.
+    """
+
+    domains: tuple[Domain, ...] = ()
+    guards: tuple[tuple[PrimExpr, int], ...] = ()  # each with the number of domains around it
+    path: tuple[Step, ...] = ()
+    known: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """An access to an element of a buffer, for all values of the variables around it.
+
+    indices: one for each dimension, or the number of the element behind the pointer if `flat`; None for a
+        pointer that is handed on, behind which anything may be touched.
+    value: what is stored.
+    exact: whether every element that the indices name is touched; False of all but the first of a region.
+    depth: how many of the domains are around the buffer's allocation.
+    statement: the innermost statement.
+    """
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...] | None
+    write: bool
+    node: Any
+    statement: Stmt
+    place: Place
+    depth: int
+    flat: bool = False
+    exact: bool = True
+    value: PrimExpr | None = None
+    own: tuple[Domain, ...] = ()
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """The variables around it, those of its own region last."""
+        return (*self.place.domains, *self.own)
+
+
+class _Lane(Mutator):
+    """The index of one lane of a vector of indices."""
+
+    def __init__(self, lane: Var) -> None:
+        self.lane = lane
+
+    @handles(Ramp)
+    def ramp(self, node: Ramp) -> PrimExpr:
+        return node.base + self.lane.astype(node.base.dtype) * node.stride
+
+    @handles(Broadcast)
+    def broadcast(self, node: Broadcast) -> PrimExpr:
+        return node.value
+
+
+@dataclass
+class _Memory:
+    """What is known of a pointer: a buffer behind it, and the number of domains around its allocation."""
+
+    buffer: Buffer | None
+    depth: int
+
+
+class Program:
+    """All accesses of a function.
+
+    combined: pointers to what reductions over threads give to all threads.
+    data: variables that stand for what was read from memory.
+    """
+
+    def __init__(self) -> None:
+        self.accesses: list[Access] = []
+        self.combined: set[Var] = set()
+        self.data: set[Var] = set()
+
+
+class _Collector(Visitor):
+    def __init__(self, func: PrimFunc) -> None:
+        self.found = Program()
+        self.place = Place()
+        self.statement: Stmt = func.body
+        self.values: dict[Var, PrimExpr] = {}
+        self.axes: dict[str, Domain] = {}
+        self.memory = {b.data: _Memory(b, 0) for b in func.buffer_map.values()}
+
+    # ------------------------------------------------------------------------ what is around
+
+    def visit(self, node: Any) -> Any:
+        if not isinstance(node, Stmt):
+            return super().visit(node)
+        before, outer = self.place, self.statement
+        self.statement = node
+        self.place = replace(before, path=(*before.path, Step(node)))
+        super().visit(node)
+        self.place, self.statement = before, outer
+
+    def _expr(self, node: PrimExpr) -> PrimExpr:
+        """`node` without variables that stand for other expressions."""
+        return substitute(node, self.values) if self.values else node
+
+    @contextmanager
+    def _inside(self, **changes: Any) -> Generator[None]:
+        before = self.place
+        self.place = replace(before, **changes)
+        yield
+        self.place = before
+
+    def _under(self, condition: PrimExpr, node: Any, holds: bool = True) -> None:
+        condition = strip_likely(self._expr(condition))
+        guard = condition if holds else Not(condition)
+        with self._inside(guards=(*self.place.guards, (guard, len(self.place.domains)))):
+            self.visit(node)
+
+    def _over(self, domain: Domain, body: Stmt) -> None:
+        with self._inside(domains=(*self.place.domains, domain)):
+            self.visit(body)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        path = self.place.path[:-1]
+        for number, part in enumerate(node.seq):
+            with self._inside(path=(*path, Step(node, number))):
+                self.visit(part)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        bound = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
+        tag = "" if bound is None else bound.thread_tag
+        self._over(Domain(node.loop_var, self._expr(node.min), self._expr(node.extent), node, tag), node.body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        self.visit(node.value)
+        if node.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(node.node, IterVar):
+            self.visit(node.body)
+            return
+        tag = node.node.thread_tag if node.attr_key == "thread_extent" else ""
+        known = self.axes.get(tag) if tag else None
+        if known is not None and known in self.place.domains:  # the same threads, under another name
+            if node.node.var is not known.var:
+                self.values[node.node.var] = known.var.astype(node.node.var.dtype)
+            self.visit(node.body)
+            return
+        zero = IntImm(node.node.var.dtype, 0)
+        domain = Domain(node.node.var, zero, self._expr(node.value), node, tag)
+        if tag:
+            self.axes[tag] = domain
+        self._over(domain, node.body)
+
+    @handles(While)
+    def while_loop(self, node: While) -> None:
+        with self._inside(known=False):
+            self.visit(node.condition)
+            self.visit(node.body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        self._under(node.condition, node.then_case)
+        if node.else_case is not None:
+            self._under(node.condition, node.else_case, False)
+
+    @handles(LetStmt, Let)
+    def let(self, node: Any) -> None:
+        self.visit(node.value)
+        if side_effect(node.value) > CallEffect.PURE:
+            self.found.data.add(node.var)
+        else:
+            self.values[node.var] = self._expr(node.value)
+        self.visit(node.body)
+
+    @handles(BlockRealize)
+    def block(self, node: BlockRealize) -> None:
+        raise TVMagicError(
+            "races are looked for in loops, the function still has blocks",
+            node=node,
+            hint="lower it first: `tvmagic.lower(func)`",
+        )
+
+    # ------------------------------------------------------------------------ memory
+
+    def _allocated(self, data: Var, buffer: Buffer | None) -> None:
+        self.memory[data] = _Memory(buffer, len(self.place.domains))
+
+    @handles(Allocate, AllocateConst)
+    def allocate(self, node: Any) -> None:
+        self._allocated(node.buffer_var, None)
+        self.visit_children(node)
+
+    @handles(BufferRealize)
+    def realize(self, node: BufferRealize) -> None:
+        if node.buffer.data not in self.memory:  # an argument's is there already
+            self._allocated(node.buffer.data, node.buffer)
+        self.visit(node.body)
+
+    @handles(DeclBuffer)
+    def declare(self, node: DeclBuffer) -> None:
+        known = self.memory.get(node.buffer.data)
+        if known is not None:
+            known.buffer = known.buffer or node.buffer
+        self.visit(node.body)
+
+    # ------------------------------------------------------------------------ accesses
+
+    def _add(self, buffer: Buffer, indices: Iterable[PrimExpr] | None, write: bool, node: Any, **more: Any) -> None:
+        depth = self.memory[buffer.data].depth if buffer.data in self.memory else 0
+        exprs = None if indices is None else tuple(self._expr(i) for i in indices)
+        own: tuple[Domain, ...] = more.pop("own", ())
+        lanes = max((i.dtype.lanes for i in exprs), default=1) if exprs else 1
+        if exprs and lanes > 1:
+            lane = Var("lane", "int32")
+            exprs = tuple(_Lane(lane).visit(i) for i in exprs)
+            own = (*own, Domain(lane, IntImm("int32", 0), IntImm("int32", lanes)))
+        self.found.accesses.append(
+            Access(buffer, exprs, write, node, self.statement, self.place, depth, own=own, **more)
+        )
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        for index in node.indices:
+            self.visit(index)
+        with self._inside(known=self.place.known and node.predicate is None):
+            self._add(node.buffer, node.indices, False, node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        for index in node.indices:
+            self.visit(index)
+        self.visit(node.value)
+        with self._inside(known=self.place.known and node.predicate is None):
+            self._add(node.buffer, node.indices, True, node, value=self._expr(node.value))
+
+    @handles(And, Or)
+    def connective(self, node: Any) -> None:
+        self.visit(node.a)
+        with self._inside(known=False):
+            self.visit(node.b)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        name = node.op.name if isinstance(node.op, Op) else ""
+        if name == "tir.if_then_else":
+            self.visit(node.args[0])
+            self._under(node.args[0], node.args[1])
+            self._under(node.args[0], node.args[2], False)
+        elif name == "tir.tvm_access_ptr":
+            self._pointer(node)
+        elif name == "tir.tvm_thread_allreduce":
+            self._combine(node)
+        else:
+            for arg in node.args:
+                self._argument(arg, name)
+
+    def _argument(self, arg: Any, call: str) -> None:
+        """An argument of a call: behind an address that it gets, a call may read and write."""
+        address = isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.address_of"
+        if address and isinstance(arg.args[0], BufferLoad):
+            for index in arg.args[0].indices:
+                self.visit(index)
+            self._add(arg.args[0].buffer, None, call not in _MEMORY_ONLY, arg)
+        elif isinstance(arg, Var) and arg in self.memory:
+            buffer = self.memory[arg].buffer
+            if buffer is not None:
+                self._add(buffer, None, call not in _MEMORY_ONLY, arg)
+        elif isinstance(arg, PrimExpr):
+            self.visit(arg)
+
+    def _combine(self, node: Call) -> None:
+        """A reduction over threads: it reads values, and gives all threads the result."""
+        assert isinstance(node.args[0], IntImm)
+        count = node.args[0].value
+        for value in node.args[1 : 2 + count]:
+            self.visit(value)
+        for target in node.args[2 + count : 2 + 2 * count]:
+            data = target.buffer.data if isinstance(target, BufferLoad) else target
+            if isinstance(data, Var):
+                self.found.combined.add(data)
+
+    def _pointer(self, node: Call) -> None:
+        """An access pointer names what is touched behind it; its first element is in any case."""
+        _, data, offset, extent, mask = node.args
+        self.visit(offset)
+        known = self.memory.get(data) if isinstance(data, Var) else None
+        if known is None or known.buffer is None:
+            return
+        lane = Var("element", extent.dtype)
+        own = (Domain(lane, IntImm(extent.dtype, 0), self._expr(extent)),)
+        bits = mask.value if isinstance(mask, IntImm) else _READ | _WRITE
+        for bit, write in ((_READ, False), (_WRITE, True)):
+            if bits & bit:
+                self._add(known.buffer, [offset], write, node, flat=True)
+                self._add(known.buffer, [offset + lane], write, node, flat=True, exact=False, own=own)
+
+
+def collect(func: PrimFunc) -> Program:
+    """All accesses of a function without blocks, in the order of the text.
+
+    Raises `TVMagicError` if it has blocks.
+    """
+    collector = _Collector(func)
+    collector.visit(func.body)
+    return collector.found
