@@ -86,7 +86,8 @@ class RandomProgram:
         ]
 
     def body(self, dtype: str, axes: list[Axis]) -> Expr:
-        e = self.values.value(dtype, axes, self.tensors)
+        depth = self.rng.choice((1, 1, 1, 1, 2, 2, 2, 3))  # deep ones take long to simplify
+        e = self.values.value(dtype, axes, self.tensors, depth)
         if e.dtype == "index":
             e = sl.cast(e, dtype)
         return e

@@ -12,6 +12,8 @@ from guarded_arrays import Guarded, difference
 TARGETS = ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
 # relative and absolute, for what ends in a function such as exp; everything else is exact
 TOLERANCES = {"float16": (4e-3, 4e-3), "bfloat16": (4e-2, 4e-2), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
+# a refusal in such words is no rule of the user's program: a pass left it broken
+INCONSISTENT = ("where it is not realized", "where it is not defined", "does not fit into", "dimensions, the access has")
 
 
 class Wrong(Exception):
@@ -31,10 +33,12 @@ class Source:
 
     HEAD = "import numpy as np\n\nimport tvmagic\nfrom tvmagic import te, tir\n"
 
-    def __init__(self) -> None:
+    def __init__(self, *lines: str) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         exec(self.HEAD, self.names)
+        for line in lines:
+            self.run(line)
 
     def run(self, line: str) -> None:
         """Execute a line, and keep it if it raises nothing."""
@@ -63,6 +67,8 @@ def guarded_call(kind: str, call: Callable[[], Any]) -> Any:
     except Exception as error:
         if "cannot be linked" in str(error):
             raise Wrong("link", f"{kind}: {' '.join(str(error).split())[:300]}") from error
+        if any(words in str(error) for words in INCONSISTENT):
+            raise Wrong("inconsistent", f"{kind}: {' '.join(str(error).split())[:300]}") from error
         if refusal(error):
             raise Refused(f"{kind}: {' '.join(str(error).split())[:300]}") from error
         raise Wrong("internal", f"{kind}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error

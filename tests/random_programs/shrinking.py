@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
 import small_language as sl
 from outcomes import Refused, Wrong
 
-SECONDS = 20
+SECONDS = 20  # for one attempt
+_deadline = 0.0
 
 
 def outcome(case: Any) -> str:
     """`Wrong`'s kind, `died`, `hang`, or nothing, of the case's check in a process of its own."""
+    if _deadline and time.monotonic() > _deadline:
+        return "late"
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -41,8 +45,17 @@ def outcome(case: Any) -> str:
     return "" if word == "-" else word
 
 
-def shrink(case: Any, report: Callable[[str], None] = lambda text: None) -> str:
-    """Make `case` smaller in place; the kind of its failure."""
+def shrink(case: Any, seconds: float = 120, report: Callable[[str], None] = lambda text: None) -> str:
+    """Make `case` smaller in place, for so many seconds; the kind of its failure."""
+    global _deadline
+    _deadline = time.monotonic() + seconds
+    try:
+        return _shrink(case, report)
+    finally:
+        _deadline = 0.0
+
+
+def _shrink(case: Any, report: Callable[[str], None]) -> str:
     wanted = outcome(case)
     if not wanted:
         return ""

@@ -353,6 +353,51 @@ def te_text(e: Expr) -> str:
     return f"te.{e.op}({', '.join(parts)})"
 
 
+SCRIPT_TEXT = {
+    **TE_TEXT,
+    "floordiv": "({} // {})",
+    "floormod": "({} % {})",
+    "truncdiv": "T.truncdiv({}, {})",
+    "truncmod": "T.truncmod({}, {})",
+    "max": "T.max({}, {})",
+    "min": "T.min({}, {})",
+    "eq": "({} == {})",
+    "ne": "({} != {})",
+    "and": "({} and {})",
+    "or": "({} or {})",
+    "not": "(not {})",
+    "bitand": "T.bitwise_and({}, {})",
+    "bitor": "T.bitwise_or({}, {})",
+    "bitxor": "T.bitwise_xor({}, {})",
+    "invert": "T.bitwise_not({})",
+    "shl": "T.shift_left({}, {})",
+    "shr": "T.shift_right({}, {})",
+    "select": "T.Select({}, {}, {})",
+    "if": "T.if_then_else({}, {}, {})",
+}
+
+
+def script_call(op: str, dtype: str, *parts: str) -> str:
+    """The text of an operator in TVMScript; `bool + bool` and so on as what they mean."""
+    if dtype == "bool":
+        op = {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(op, op)
+    return SCRIPT_TEXT[op].format(*parts) if op in SCRIPT_TEXT else f"T.{op}({', '.join(parts)})"
+
+
+def script_text(e: Expr) -> str:
+    """`e` as TVMScript."""
+    if e.op == "var":
+        return str(e.value)
+    if e.op == "const":
+        return str(e.value) if e.dtype == INDEX else f"T.{e.dtype}({e.value!r})"
+    parts = [script_text(a) for a in e.args]
+    if e.op == "load":
+        return f"{e.value}[{', '.join(parts)}]"
+    if e.op == "cast":
+        return f'T.Cast("{"int32" if e.dtype == INDEX else e.dtype}", {parts[0]})'
+    return script_call(e.op, e.dtype, *parts)
+
+
 def numpy_text(e: Expr) -> str:
     """`e` to be read by people."""
     if e.op in ("var", "const"):

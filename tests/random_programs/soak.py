@@ -116,7 +116,7 @@ def _show(kind: str, seed: int, without: str, smaller: bool) -> None:
     case = _case(kind, seed, without)
     import shrinking
 
-    failure = shrinking.shrink(case, print) if smaller else shrinking.outcome(case)
+    failure = shrinking.shrink(case, report=print) if smaller else shrinking.outcome(case)
     try:
         if failure in ("died", "hang"):
             case.make()

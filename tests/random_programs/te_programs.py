@@ -9,6 +9,7 @@ import numpy as np
 import small_language as sl
 from computations import Computation, RandomProgram
 from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call, refusal
+from random_layouts import Layout
 from random_values import Axis, Size, TensorInfo
 from small_language import FLOATS, INTS, UINTS, Expr
 
@@ -217,47 +218,6 @@ def loads(e: Expr) -> set[str]:
     return found.union(*[loads(a) for a in e.args]) if e.args else found
 
 
-# ---------------------------------------------------------------------- layouts
-
-
-class Layout:
-    """Where element (i, j, ...) of a tensor is kept: for each new dimension an old one, or a part of it."""
-
-    def __init__(self, rng: random.Random, shape: tuple[int | None, ...], separators: bool) -> None:
-        parts: list[tuple[str, int, int]] = []
-        for n, size in enumerate(shape):
-            if size is not None and size >= 2 and rng.random() < 0.5:
-                factor = rng.randint(2, min(size, 4))
-                parts += [("//", n, factor), ("%", n, factor)]
-            else:
-                parts.append(("", n, 1))
-        rng.shuffle(parts)
-        self.parts = parts
-        self.separator = rng.randint(1, len(parts) - 1) if separators and len(parts) > 1 else 0
-        self.names = [f"i{n}" for n in range(len(shape))]
-
-    def text(self) -> str:
-        texts = [f"i{n} {op} {factor}" if op else f"i{n}" for op, n, factor in self.parts]
-        if self.separator:
-            texts.insert(self.separator, "te.AXIS_SEPARATOR")
-        return f"lambda {', '.join(self.names)}: [{', '.join(texts)}]"
-
-    def apply(self, array: Any) -> tuple[Any, Any]:
-        """The array in this layout, and which of its elements it tells; the others are the pattern's."""
-        places = []
-        shape = []
-        for op, n, factor in self.parts:
-            index = np.arange(array.shape[n])
-            index = index // factor if op == "//" else index % factor if op else index
-            shape.append(factor if op == "%" else -(-array.shape[n] // factor) if op else array.shape[n])
-            places.append(index.reshape([-1 if m == n else 1 for m in range(array.ndim)]))
-        result = np.full(shape, 77, array.dtype)
-        known = np.zeros(shape, bool)
-        result[tuple(places)] = array
-        known[tuple(places)] = True
-        return result, known
-
-
 # ---------------------------------------------------------------------- the schedule
 
 
@@ -402,7 +362,7 @@ class Schedules:
             return
         sizes = [getattr(size, "value", None) for size in stage.op.output(0).shape]
         separators = rng.random() < 0.3 and "separator" not in self.without
-        layout = Layout(rng, tuple(sizes), separators)
+        layout = Layout(rng, tuple(sizes), "te.AXIS_SEPARATOR" if separators else "")
         call = f"s[{name}].transform_layout({layout.text()})"
         if self.attempt(call) and is_argument:
             self.case.layouts[call] = name, layout
