@@ -110,7 +110,7 @@ class RandomProgram:
     def terms(self, stage: Computation) -> int:
         return int(np.prod([a.extent.value(self.sizes) for a in stage.reduced]))
 
-    def make_reduction(self, stage: Computation) -> None:
+    def make_reduction(self, stage: Computation, conditions: bool = True) -> None:
         rng = self.rng
         axes = self.reduce_axes(stage)
         dtype = self.some_dtype()
@@ -119,7 +119,7 @@ class RandomProgram:
             dtype = "int32"
         e = self.body(dtype, axes)
         count = self.terms(stage)
-        if rng.random() < 0.15:
+        if conditions and rng.random() < 0.15:
             stage.where = self.values.condition(axes)
         elif rng.random() < 0.1 and not self.special and "init" not in self.without:
             stage.init = self.values.leaf(dtype, stage.axes, self.tensors)

@@ -55,7 +55,8 @@ def difference(found: Any, wanted: Any, relative: float, absolute: float) -> str
     if found.dtype.kind in "iu":
         same = found == wanted
     elif relative or absolute:
-        close = np.abs(a - b) <= absolute + relative * np.abs(b)
+        with np.errstate(invalid="ignore"):
+            close = np.abs(a - b) <= absolute + relative * np.abs(b)
         same = close | (a == b) | (np.isnan(a) & np.isnan(b))
     else:
         same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -159,6 +159,16 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 INEXACT = ("sqrt", "exp", "tanh", "sin", "cos", "log", "sigmoid")
 
 
+def index_names(e: Expr) -> set[str]:
+    """The variables that are in indices of `e`."""
+    found = set().union(*[_names(a) for a in e.args]) if e.op == "load" else set()
+    return found.union(*[index_names(a) for a in e.args]) if e.args else found
+
+
+def _names(e: Expr) -> set[str]:
+    return {e.value} if e.op == "var" else set().union(*[_names(a) for a in e.args]) if e.args else set()
+
+
 class OutsideError(Exception):
     """The tester's own program reads outside an array: a defect of the tester."""
 
@@ -396,6 +406,37 @@ def script_text(e: Expr) -> str:
     if e.op == "cast":
         return f'T.Cast("{"int32" if e.dtype == INDEX else e.dtype}", {parts[0]})'
     return script_call(e.op, e.dtype, *parts)
+
+
+CELL_TEXT = {
+    **SCRIPT_TEXT,
+    "truncdiv": "truncdiv({}, {})",
+    "truncmod": "truncmod({}, {})",
+    "max": "max({}, {})",
+    "min": "min({}, {})",
+    "bitand": "({} & {})",
+    "bitor": "({} | {})",
+    "bitxor": "({} ^ {})",
+    "invert": "(~{})",
+    "shl": "({} << {})",
+    "shr": "({} >> {})",
+    "select": "where({}, {}, {})",
+    "if": "({1} if {0} else {2})",
+}
+
+
+def cell_text(e: Expr, names: Mapping[str, str]) -> str:
+    """`e` in the index notation; `names` are those of the indices."""
+    if e.op == "var":
+        return names.get(e.value, str(e.value))
+    if e.op == "const":
+        return str(e.value) if e.dtype == INDEX else f"{e.dtype}({e.value!r})"
+    parts = [cell_text(a, names) for a in e.args]
+    if e.op == "load":
+        return f"{e.value}[{', '.join(parts)}]"
+    if e.op == "cast":
+        return f"{'int32' if e.dtype == INDEX else e.dtype}({parts[0]})"
+    return CELL_TEXT[e.op].format(*parts) if e.op in CELL_TEXT else f"{e.op}({', '.join(parts)})"
 
 
 def numpy_text(e: Expr) -> str:

@@ -179,6 +179,11 @@ class Program(RandomProgram):
             f'inputs=[{", ".join(inputs)}], name="{stage.name}")'
         )
 
+    def tensor_names(self) -> list[str]:
+        """The names of all tensors, for schedule calls."""
+        scans = [p.name for st in self.stages if st.scan for p in (st.scan.first, *st.scan.steps)]
+        return [t.name for t in self.tensors] + scans
+
     # ------------------------------------------------------------------ the meaning
 
     def evaluate(self, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -267,9 +272,7 @@ class Schedules:
     def names(self) -> dict[int, str]:
         """A text for the tensor of each stage, by the stage's identity."""
         found: dict[int, str] = {}
-        scans = [p.name for st in self.program.stages if st.scan for p in (st.scan.first, *st.scan.steps)]
-        known = [t.name for t in self.program.tensors] + scans + self.made
-        for text in known:
+        for text in self.program.tensor_names() + self.made:
             stage = self.s.stage_map.get(self.source.get(text).op) if self.has(text) else None
             if stage is not None:
                 found[id(stage)] = text

@@ -279,9 +279,8 @@ def _tensorize(c: Schedules) -> None:
         f"tir.TensorIntrin.register({name!r}, from_source('''{described}'''), "
         f"from_source('''{implemented}'''), override=True)"
     )
-    if f"_{name}" not in c.values:
+    if register not in c.accepted:
         c.attempt(register)
-        c.values.append(f"_{name}")
     loop = f"sch.get_loops({block})[{count - 1}]"
     if c.rng.random() < 0.7:
         c.call("split", loop, f"[None, {size}]")
