@@ -1,0 +1,67 @@
+"""Arrays inside larger ones, whose other elements must neither change nor matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+ZONE = 512  # bytes on each side
+PATTERN = np.random.default_rng(1).integers(1, 256, 1 << 16, dtype="uint8")
+
+
+class Guarded:
+    """An array with a copy of `values`, in the middle of memory filled with a pattern.
+
+    `strided`: the last dimension takes every second element. `filled` false leaves the pattern in the array, for
+    what is to be written.
+    """
+
+    def __init__(self, values: np.ndarray[Any, Any], strided: bool = False, filled: bool = True) -> None:
+        step = 2 if strided and values.ndim else 1
+        itemsize = values.dtype.itemsize
+        size = values.size * step * itemsize
+        self.memory = np.resize(PATTERN, size + 2 * ZONE + 64)
+        start = ZONE + (-(self.memory.ctypes.data + ZONE)) % 64
+        inner = self.memory[start : start + size].view(values.dtype)
+        shape = (*values.shape[:-1], values.shape[-1] * step) if values.ndim else ()
+        self.array = inner.reshape(shape)[..., ::step] if step > 1 else inner.reshape(shape)
+        if filled:
+            self.array[...] = values
+        elif values.dtype == bool:
+            self.array[...] = False  # other bytes are no bool
+        self.values = values
+        self.filled = filled
+        self._before = self.memory.copy()
+
+    def outside_written(self) -> int:
+        """How many bytes outside of the array (of the whole memory for an input) have changed."""
+        changed = self.memory != self._before
+        if not self.filled:
+            inside = np.zeros_like(self.memory)
+            twin = inside[self._offset() :]
+            view = np.ndarray(self.array.shape, np.dtype(f"V{self.array.dtype.itemsize}"), twin, 0, self.array.strides)
+            view[...] = np.array(b"\1" * self.array.dtype.itemsize, view.dtype)
+            changed &= inside == 0
+        return int(changed.sum())
+
+    def _offset(self) -> int:
+        return self.array.ctypes.data - self.memory.ctypes.data
+
+
+def difference(found: Any, wanted: Any, relative: float, absolute: float) -> str | None:
+    """Where `found` is not `wanted`; None if it is everywhere. With tolerances 0 every element is equal."""
+    a, b = found.astype("float64"), wanted.astype("float64")
+    if found.dtype.kind in "iu":
+        same = found == wanted
+    elif relative or absolute:
+        with np.errstate(invalid="ignore"):
+            close = np.abs(a - b) <= absolute + relative * np.abs(b)
+        same = close | (a == b) | (np.isnan(a) & np.isnan(b))
+    else:
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if np.all(same):
+        return None
+    place = tuple(int(p[0]) for p in np.nonzero(np.atleast_1d(~same)))
+    where = place if found.ndim else ()
+    return f"{int(np.sum(~same))} of {same.size} elements, first {list(where)}: {found[where]}, not {wanted[where]}"

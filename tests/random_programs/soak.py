@@ -1,0 +1,159 @@
+"""Random programs in processes of their own, so that a death or a hang costs one seed and names it.
+
+    python tests/random_programs/soak.py KIND FIRST END [--jobs N] [--without WORDS]
+    python tests/random_programs/soak.py KIND SEED --show [--shrink]
+
+KIND is te, tir or cell. The seeds from FIRST to END - 1 that fail are printed with what is wrong: `result`,
+`outside` (memory written beside an array), `bounds` (a false alarm of the bounds check), `state` (a refused call
+that changed something), `refused` (an argument), `internal`, `link`, `died`, `hang`. `--show` prints the program of
+a seed as a text that runs by itself, `--shrink` with the calls and expressions that matter. `--without` leaves out
+features, to look behind what is known: see the words of each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import importlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+CHUNK = 50
+SECONDS = 20  # of processor time for a seed, which takes a tenth of a second
+HERE = pathlib.Path(__file__).resolve().parent
+KINDS = ("te", "tir", "cell")
+
+
+def run_seeds(
+    kind: str, first: int, end: int, without: str = "", jobs: int = 1, program: str = __file__
+) -> tuple[dict[int, str], collections.Counter[str]]:
+    """What went wrong by seed, for the seeds from `first` to `end` - 1; how many were right, refused and so on."""
+    found: dict[int, str] = {}
+    counts: collections.Counter[str] = collections.Counter()
+    starts = range(first, end, CHUNK)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for part, counted in pool.map(lambda at: _chunk(program, kind, at, min(at + CHUNK, end), without), starts):
+            found.update(part)
+            counts.update(counted)
+    return dict(sorted(found.items())), counts
+
+
+def _chunk(program: str, kind: str, first: int, end: int, without: str) -> tuple[dict[int, str], dict[str, int]]:
+    """Check seeds, in a new process after each death."""
+    found: dict[int, str] = {}
+    counts: collections.Counter[str] = collections.Counter()
+    while first < end:
+        started, death = _process([sys.executable, program, kind, str(first), str(end), "--here", "--without", without],
+                                  first, found, counts)  # fmt: skip
+        if death:
+            found[started] = death
+            counts[death.split(":")[0]] += 1
+        first = started + 1 if death else end
+    return found, counts
+
+
+def _process(
+    command: list[str], first: int, found: dict[int, str], counts: collections.Counter[str]
+) -> tuple[int, str]:
+    """Run a process; the seed it came to, and how it died if it did."""
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.DEVNULL)
+        try:
+            code = process.wait()
+        finally:
+            process.kill()
+        log.seek(0)
+        started = first
+        for line in log:
+            word, seed, *rest = line.rstrip("\n").split(" ", 2)
+            if word == "start":
+                started = int(seed)
+            elif word == "wrong":
+                found[int(seed)] = rest[0]
+                counts[rest[0].split(":")[0]] += 1
+            elif word in ("right", "refused"):
+                counts[word] += 1
+    if code in (-signal.SIGALRM, -signal.SIGPROF):
+        return started, f"hang: more than {SECONDS} s"
+    return started, "" if code == 0 else f"died: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+
+
+def _case(kind: str, seed: int, without: str) -> Any:
+    sys.path.insert(0, str(HERE))
+    return importlib.import_module(f"{kind}_programs").Case(seed, frozenset(without.split(",")))
+
+
+def _run_here(kind: str, first: int, end: int, without: str) -> None:
+    """Check the seeds in this process, and say on stdout what each comes to."""
+    _case(kind, 0, without)  # the imports
+    from outcomes import Refused, Wrong
+
+    for seed in range(first, end):
+        print("start", seed, flush=True)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process
+        signal.alarm(10 * SECONDS)
+        try:
+            _case(kind, seed, without).check()
+            print("right", seed, flush=True)
+        except Wrong as error:
+            print("wrong", seed, f"{error.kind}: {error}".replace("\n", " "), flush=True)
+        except Refused as error:
+            print("refused", seed, str(error).replace("\n", " "), flush=True)
+        except Exception as error:
+            print("wrong", seed, "tester:", type(error).__name__, " ".join(str(error).split()), flush=True)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+
+
+def _show(kind: str, seed: int, without: str, smaller: bool) -> None:
+    case = _case(kind, seed, without)
+    import shrinking
+
+    failure = shrinking.shrink(case, report=print) if smaller else shrinking.outcome(case)
+    try:
+        if failure in ("died", "hang"):
+            case.make()
+        else:
+            case.check()
+    except Exception as error:
+        print("#", getattr(error, "kind", type(error).__name__), error)
+    print("#", failure or "right, or refused")
+    print(case.text())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("first", type=int)
+    parser.add_argument("end", type=int, nargs="?")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--without", default="")
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    o = parser.parse_args()
+    end = o.first + 1 if o.end is None else o.end
+    if o.here:
+        _run_here(o.kind, o.first, end, o.without)
+        return 0
+    if o.show or o.shrink:
+        _show(o.kind, o.first, o.without, o.shrink)
+        return 0
+    begin = time.time()
+    found, counts = run_seeds(o.kind, o.first, end, o.without, o.jobs)
+    for seed, reason in found.items():
+        print(f"{seed}: {reason}")
+    print(f"{end - o.first} seeds in {time.time() - begin:.0f} s, {len(found)} failing;", dict(counts))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
