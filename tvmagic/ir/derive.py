@@ -7,10 +7,11 @@ they are used and what else there is.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, overload
 
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
 
@@ -39,6 +40,7 @@ _KINDS = {
     "BufferDef": Kind.BUFFER_DEF,
     "Name": Kind.NAME,
     "Object": Kind.OBJECT,
+    "Operands": Kind.EXPRS,
     "dict[str, Any]": Kind.ATTRS,
 }
 _MANY = {
@@ -56,7 +58,11 @@ _TUPLE = re.compile(r"tuple\[(.+), \.\.\.\]")
 # ---------------------------------------------------------------------------- the declaration
 
 
-def node(cls: _C | None = None, *, walk: str = "") -> Any:
+@overload
+def node(cls: _C) -> _C: ...
+@overload
+def node(*, walk: str) -> Callable[[_C], _C]: ...
+def node(cls: Any = None, *, walk: str = "") -> Any:
     """Make a class of nodes of a class whose annotations are the fields.
 
     An annotation says what a field holds: a class of nodes (`PrimExpr`, `Stmt`, `Range`), a tuple of such
@@ -70,9 +76,7 @@ def node(cls: _C | None = None, *, walk: str = "") -> Any:
 
     walk: the names of the fields in the order in which they are walked, if it is not that of the declaration.
     """
-    if cls is None:
-        return lambda declared: node(declared, walk=walk)
-    return _declared(cls, walk.split())
+    return functools.partial(_declared, walk=walk.split()) if cls is None else _declared(cls, [])
 
 
 def _declared(cls: _C, walk: list[str]) -> _C:
@@ -86,7 +90,7 @@ def _declared(cls: _C, walk: list[str]) -> _C:
     space["FIELDS"] = (
         tuple([own[n] for n in walk]) if walk else (*(f for f in cls.FIELDS if f.name not in own), *fields)
     )
-    made = cast(_C, type(cls)(cls.__name__, cls.__bases__, space))
+    made: Any = type(cls)(cls.__name__, cls.__bases__, space)
     made.__qualname__ = cls.__qualname__
     _reach_new_class(space, made)
     if "__init__" not in space and (fields or made.check is not Node.check):

@@ -108,9 +108,10 @@ class _Functor:
         return self.walker(type(node))(self, node)
 
 
-def _fields(node_class: type) -> tuple[Field, ...]:
+def _fields(node_class: type[Any]) -> tuple[Field, ...]:
     walked = issubclass(node_class, Node) and not issubclass(node_class, _LEAVES)
-    return node_class.FIELDS if walked else ()
+    fields: tuple[Field, ...] = node_class.FIELDS if walked else ()
+    return fields
 
 
 @cache
@@ -119,7 +120,7 @@ def _generate_visitor(node_class: type, hooks: frozenset[str]) -> Handler:
 
 
 @cache
-def _generate_mutator(node_class: type, hooks: frozenset[str]) -> Handler:
+def _generate_mutator(node_class: type[Any], hooks: frozenset[str]) -> Handler:
     names: dict[str, Any] = {"mutate_all": mutate_all}
     if hasattr(node_class, "flatten"):  # a sequence: what became a sequence or nothing is joined or left out, as in TVM
         names["rebuild"] = lambda parts: node_class.flatten(*parts)

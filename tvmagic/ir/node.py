@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 import sys
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from tvmagic.ir.hooks import provided
 
-__all__ = ["NODE_CLASSES", "Field", "Kind", "Name", "Node", "Object", "Span"]
+__all__ = ["NODE_CLASSES", "Field", "Kind", "Name", "Node", "Object", "Operands", "Span"]
 
 # An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
@@ -41,6 +41,7 @@ class Kind(enum.Enum):
 
 Name: TypeAlias = str  # a field of kind NAME
 Object: TypeAlias = Any  # a field of kind OBJECT
+Operands: TypeAlias = tuple[Any, ...]  # a field of kind EXPRS whose items need not be expressions
 
 
 class Field(NamedTuple):
@@ -87,6 +88,10 @@ class Node:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         NODE_CLASSES[cls.__name__] = cls
+
+    if TYPE_CHECKING:  # what `@node` makes takes the fields in their order
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def check(self) -> None:
         """Called by the constructor at its end: raises if the fields do not fit together, or adjusts them."""

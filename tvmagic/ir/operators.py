@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
-from tvmagic.ir.node import Node, Span
+from tvmagic.ir.node import Node, Operands, Span
 from tvmagic.ir.values import BOOL, IntImm, PrimExpr, Var, convert
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Call(PrimExpr):
 
     dtype: DataType
     op: Op | GlobalVar
-    args: tuple[PrimExpr, ...]
+    args: Operands
 
     def __init__(self, dtype: Any, op: Any, args: Sequence[Any], span: Span | None = None) -> None:
         if isinstance(op, str):

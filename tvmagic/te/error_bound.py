@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.ops import BINARY
 from tvmagic.ir import (
     EQ,
     GE,
@@ -43,7 +44,6 @@ from tvmagic.ir import (
     Sub,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.te.numpy_ops import BINARY
 
 __all__ = ["FORMATS", "REFERENCE", "Approximate", "Value", "binary", "bounded", "cast", "choose", "parts", "rounded"]
 

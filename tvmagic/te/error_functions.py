@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.ops import CALLS
 from tvmagic.ir import Add, Call, DataType, Mul
 from tvmagic.te.error_bound import (
     REFERENCE,
@@ -24,7 +25,6 @@ from tvmagic.te.error_bound import (
     parts,
     rounded,
 )
-from tvmagic.te.numpy_ops import CALLS
 
 __all__ = ["call"]
 
