@@ -484,6 +484,14 @@ for i in range(8):
         C[vi, 0] = A[vi, 0]
 """
     ),
+    # C takes half of B over
+    "half_taken": function(
+        ALLOC
+        + FILL
+        + USE.replace("T.grid(8, 8)", "T.grid(4, 8)").replace(
+            'vi, vj = T.axis.remap("SS", [i, j])', "vi = T.axis.spatial(8, i)\n        vj = T.axis.spatial(8, j)"
+        )
+    ),
     "pointer_chain": function(
         ALLOC
         + FILL
