@@ -20,6 +20,16 @@ ALLOC = "B = T.alloc_buffer((8, 8))\n"
 FILL = block("B", "B[vi, vj] = A[vi, vj] + T.float32(1)")
 USE = block("C", "C[vi, vj] = B[vi, vj] * T.float32(2)")
 
+MATCHING = """
+for i, j in T.grid(8, 8):
+    with T.block("{target}"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads({source}[vi, vj])
+        T.writes({target}[vi, vj])
+        M = T.match_buffer({source}[vi, vj], (1, 1), offset_factor=1)
+        {target}[vi, vj] = M[0, 0]
+"""
+
 PROGRAMS: dict[str, str] = {
     # B from A, C from B
     "chain": function(ALLOC + FILL + USE),
@@ -441,6 +451,46 @@ for i, j in T.grid(8, 8):
         T.writes(C[vi, vj])
         C[vi, vj] = T.call_extern("float32", "first", A.data)
 """
+    ),
+    # blocks that know a part of a buffer under another name
+    "matching_producer": function(ALLOC + MATCHING.format(target="B", source="A") + USE),
+    "matching_consumer": function(
+        ALLOC
+        + FILL
+        + MATCHING.format(target="C", source="A")
+        .replace("T.reads(", "T.reads(B[vi, vj], ")
+        .replace("M[0, 0]", "M[0, 0] + B[vi, vj]")
+    ),
+    "matching_sum": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        T.reads(A[vi, vk])
+        T.writes(C[vi, 0])
+        M = T.match_buffer(A[vi, vk], (1, 1), offset_factor=1)
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + M[0, 0]
+"""
+    ),
+    # a part of C is written
+    "from_third": function(
+        """
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        T.where(3 <= i)
+        C[vi, 0] = A[vi, 0]
+"""
+    ),
+    # C takes half of B over
+    "half_taken": function(
+        ALLOC
+        + FILL
+        + USE.replace("T.grid(8, 8)", "T.grid(4, 8)").replace(
+            'vi, vj = T.axis.remap("SS", [i, j])', "vi = T.axis.spatial(8, i)\n        vj = T.axis.spatial(8, j)"
+        )
     ),
     "pointer_chain": function(
         ALLOC

@@ -16,7 +16,7 @@ from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["all_of", "condition_of_some", "conditions_on_variables", "conjuncts"]
+__all__ = ["all_of", "condition_of_some", "conditions_on_variables", "conjuncts", "runs_everywhere"]
 
 
 def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
@@ -93,7 +93,7 @@ def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimE
     first = {var: domain.min for var, domain in loops.items() if var not in used}
     missing = _beyond_domains(conditions, realize, loops, first)
     repeats = any(uses_var(c, set(first)) for c in missing)
-    if missing and not repeats and _runs_everywhere(realize, used, substitute(all_of(conditions), first)):
+    if missing and not repeats and runs_everywhere(realize, used, substitute(all_of(conditions), first)):
         missing = [c for c in missing if not uses_var(c, set(loops))]
     values = _loops_by_variables(realize, used) if missing else {}
     analyzer = Analyzer(iter_domains(realize.block.iter_vars))
@@ -124,7 +124,7 @@ def _beyond_domains(
         return [c for c in conditions if not analyzer.can_prove(substitute(c, first))]
 
 
-def _runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: PrimExpr) -> bool:
+def runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: PrimExpr) -> bool:
     """Whether the loops, under the predicate, bring the variables to all of their domains."""
     found = detect_iter_map(realize.iter_values, loops, predicate)
     domains = iter_domains(realize.block.iter_vars).values()

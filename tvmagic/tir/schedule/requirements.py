@@ -36,6 +36,7 @@ __all__ = [
     "check_complete",
     "check_complete_or_reduction",
     "check_loops_unused",
+    "check_no_matches",
     "check_no_pointer",
     "check_not_output",
     "check_reduction",
@@ -273,6 +274,18 @@ def check_not_in_place(block: StmtSRef, buffer: Buffer, hint: str) -> None:
     writes = any(w.buffer is buffer for w in stmt.writes)
     if reads and writes and stmt.init is None:
         raise ScheduleError(f"{block.label} updates buffer `{buffer.name}` in place", block, hint=hint)
+
+
+def check_no_matches(block: StmtSRef) -> None:
+    """The block must not match parts of buffers: what is written elsewhere does not know them under these names."""
+    if block.block.match_buffers:
+        match = block.block.match_buffers[0]
+        raise ScheduleError(
+            f"{block.label} matches a part of buffer `{match.source.buffer.name}` as `{match.buffer.name}`, which only the "
+            "block itself knows",
+            block,
+            hint="access the buffer directly",
+        )
 
 
 def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:

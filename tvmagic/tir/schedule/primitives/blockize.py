@@ -39,7 +39,7 @@ from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
 from tvmagic.tir.schedule.primitives.reduction import check_not_repeated
-from tvmagic.tir.schedule.requirements import is_one, is_zero
+from tvmagic.tir.schedule.requirements import check_no_matches, is_one, is_zero
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of
@@ -274,6 +274,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
         body = sref.loop.replace(body=body)
     init = None
     if substituted.init is not None:
+        check_no_matches(inner_sref)
         check_not_repeated(inner_sref, realize, loops, inner)
         init = _outer_init(substituted.init, inner_realize, inner, inner_sref)
     domains = iter_domains(division.inner_iters)

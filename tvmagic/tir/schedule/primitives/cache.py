@@ -41,7 +41,7 @@ from tvmagic.tir.schedule.regions import (
     whole_region,
 )
 from tvmagic.tir.schedule.relax import relax_region
-from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_not_in_place, is_one, region_at, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -300,10 +300,26 @@ def read_place(
             )
     place, index = find_place(state, writer, scope, consumers)
     readers = consumers or state.get_block_scope(scope).consumers(writer)
-    if not state.flags.covered(state, scope).issuperset(readers):
-        return place, index, whole_region(buffer)  # they also read what the buffer held before
     written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
-    return place, index, clipped(relax_region(state, written, writer, writer.parent, place), analyzer_at(place))
+    copied = clipped(relax_region(state, written, writer, writer.parent, place), analyzer_at(place))
+    covered = state.flags.covered(state, scope).issuperset(readers)
+    if covered and not is_one(state.realize_of(writer).predicate):
+        covered = all(_holds_reads(state, copied, reader, place) for reader in readers)
+    # readers that are not covered also read what the buffer held before
+    return place, index, copied if covered else whole_region(buffer)
+
+
+def _holds_reads(state: ScheduleState, copied: BufferRegion, reader: StmtSRef, place: StmtSRef) -> bool:
+    """Whether the copied box holds all that a reader reads in one iteration at the place of the copy."""
+    analyzer = analyzer_at(place)
+    for region in effective_regions(reader.block)[0]:
+        if region.buffer is copied.buffer:
+            read = clipped(relax_region(state, region, reader, reader.parent, place), analyzer)
+            for have, want in zip(copied.region, read.region):
+                ends = want.min + want.extent <= have.min + have.extent
+                if not (analyzer.can_prove(have.min <= want.min) and analyzer.can_prove(ends)):
+                    return False
+    return True
 
 
 @primitive("CacheRead", prepare=prepare_index("read_buffer_index", "read"))

@@ -29,8 +29,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
-from tvmagic.tir.schedule.conditions import all_of, conditions_on_variables
-from tvmagic.tir.schedule.domains import iter_domains
+from tvmagic.tir.schedule.conditions import all_of, conditions_on_variables, runs_everywhere
+from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.relax import domains_between
@@ -40,6 +40,7 @@ from tvmagic.tir.schedule.requirements import (
     check_loops_unused,
     check_not_output,
     is_one,
+    is_output,
     scope_root,
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
@@ -208,6 +209,16 @@ def _check_all_needed(var: IterVar, domain: Domain, analyzer: Analyzer, block: S
             f"[{low}, {high}] alone; the rest would be lost",
             block,
             hint="split the padding off by decompose_padding first",
+        )
+
+
+def _check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
+    """A block of which only a part runs, by its loops, must not write more of what others see once it is moved."""
+    realize, loops = state.realize_of(block), loop_domains(state.loops_of(block))
+    if is_one(realize.predicate) and not runs_everywhere(realize, loops, realize.predicate):
+        raise ScheduleError(
+            f"it is not known that {block.label} runs for all values of its variables; moved, it would write more than before",
+            block,
         )
 
 
@@ -388,6 +399,8 @@ def _move_block(
     if not reverse:
         check_not_output(state, block, root)
     conditions = conditions_on_variables(state, block)
+    if reverse and is_output(state, block, root):
+        _check_runs_everywhere(state, block)
     rest = remove_child(root.block.body, block.block)
     assert rest is not None  # the loop, which is not round the block, is left
     position = _insert_position(loop, producers, consumers, index, reverse)

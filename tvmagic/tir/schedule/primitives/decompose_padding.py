@@ -24,7 +24,7 @@ from tvmagic.tir.schedule.domains import iter_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.regions import with_detected_regions
-from tvmagic.tir.schedule.requirements import check_complete, is_one, runs_over, scope_root
+from tvmagic.tir.schedule.requirements import check_complete, check_no_matches, is_one, runs_over, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -98,6 +98,7 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
     """
     root = scope_root(state, block)
     check_complete(state, block, root)
+    check_no_matches(block)
     loops = state.loops_of(block)
     if loop not in loops:
         raise ScheduleError(f"{loop.label} is not a loop of {block.label}", loop, block)

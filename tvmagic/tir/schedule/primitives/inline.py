@@ -30,6 +30,7 @@ from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.regions import used_buffers, with_detected_regions
 from tvmagic.tir.schedule.requirements import (
     check_complete,
+    check_no_matches,
     check_no_pointer,
     check_not_output,
     is_complete,
@@ -173,6 +174,7 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
     buffer = _single_write(block)
     check_complete(state, block, root)
     check_not_output(state, block, root)
+    check_no_matches(block)
     _check_sources_stay(state, block, root)
     check_no_pointer(root.block, buffer, block)
     inliner = _ComputeInliner(root.block, buffer, block)
@@ -351,6 +353,8 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
             root,
         )
     check_no_pointer(root.block, buffer, block)
+    for part in (block, producer):
+        check_no_matches(part)
     inliner = _ReverseInliner(root.block, buffer, block, state.realize_of(block), producer.block)
     new = inliner.rewrite_scope(_without(state, root, block))
     state.replace(root, new, inliner.reuse)

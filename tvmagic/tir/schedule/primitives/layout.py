@@ -215,6 +215,10 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
 
     @handles(Block)
     def block(self, node: Block) -> Block:
+        if any(match.source.buffer is self.old for match in node.match_buffers):
+            raise ScheduleError(
+                f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout", node
+            )
         new = AccessContext.block(self, node)
         if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
             reads, writes = detected_regions(new)
@@ -280,7 +284,7 @@ def transform_layout(
     indices to indices, or an `IndexMap`. Where the new shape has more elements than the old one,
     `pad_value` (a number, or a function of the new indices) fills them.
 
-    Requires: the buffer is not a matched part of another, and nothing uses it by its pointer; unless
+    Requires: the buffer is not a matched part of another, no block matches a part of it, and nothing uses it by its pointer; unless
     `assume_injective_transform`, different elements go to different places, and without `pad_value` the map adds no
     padding.
     """

@@ -33,7 +33,14 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import single_nest
 from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
-from tvmagic.tir.schedule.requirements import complete_failure, is_one, reduction_failure, runs_over, scope_root
+from tvmagic.tir.schedule.requirements import (
+    check_no_matches,
+    complete_failure,
+    is_one,
+    reduction_failure,
+    runs_over,
+    scope_root,
+)
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -168,6 +175,7 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     numbers = [int(p) for p in padding]
     _check_padding(block, numbers)
     root = scope_root(state, block)
+    check_no_matches(block)
     stmt = block.block
     analyzer = Analyzer()
     extents: dict[Var, PrimExpr] = {}

@@ -14,7 +14,6 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IterVar,
-    Mutator,
     PrimExpr,
     Range,
     SeqStmt,
@@ -25,6 +24,7 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
+from tvmagic.ir.functor import BufferRemapper
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
@@ -36,10 +36,11 @@ from tvmagic.tir.schedule.state import ScheduleState
 TRUE = IntImm("bool", 1)
 
 
-class _Renewer(Mutator):
-    """A copy of a nest with variables of its own; its blocks renamed, and narrowed to a piece."""
+class _Renewer(BufferRemapper):
+    """A copy of a nest with variables and buffers of its own; its blocks renamed, and narrowed to a piece."""
 
     def __init__(self, suffix: str, domains: dict[Var, Range], values: dict[Var, PrimExpr]) -> None:
+        super().__init__()
         self.suffix, self.domains, self.values = suffix, dict(domains), dict(values)
         self.narrowed: dict[Var, Range] = {}
 
@@ -68,10 +69,16 @@ class _Renewer(Mutator):
             self.narrowed[fresh] = domain
             iters.append(var.replace(var=fresh, dom=domain))
         block = node.block
+        for buffer in (*block.alloc_buffers, *[match.buffer for match in block.match_buffers]):
+            for own in (buffer.data, buffer.elem_offset, *buffer.strides):
+                if isinstance(own, Var):
+                    self.values[own] = own.copy_with_suffix("")
         renamed = block.replace(
             iter_vars=tuple(iters),
             reads=mutate_all(self.narrowed_region, mutate_all(self.visit, block.reads)),
             writes=mutate_all(self.narrowed_region, mutate_all(self.visit, block.writes)),
+            alloc_buffers=tuple([self.visit_buffer_def(buffer) for buffer in block.alloc_buffers]),
+            match_buffers=mutate_all(self.visit, block.match_buffers),
             name_hint=f"{block.name_hint}_{self.suffix}",
             init=None if block.init is None else self.visit(block.init),
             body=self.visit(block.body),

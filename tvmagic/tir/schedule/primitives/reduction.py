@@ -21,7 +21,7 @@ from tvmagic.tir.schedule.conditions import all_of, condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
-from tvmagic.tir.schedule.requirements import check_reduction, is_one, scope_root
+from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, is_one, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, replace_child
 
@@ -117,6 +117,7 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     loops = state.loops_of(block)
     inner = _loops_from(loops, loop, block)
     check_reduction(state, block, root)
+    check_no_matches(block)
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)
     check_not_repeated(block, realize, loops, inner)

@@ -32,7 +32,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
-from tvmagic.tir.schedule.conditions import condition_of_some
+from tvmagic.tir.schedule.conditions import condition_of_some, runs_everywhere
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
@@ -164,6 +164,20 @@ def _check_not_updated(block: StmtSRef, buffer: Buffer, read: bool) -> None:
         )
 
 
+def _check_all_copied_back(state: ScheduleState, block: StmtSRef, buffer: Buffer, scope: StmtSRef) -> None:
+    """The block must run for all of its variables' domains, over which the copy back runs."""
+    realize = state.realize_of(block)
+    if buffer in scope.block.alloc_buffers and state.get_block_scope(scope).buffer_writers.get(buffer) == [block]:
+        return  # nobody reads the rest
+    if not runs_everywhere(realize, loop_domains(state.loops_of(block)), realize.predicate):
+        raise ScheduleError(
+            f"it is not known that {block.label} runs for all values of its variables; the copy would overwrite what was "
+            f"in buffer `{buffer.name}`",
+            block,
+            hint="use cache_write",
+        )
+
+
 def _simplified(index: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     """The index simplified, unless it would become a constant."""
     simple = analyzer.simplify(index)
@@ -225,6 +239,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     check_inside(block, old, indices)
     if not read:
         check_writes_all(state, block, old, scope)
+        _check_all_copied_back(state, block, old, scope)
     indices = [_simplified(i, analyzer) for i in indices]
     used: set[Var] = set()
     for index in indices:

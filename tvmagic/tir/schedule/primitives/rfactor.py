@@ -34,7 +34,7 @@ from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
-from tvmagic.tir.schedule.requirements import check_reduction, check_starts_at_zero, scope_root
+from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, check_starts_at_zero, scope_root
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -67,6 +67,7 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
     """The scope and the loops of the reduction; raises where rfactor is not legal."""
     root = scope_root(state, block, stage_pipeline=True)
     check_reduction(state, block, root)
+    check_no_matches(block)
     if loop.loop.kind != ForKind.SERIAL:
         raise ScheduleError(f"{loop.label} must be a serial loop", loop)
     realize = state.realize_of(block)
