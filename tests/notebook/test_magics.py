@@ -65,6 +65,15 @@ def test_a_tensor_cell_makes_an_operator(shell: Any, capsys: pytest.CaptureFixtu
     np.testing.assert_allclose(op(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
 
 
+def test_a_check_shows_the_worst_element_and_what_wraps(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "%%tensor f\nX: int8[32, 128]\nW: int8[128, 8]\nY[i, j] += X[i, k] * W[k, j]")
+    capsys.readouterr()
+    run(shell, "%%schedule f -q --check\ns[Y].split(s[Y].op.axis[0], 8)")
+    out = capsys.readouterr().out
+    assert "equal to NumPy" in out and "worst error (in bounds)" in out and "rounding bound" in out
+    assert "the sum `Y` of int8 wraps around" in out and "write `int32(X[i, k]) * int32(W[k, j])`" in out
+
+
 def test_a_schedule_cell_shows_its_timeline(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     run(shell, TENSOR)
     capsys.readouterr()

@@ -269,6 +269,14 @@ def test_a_benchmark_judges_others_by_the_same_bound() -> None:
     assert "mine gives other values: worst error 0.001" in other.notes[-1]
 
 
+def test_a_benchmark_tells_a_wrong_version() -> None:
+    op = operator("f", "X: float32[40]\nY[i] = X[i] * 2")
+    other = operator("f", "X: float32[40]\nY[i] = X[i] * 3").version("plain")
+    other.name = "broken"
+    result = bench(op, [op.version("plain"), other], seconds=0.01)
+    assert [n.split(":")[0] for n in result.notes[1:]] == ["broken gives other values"]
+
+
 def test_coarse_inputs_are_fractions_of_few_bits() -> None:
     op = operator("f", "X: float32[50]\nH: float16[50]\nI: int32[50]\nY[i] = X[i] * I[i] + H[i]")
     x, h, i = op.random_inputs(0, coarse=True)

@@ -15,7 +15,9 @@ from tvmagic import te, tir
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.ir import IntImm
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.operators.comparison import CheckResult, compare
+from tvmagic.operators.comparison import CheckResult, as_list, compare
+from tvmagic.operators.error_interpreter import run_with_errors
+from tvmagic.operators.operator import Operator
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation, evaluate_with_errors
 from tvmagic.te.reference import evaluate_all
@@ -91,6 +93,23 @@ def test_two_thousand_schedules_are_within_the_bounds(first: int, monkeypatch: p
     for seed in range(first, first + 50):
         result = judged(Program(seed), seed, compiled=True)
         assert result.ok, (seed, str(result))
+
+
+@pytest.mark.parametrize("first", [0, 15])
+def test_functions_have_the_same_values_and_bounds(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter on values with errors, against itself in the program's dtypes and against the expressions."""
+    monkeypatch.setattr(te_generator, "DTYPES", DTYPES)
+    for seed in range(first, first + 15):
+        program = Unscheduled(seed)
+        op = Operator.from_prim_func("f", te.create_prim_func(program.args))
+        inputs = arrays_of(op.inputs, seed)
+        expected, got = run_with_errors(op, inputs), as_list(op.reference(*inputs))
+        result = compare(got, expected, [b.name for b in op.outputs])
+        assert result.ok, (seed, str(result))
+        wanted = evaluate_with_errors(program.outputs, dict(zip(program.args, inputs)))
+        for one, other in zip(expected.values, wanted.values):
+            a, b = (np.asarray(parts(v)[0], "float64") for v in (one, other))
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=str(seed))
 
 
 # ---------------------------------------------------------------------------- sums in any order

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.arrays import evaluate_size, size_values
 from tvmagic.operators.interpreter import Machine, Unsupported
 from tvmagic.operators.lanes import Storage
@@ -97,8 +98,6 @@ class _ErrorMachine(Machine):
         """Integers in their own dtype, which scalars of NumPy may have left."""
         if dtype.is_float or dtype.is_handle:
             return value
-        from tvmagic.ir.numpy_types import numpy_dtype
-
         kind = numpy_dtype(dtype.element_of)
         plain, error = parts(value)
         plain = np.asarray(plain).astype(kind, copy=False)

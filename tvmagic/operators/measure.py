@@ -16,6 +16,7 @@ from tvmagic.operators.comparison import CheckResult, as_list, compare, expected
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import races_of
+from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation
 
 __all__ = ["Baseline", "Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_baseline"]
@@ -182,20 +183,17 @@ def bench(
     """
     chosen = list(versions) if versions is not None else [*op.versions.values()] or [op.current]
     inputs = op.random_inputs(seed, sizes)
-    calls: list[tuple[str, Callable[[], Any]]] = []
-    output: Any = None
-    for version in chosen:
-        output = version(*inputs)
-        calls.append((version.name, lambda v=version, o=output: v(*inputs, out=o)))
+    outputs = {version.name: version(*inputs) for version in chosen}
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        (version.name, lambda v=version, o=outputs[version.name]: v(*inputs, out=o)) for version in chosen
+    ]
     baselines = [numpy_baseline(op, inputs)]
     if against is not None:
         baselines.append(own_baseline(op, inputs, *against))
+    calls += [(baseline.name, baseline.call) for baseline in baselines]
+    others = {b.name: b.call() for b in baselines if op.prim_func is None or b is not baselines[0]}
     notes = [f"{b.name}: {b.words}" for b in baselines] + _checked(op)
-    expected = expected_values(op, inputs)
-    for baseline in baselines:
-        difference = _difference(op, baseline.call(), expected, output)
-        notes += [f"{baseline.name} {difference}"] if difference else []
-        calls.append((baseline.name, baseline.call))
+    notes += _differences(op, expected_values(op, inputs), outputs, others)
     timings = measure_in_turns([call for _, call in calls], seconds)
     return Benchmark(op, [(name, timing) for (name, _), timing in zip(calls, timings)], baselines, notes)
 
@@ -208,18 +206,25 @@ def _checked(op: Operator) -> list[str]:
     return [f"accesses are checked while it runs{why}; `{op.name}.check_bounds = False` leaves the checks out"]
 
 
-def _difference(op: Operator, got: Any, expected: Evaluation, output: Any) -> str:
-    """How the values of a baseline differ from what is expected; empty where they do not. `output`: a version's."""
-    left, right = as_list(got), as_list(output)
+def _differences(
+    op: Operator, expected: Evaluation, versions: Mapping[str, Any], others: Mapping[str, Any]
+) -> list[str]:
+    """Which versions, and which of what they are compared with, give other values than the operator's expression."""
+    found = [(name, _difference(op, as_list(value), expected)) for name, value in (*versions.items(), *others.items())]
+    return [f"{name} gives {text}" for name, text in found if text]
+
+
+def _difference(op: Operator, got: Sequence[Any], expected: Evaluation) -> str:
+    """How values differ from what is expected; empty if they do not."""
     try:
-        arrays = [np.asarray(a) for a in left]
+        arrays = [np.asarray(a) for a in got]
     except ValueError:
-        return "does not give arrays"
-    if [a.shape for a in arrays] != [b.shape for b in right]:
+        return "what is not an array"
+    if [a.shape for a in arrays] != [np.shape(parts(v)[0]) for v in expected.values]:
         shapes = ", ".join(str(a.shape) for a in arrays)
-        return f"gives arrays of other shapes: {shapes}"
+        return f"arrays of other shapes: {shapes}"
     result = compare(arrays, expected, [t.name for t in op.outputs])
     if result.ok:
         return ""
     units = f", {result.units:.2g} of the rounding bound," if result.bound else ""
-    return f"gives other values: worst error {result.absolute:.3g}{units} at {result.place}"
+    return f"other values: worst error {result.absolute:.3g}{units} at {result.place}"
