@@ -10,9 +10,11 @@ import pytest
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import Buffer, IntImm, PrimExpr, Var, decl_buffer
+from tvmagic.ir import Buffer, IntImm, PrimExpr, PrimFunc, Var, decl_buffer
 from tvmagic.operators import operator
 from tvmagic.operators.interpreter import run_function
+from tvmagic.passes import IRModule, PassContext
+from tvmagic.script import tir as T
 from tvmagic.te.reference import evaluate
 
 INF, NAN = float("inf"), float("nan")
@@ -207,3 +209,49 @@ def test_a_cast_from_unsigned_may_be_negative(dtype: str) -> None:
     assert not analyzer.can_prove(signed >= 0)
     assert analyzer.const_int_bound(signed).min_value < 0
     assert analyzer.modular_set((u * 3).astype("int16")) == (1, 0)
+
+
+@T.prim_func
+def _stored_anew(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")) -> None:
+    if A[0] < 5:
+        A[0] = A[0] + 10
+        B[0] = T.Select(A[0] < 5, 1, 2)
+        if A[0] < 6:
+            B[1] = 1
+
+
+@T.prim_func
+def _bound_to_data(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")) -> None:
+    x: T.int32 = A[0]
+    A[0] = x + 1
+    B[0] = T.Select(x + 1 > x, 1, 2)
+    B[1] = (x * 2) // 2
+    if x < 5:
+        B[2] = T.Select(x + 3 < 8, 1, 2)
+    B[3] = T.Cast("int32", T.Cast("uint8", x)) // 2
+
+
+@pytest.mark.parametrize("function", [_stored_anew, _bound_to_data], ids=["stored anew", "bound to data"])
+@pytest.mark.parametrize("first", [3, (1 << 31) - 1, -(1 << 31), 300])
+def test_what_is_known_of_a_load(function: PrimFunc, first: int) -> None:
+    """A condition on what is loaded says nothing after a store; a variable of what is loaded wraps around."""
+    a, b = np.array([first, 1, 2, 3], "int32"), np.zeros(4, "int32")
+    c, d = a.copy(), b.copy()
+    tvmagic.build(function)(a, b)
+    run_function(function, [c, d])
+    same(a, c)
+    same(b, d)
+    if function is _stored_anew and first == 3:
+        assert list(b) == [2, 0, 0, 0]
+
+
+def test_fast_math_is_asked_for() -> None:
+    @T.prim_func
+    def difference(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")) -> None:
+        for i in range(4):
+            B[i] = A[i] - A[i]
+
+    module = IRModule({"main": difference})
+    assert "A[i] - A[i]" in tir.transform.Simplify()(module).script()
+    with PassContext(config={"tir.Simplify": {"fast_math": True}}):
+        assert "B[i] = T.float32(0.0)" in tir.transform.Simplify()(module).script()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, with_let
+from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, side_effect, with_let
 from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
@@ -19,6 +19,7 @@ from tvmagic.ir import (
     Add,
     Broadcast,
     Call,
+    CallEffect,
     Cast,
     DataType,
     Div,
@@ -225,7 +226,9 @@ class ConstIntBoundAnalyzer:
         found: list[tuple[PrimExpr, Bound]] = []
         for part in extract_constraints(condition):
             detected = comparison_with_constant(part)
-            if detected is not None and not isinstance(detected[0], IntImm):
+            if detected is None or side_effect(detected[0]) > CallEffect.PURE:
+                continue  # what is loaded may have another value when it is loaded again
+            if not isinstance(detected[0], IntImm):
                 found.append((detected[0], _make(detected[1], detected[2])))
         if not found:
             return None

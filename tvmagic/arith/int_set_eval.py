@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmagic.arith.const_int_bound import POS_INF as UNKNOWN_END
+from tvmagic.arith.const_int_bound import everything
 from tvmagic.arith.int_set import (
     NEG_INF,
     POS_INF,
@@ -283,6 +285,8 @@ class IntervalSetEvaluator(Visitor):
         # nothing relaxed: the expression itself is the point
         if a.min_value is node.a and a.max_value is node.a and b.min_value is node.b and b.max_value is node.b:
             return IntervalSet(node, node)
+        if self.analyzer.wraps(node):
+            return IntSet.everything()  # the ends of what wraps around are not where those of its parts are
         return combine(type(node), self.analyzer, a, b)
 
     @handles(Ramp)
@@ -311,9 +315,21 @@ class IntervalSetEvaluator(Visitor):
             return value
         if value.is_single_point():
             return _point(ops.cast(node.dtype, value.min_value))
+        if self.analyzer.wraps(node) and not self._fits(value, node):
+            return IntSet.everything()
         low = ops.cast(node.dtype, value.min_value) if value.has_lower_bound() else NEG_INF
         high = ops.cast(node.dtype, value.max_value) if value.has_upper_bound() else POS_INF
         return IntervalSet(low, high)
+
+    def _fits(self, value: IntervalSet, node: Cast) -> bool:
+        """Whether all of `value` can be converted as `node` does, without a change."""
+        if node.value.dtype.is_float or not (value.has_lower_bound() and value.has_upper_bound()):
+            return False
+        low, high = everything(node.dtype)
+        bounds = self.analyzer.bounds
+        return low <= bounds.visit(value.min_value)[0] and bounds.visit(value.max_value)[1] <= min(
+            high, UNKNOWN_END - 1
+        )
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> IntervalSet:

@@ -37,6 +37,7 @@ OPTIONS = {
     "transitively_prove_inequalities": False,
     "convert_boolean_to_and_of_ors": False,
     "apply_constraints_to_boolean_branches": False,
+    "fast_math": False,
 }
 
 _EXTENSIONS = {
@@ -189,7 +190,8 @@ def Simplify() -> Pass:
     """Simplify every expression, inline integer lets, and leave out branches that are never taken.
 
     Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
-    `apply_constraints_to_boolean_branches` extend what the simplifier tries.
+    `apply_constraints_to_boolean_branches` extend what the simplifier tries; `fast_math` takes floats for
+    real numbers (`x - x` is 0), where they otherwise follow IEEE 754.
     """
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
@@ -197,7 +199,7 @@ def Simplify() -> Pass:
         plain = not any(options.values())
         if plain and func.body in _simplified:
             return func
-        analyzer = Analyzer()
+        analyzer = Analyzer(fast_math=options["fast_math"])
         enable_extensions(analyzer, options)
         simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
         simplifier.mark_sizes(func)
