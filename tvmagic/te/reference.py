@@ -114,9 +114,10 @@ def _number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
 
 
 def _ends(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
+    """The first value of a range and the one after its last; a size below 0 is none."""
     assert range_ is not None
     low = _number(range_.min, sizes)
-    return low, low + _number(range_.extent, sizes)
+    return low, low + max(_number(range_.extent, sizes), 0)
 
 
 def _compute(op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
