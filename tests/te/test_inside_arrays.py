@@ -335,3 +335,72 @@ def test_the_bound_checker_leaves_out_what_is_not_read() -> None:
     with tvmagic.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
         mod = tvmagic.lower(s, [A, B])
     assert_right(s, [A, B], mod=mod)
+
+
+# ------------------------------------------------------------------ reductions of nothing, sizes below 0
+
+
+def test_a_fused_loop_initializes_what_has_nothing_to_reduce() -> None:
+    n = te.var("n")
+    A = te.placeholder((4, n), name="A")
+    k = te.reduce_axis((0, n), "k")
+    B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    s[B].fuse(B.op.axis[0], k)
+    for size in (0, 1, 3):
+        assert_right(s, [A, B], {n: size})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rfactor_of_nothing(axis: int) -> None:
+    n = te.var("n")
+    A = te.placeholder((4, n), name="A")
+    k = te.reduce_axis((0, n), "k")
+    B = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    s.rfactor(B, s[B].split(k, 4)[axis])
+    for size in (0, 1, 9):
+        assert_right(s, [A, B], {n: size})
+
+
+@pytest.mark.parametrize("at", [None, 0, 1])
+def test_a_stage_of_a_size_below_0(at: int | None) -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    M = te.compute((n - 5,), lambda i: A[i + 5] * 2.0, name="M")
+    B = te.compute((n,), lambda i: te.if_then_else(i < n - 5, M[i], 0.0) + A[i], name="B")
+    s = te.create_schedule(B.op)
+    loops = s[B].split(B.op.axis[0], 4)
+    if at is not None:
+        s[M].compute_at(s[B], loops[at])
+    mod = tvmagic.lower(s, [A, B])
+    for size in (0, 1, 4, 5, 6, 13):
+        assert_right(s, [A, B], {n: size}, mod, interpret=size > 5)
+
+
+# ------------------------------------------------------------------ rfactor
+
+
+def two_reductions() -> tuple[Any, Any, Any, Any, list[Any]]:
+    A = te.placeholder((8, 9, 2), name="A")
+    k, l = te.reduce_axis((0, 9), "k"), te.reduce_axis((0, 2), "l")
+    B = te.compute((8,), lambda i: te.sum(A[i, k, l], axis=[k, l]), name="B")
+    return te.create_schedule(B.op), B, k, l, [A, B]
+
+
+def test_rfactor_of_a_loop_whose_partner_is_fused_with_another_reduction() -> None:
+    s, B, k, l, args = two_reductions()
+    outer, inner = s[B].split(k, 4)
+    s[B].reorder(l, outer, inner)
+    s[B].fuse(l, outer)
+    s.rfactor(B, inner)
+    assert_right(s, args)
+
+
+def test_rfactor_of_a_loop_whose_partner_is_fused_with_data_is_refused() -> None:
+    s, B, k, l, _ = two_reductions()
+    outer, inner = s[B].split(k, 4)
+    s[B].reorder(B.op.axis[0], outer, inner, l)
+    s[B].fuse(B.op.axis[0], outer)
+    with pytest.raises(ScheduleError, match="rfactor of `k.inner`, which is fused with the data loop `i`"):
+        s.rfactor(B, inner)

@@ -295,6 +295,8 @@ class FunctionEmitter(MemoryEmitter):
         for extent in stmt.extents if constant_size < 0 else ():
             wide = self.convert(self.visit(extent), extent.dtype, extent.dtype if extent.dtype.bits == 64 else _INT64)
             size = self.out.op(f"mul nsw i64 {size}, {wide}")
+        if constant_size < 0:  # of `n - 5` elements there are none for a small n
+            size = self.intrinsic("smax", _INT64, size, "0")
         pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer

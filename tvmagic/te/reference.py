@@ -123,9 +123,10 @@ def number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
 
 
 def ends_of(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
+    """The first value of a range and the one after its last; a negative size is no iteration."""
     assert range_ is not None
     low = number(range_.min, sizes)
-    return low, low + number(range_.extent, sizes)
+    return low, low + max(number(range_.extent, sizes), 0)
 
 
 def _compute(op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:

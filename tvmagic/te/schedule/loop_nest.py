@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from tvmagic.arith import Analyzer
 from tvmagic.arith.regions import BoxUnion
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import (
@@ -21,9 +22,15 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.ir.ops import cast, likely
+from tvmagic.ir.ops import cast, greater, likely, maximum
 from tvmagic.te.schedule.demand import box_condition
-from tvmagic.te.schedule.message_passing import BoundProver, make_bound_check, pass_down_mask, pass_up_index
+from tvmagic.te.schedule.message_passing import (
+    BoundProver,
+    make_bound_check,
+    pass_down_domain,
+    pass_down_mask,
+    pass_up_index,
+)
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.tight import TightLimits
@@ -66,6 +73,12 @@ class LoopContext:
         self.demand = demand or {}
         self.inside = inside or {}
         self._prover: BoundProver | None = None
+
+    def with_ranges(self, ranges: Mapping[IterVar, Range]) -> LoopContext:
+        """The same with other ranges; itself if they are the same."""
+        if ranges is self.ranges:
+            return self
+        return LoopContext(ranges, self.keep_trivial, self.tight_split, self.demand, self.inside)
 
     @property
     def prover(self) -> BoundProver:
@@ -191,6 +204,23 @@ def _thread_level(
     values[iv] = cast(iv.dtype, range_.min) if once else plus(cast(iv.dtype, axis.var), range_.min)
 
 
+def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopContext) -> Mapping[IterVar, Range]:
+    """The ranges with one iteration at least for each axis of the reduction.
+
+    A loop fused of data and reduction initializes as it goes; it has to go, even if there is nothing to reduce.
+    """
+    empty = [iv for iv in op.reduce_axis if not context.prover.proves(greater(context.ranges[iv].extent, 0))]
+    if not empty:
+        return context.ranges
+    ranges = dict(context.ranges)
+    for iv in set(stage.all_iter_vars).difference(op.root_iter_vars()):
+        del ranges[iv]
+    for iv in empty:
+        ranges[iv] = Range.from_min_extent(ranges[iv].min, maximum(ranges[iv].extent, 1))
+    pass_down_domain(stage, ranges, Analyzer())
+    return ranges
+
+
 class ComputeLoopNest:
     """The loops of a compute stage, and for a reduction those of its initialization.
 
@@ -225,6 +255,8 @@ class ComputeLoopNest:
                 break
             self.init_values[iv] = self.main_values[iv]
         skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
+        if any(masks[iv] == _DATA_BIT | _REDUCE_BIT for iv in stage.leaf_iter_vars):
+            context = context.with_ranges(_without_empty_reductions(op, stage, context))
         tight: set[IterVarRelation] = set()
         self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip, tight)
         # what is computed has a place, even outside of the domain, so only splits that overrun are guarded;

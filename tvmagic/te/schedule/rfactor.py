@@ -61,15 +61,23 @@ def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Redu
     return op, reduce
 
 
+def _connected(stage: Stage, axis: IterVar) -> Masks:
+    """The variables that share a root or a loop with `axis`, however many steps away."""
+    touched: Masks = {axis: 1}
+    count = 0
+    while count < len(touched):
+        count = len(touched)
+        pass_up_mask(stage, touched)
+        pass_down_mask(stage, touched)
+    return touched
+
+
 class _Parts:
     """Which of a stage's variables the factored loop touches, with their ranges and values."""
 
     def __init__(self, stage: Stage, op: ComputeOp, axis: IterVar) -> None:
         self.stage, self.op, self.axis = stage, op, axis
-        touched: Masks = {axis: 1}
-        pass_up_mask(stage, touched)
-        pass_down_mask(stage, touched)
-        self.touched = touched
+        self.touched = touched = _connected(stage, axis)
         for iv in op.axis:
             if iv in touched:
                 raise stage.error(f"rfactor of `{axis.var.name}`, which is fused with the data loop `{iv.var.name}`")
