@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.errors import ScheduleError, TVMagicError, visible
 from tvmagic.ir import IterVar
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext
@@ -82,7 +82,7 @@ class Schedule:
         return (key.op if isinstance(key, Tensor) else key) in self.stage_map
 
     def __repr__(self) -> str:
-        return f"schedule({', '.join(s.name for s in self.stages)})"
+        return f"schedule({', '.join(visible(s.name) for s in self.stages)})"
 
     def record_call(self, name: str) -> None:
         """Keep a copy of the schedule as it is after the call `name`."""
