@@ -17,7 +17,7 @@ import tvmagic
 from tvmagic import te, tir
 from tvmagic.arith import Analyzer, IntervalSet
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr, load_json, save_json, structural_equal, structural_hash
+from tvmagic.ir import load_json, save_json, structural_equal, structural_hash
 from tvmagic.ir.deep import deep, written_size
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Operator, Version
@@ -34,8 +34,8 @@ DEPTH = 3000
 def long_sum(count: int = DEPTH) -> tuple[Any, Any]:
     a = te.placeholder((16,), name="A")
 
-    def body(i: Any) -> PrimExpr:
-        total = a[i]
+    def body(i: Any) -> Any:
+        total: Any = a[i]
         for j in range(count):
             total = total + a[i] * float(j)
         return total

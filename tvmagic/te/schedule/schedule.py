@@ -154,6 +154,7 @@ class Schedule:
         """Copy `tensor` into the memory `scope`, and let `readers` read the copy; the copy."""
         from tvmagic.te.schedule.cache import cache_read
 
+        _check_scope(scope)
         return self._done("cache_read", cache_read(self, tensor, scope, readers))
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
@@ -163,6 +164,7 @@ class Schedule:
         """
         from tvmagic.te.schedule.cache import cache_write
 
+        _check_scope(scope)
         return self._done("cache_write", cache_write(self, tensor, scope))
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -174,6 +176,11 @@ class Schedule:
         from tvmagic.te.schedule.rfactor import rfactor
 
         return self._done("rfactor", rfactor(self, tensor, axis, factor_axis))
+
+
+def _check_scope(scope: Any) -> None:
+    if not isinstance(scope, str):
+        raise TVMagicError(f'a memory scope is a text such as "local", not `{type(scope).__name__}`')
 
 
 def _common_group(stages: Sequence[Stage]) -> Stage | None:

@@ -311,6 +311,8 @@ class Stage:
 
     def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
         """Replace the loop, and all inside it, by a tensor intrinsic."""
+        if not hasattr(tensor_intrin, "reduce_init"):
+            raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is no tensor intrinsic")
         self._annotate(var, IterVar.Tensorized, "tensorize")
         self._attr(var).tensor_intrin = tensor_intrin
 
