@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.ir.deep import parts_of
-from  import class_of
 from tvmagic.ir.node import Node, slots_of
-from tvmagic.ir.values import PrimExpr
+from tvmagic.ir.values import PrimExpr, class_of
 
 __all__ = ["pack", "unpack"]
 
