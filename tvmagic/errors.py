@@ -7,6 +7,7 @@ these without our own stack frames; `str(error)` gives the same in plain text.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = [
@@ -17,7 +18,16 @@ __all__ = [
     "ScheduleError",
     "TVMError",
     "TVMagicError",
+    "visible",
 ]
+
+
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """`text` with what a terminal would obey, or could not show, as escapes: `\\x1b` and the like."""
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 class TVMagicError(Exception):
@@ -41,6 +51,7 @@ class TVMagicError(Exception):
         span: Any = None,
         hint: str | None = None,
     ) -> None:
+        message = visible(message)
         super().__init__(message)
         self.message = message
         self.node = node

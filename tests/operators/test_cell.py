@@ -110,7 +110,9 @@ def test_values_that_no_array_holds_are_told() -> None:
 
 def test_a_long_line_is_shown_in_part_and_deep_nesting_is_told() -> None:
     with pytest.raises(TVMagicError, match="nested too deeply"):
-        operator("f", X + "Y[i] = " + "-" * 3000 + "X[i]")
+        operator("f", X + "Y[i] = " + "-" * 100_000 + "X[i]")
+    with pytest.raises(TVMagicError, match="nested too deeply"):
+        operator("f", X + "Y[i] = X[i]" + " + X[i]" * 100_000)
     with pytest.raises(TVMagicError) as caught:
         operator("f", X + "Y[i] = " + "X[i] + " * 300 + "Q[i]" + " + X[i]" * 300)
     line, marks = excerpt(caught.value.span).split("\n")

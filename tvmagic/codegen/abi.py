@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,8 +76,14 @@ _C_FUNCTIONS = frozenset(
 )
 
 
+# what LLVM's text or the linker cannot have in a name, and the beginnings of names that mean something there
+_UNSAFE = re.compile('^$|^(?:llvm|tvm)\\.|^__tvmagic|[\x00-\x1f"\\\\\x7f\ud800-\udfff]')
+
+
 def symbol_of(name: str) -> str:
-    """The linker's name for the function `name`: another one where C has a function of that name."""
+    """The linker's name for the function `name`: another one if it cannot have this one, or C has such a function."""
+    if _UNSAFE.search(name):
+        return "fn_" + "".join([c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in name])
     return f"{name}_" if name in _C_FUNCTIONS else name
 
 

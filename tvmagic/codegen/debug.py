@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic.codegen.abi import symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.ir import Node
 
@@ -49,7 +50,7 @@ class DebugInfo:
         """The function called `name`, at the line of `node`: a suffix of its head."""
         line = self.lines.line_of(node)
         self.scope = self.module.node(
-            f'distinct !DISubprogram(name: "{name}", scope: {self.file}, file: {self.file}, line: {line}, '
+            f'distinct !DISubprogram(name: "{symbol_of(name)}", scope: {self.file}, file: {self.file}, line: {line}, '
             f"type: {self.type}, scopeLine: {line}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {self.unit})"
         )
         return f" !dbg {self.scope}"

@@ -328,6 +328,8 @@ def _extern(emitter: Any, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_extern` is the function's name", node=call)
+    if not name.value or not all(c.isalnum() or c in "_.$@:" for c in name.value):
+        raise BuildError(f"`{name.value}` is not the name of a function", node=call)
     if any(name.value == abi.symbol for abi in emitter.context.abis.values()):
         raise BuildError(
             f"`{name.value}` is a function of this module, not of another",

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvmagic.ir.deep import parts_of
 from tvmagic.ir.node import Node, slots_of
-from tvmagic.ir.values import PrimExpr
+from tvmagic.ir.values import PrimExpr, class_of
 
 __all__ = ["pack", "unpack"]
 
@@ -27,8 +27,9 @@ def pack(root: PrimExpr) -> list[_Row]:
     places: dict[int, _At] = {}
 
     def place(value: Any) -> Any:
-        if isinstance(value, tuple) and any(id(item) in places for item in value):
-            return [places.get(id(item), item) for item in value]
+        items: list[Any] = list(value) if class_of(value) is tuple else []
+        if any(id(item) in places for item in items):
+            return [places.get(id(item), item) for item in items]
         return places.get(id(value), value)
 
     todo: list[Any] = [root]
@@ -40,7 +41,7 @@ def pack(root: PrimExpr) -> list[_Row]:
             continue
         todo.pop()
         if id(node) not in places:
-            cls = type(node)
+            cls = class_of(node)
             row = {name: place(getattr(node, name)) for name in slots_of(cls) if hasattr(node, name)}
             places[id(node)] = _At(len(rows))
             rows.append((cls, row))
@@ -60,7 +61,8 @@ def unpack(rows: list[_Row]) -> PrimExpr:
             if isinstance(value, _At):
                 value = nodes[value]
             elif isinstance(value, list):  # `pack` writes a tuple with parts as a list
-                value = tuple([nodes[item] if isinstance(item, _At) else item for item in value])
+                items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+                value = tuple([nodes[item] if isinstance(item, _At) else item for item in items])
             setattr(node, name, value)
         nodes.append(node)
     return nodes[-1]

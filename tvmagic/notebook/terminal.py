@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
+from tvmagic.errors import visible
 from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.html import runs, step_meta, summary_text
 from tvmagic.notebook.view import NoteView, StepView, View
@@ -33,13 +34,13 @@ class _Painter:
         self.colour = colour
 
     def __call__(self, text: str, kind: str) -> str:
-        code = _CODES.get(kind)
+        text, code = visible(text), _CODES.get(kind)
         return f"\033[{code}m{text}{_RESET}" if self.colour and code and text else text
 
     def line(self, line: str, language: str, marks: tuple[tuple[int, int], ...], kind: str) -> str:
         """A line of a program, its marked parts on a coloured ground."""
         if not self.colour:
-            return line
+            return visible(line)
         out, position = [], 0
         for name, text in pieces(line, language):
             for start, part in _cut(text, position, marks):

@@ -87,7 +87,7 @@ def parse(source: Source) -> ast.Module:
     except (RecursionError, MemoryError):
         raise TVMagicError("the cell is nested too deeply to be read", span=Span(source.name, 1, 1)) from None
     except UnicodeError as error:
-        raise TVMagicError(f"the cell is no text: {error.reason}", span=Span(source.name, 1, 1)) from None
+        raise TVMagicError(f"the cell is not Unicode text: {error}", span=Span(source.name, 1, 1)) from None
     except ValueError as error:  # a null byte
         raise TVMagicError(f"the cell cannot be read: {error}", span=Span(source.name, 1, 1)) from None
     except SyntaxError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmagic import te
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.inside import Accesses
@@ -330,12 +330,12 @@ class Operator:
         """`dense(X: float32[128, 256], b: float32[64]) -> Z: float32[128, 64]`"""
         inputs = ", ".join(f"{t.name}: {tensor_type(t)}" for t in self.inputs)
         outputs = ", ".join(f"{t.name}: {tensor_type(t)}" for t in self.outputs)
-        return f"{self.name}({inputs}) -> {outputs}"
+        return visible(f"{self.name}({inputs}) -> {outputs}")
 
     @property
     def call_text(self) -> str:
         """How it is called: `dense(X, W, b)`."""
-        return f"{self.name}({', '.join(t.name for t in self.inputs)})"
+        return visible(f"{self.name}({', '.join(t.name for t in self.inputs)})")
 
     def __repr__(self) -> str:
         return f"<Operator {self.signature}>"
@@ -444,7 +444,7 @@ class Version:
         return True
 
     def __repr__(self) -> str:
-        return f"<Version {self.name} of {self.operator.signature}>"
+        return f"<Version {visible(self.name)} of {self.operator.signature}>"
 
 
 def _overlap(values: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:

@@ -75,6 +75,8 @@ _BEGINNING = re.compile(
     r"\s*(?:\{\s*)*(?:ScheduleBlock\s*\(|(?:serial|parallel|unroll|vectorize\(\d+\)|thread_bind\[[\w.]*\])\s+for\s*\()"
 )
 
+_LONGEST = 400  # characters of a number: the digits of the largest float64, and more
+
 _INFIX: dict[str, type] = {
     "+": Add, "-": Sub, "*": Mul, "==": EQ, "!=": NE, "<": LT,
     "<=": LE, ">": GT, ">=": GE, "and": And, "or": Or,
@@ -267,6 +269,8 @@ class _Builder:
     def literal(self, node: Expr) -> PrimExpr:
         if node.kind == "bool":
             return IntImm("bool", int(node.text == "true"))
+        if len(node.text) > _LONGEST:
+            raise self.source.error("the number has too many digits", node.offset, len(node.text))
         dtype = self.types.of(node)
         if dtype.is_float:
             if node.kind == "int":

@@ -185,7 +185,10 @@ class _Parser:
             return [self.condition(token.text)]
         if token.text == "assert" and self.following() == "(":
             self.take()
-            return [Statement("assert", token.offset, exprs=self.arguments("(", ")"))]
+            given = self.arguments("(", ")")
+            if len(given) != 2:
+                raise self.source.error("`assert` takes a condition and a text", token.offset, len(token.text))
+            return [Statement("assert", token.offset, exprs=given)]
         return [self.simple()]
 
     def loop(self) -> Statement:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import (
     Buffer,
     DataProducer,
@@ -152,7 +152,7 @@ class Tensor(DataProducer, ExprOp):
     name_hint = name
 
     def __repr__(self) -> str:
-        return f"Tensor(shape=[{', '.join(map(str, self.shape))}], op.name={self.op.name})"
+        return f"Tensor(shape=[{', '.join(map(str, self.shape))}], op.name={visible(self.op.name)})"
 
     __str__ = __repr__
 
@@ -227,7 +227,7 @@ class Operation:
         return self is other
 
     def __repr__(self) -> str:
-        return f"{self.kind}({self.name}, shape={[str(s) for s in self.output(0).shape] if self._outputs else []})"
+        return f"{self.kind}({visible(self.name)}, shape={[str(s) for s in self.output(0).shape] if self._outputs else []})"
 
 
 class PlaceholderOp(Operation):

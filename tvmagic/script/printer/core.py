@@ -116,6 +116,7 @@ class Names:
         """A free name like `hint`, which is taken from then on."""
         if not (hint.isascii() and hint.isidentifier()):
             hint = "".join(c if c == "_" or (c.isascii() and c.isalnum()) else "_" for c in hint)
+            hint = f"_{hint}" if hint[:1].isdigit() else hint
         name = hint
         if name in self.taken:
             number = self._next.get(hint, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 from tvmagic.ir import (
@@ -67,7 +68,7 @@ def _implicit_root(function: PrimFunc) -> Block | None:
 @prints(PrimFunc)
 def _prim_func(printer: Printer, function: PrimFunc) -> Suite:
     symbol = function.attrs.get("global_symbol")
-    name = printer.binding_names[-1] if printer.binding_names else _plain(symbol) or "main"
+    name = identifier((printer.binding_names[-1] if printer.binding_names else _plain(symbol)) or "main")
     printer.start_function(function)
     with printer.frame(function) as frame:
         parameters, pending = _parameters(printer, function, frame)
@@ -87,6 +88,14 @@ def _prim_func(printer: Printer, function: PrimFunc) -> Suite:
     suite = Suite((f"def {name}({', '.join(parameters)}){returns}:", frame.items))
     suite.decorator = f"@{printer.tir('prim_func')}{private}"
     return suite
+
+
+def identifier(name: str) -> str:
+    """The name of a function in the text: a Python name, whatever the function is called."""
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return name
+    plain = "".join([c if c.isascii() and c.isalnum() else "_" for c in name])
+    return f"_{plain}" if not plain or plain[0].isdigit() or keyword.iskeyword(plain) else plain
 
 
 def _plain(value: Any) -> str | None:
@@ -138,7 +147,7 @@ def _module(printer: Printer, module: IRModule) -> Suite:
             frame.items.append(f"{printer.ir('module_attrs')}({printer.value(module.attrs)})")
         alias = printer.config.module_alias or name
         for var, _ in functions:
-            printer.define_inline(var, lambda var=var: f"{alias}.{var.name_hint}", frame)
+            printer.define_inline(var, lambda var=var: f"{alias}.{identifier(var.name_hint)}", frame)
         for i, (var, function) in enumerate(functions):
             if i:
                 frame.items.append("")

@@ -14,6 +14,7 @@ _ESCAPES = {
     "\r": "\\r",
     "\t": "\\t",
     "\x7f": "\\177",
+    **{chr(c): f"\\u{c:04x}" for c in range(0xD800, 0xE000)},  # surrogates, which no text in UTF-8 can have
 }
 _TABLE = str.maketrans(_ESCAPES)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.errors import ScheduleError, TVMagicError, visible
 from tvmagic.ir import IterVar
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext
@@ -82,7 +82,7 @@ class Schedule:
         return (key.op if isinstance(key, Tensor) else key) in self.stage_map
 
     def __repr__(self) -> str:
-        return f"schedule({', '.join(s.name for s in self.stages)})"
+        return f"schedule({', '.join(visible(s.name) for s in self.stages)})"
 
     def record_call(self, name: str) -> None:
         """Keep a copy of the schedule as it is after the call `name`."""
@@ -154,6 +154,7 @@ class Schedule:
         """Copy `tensor` into the memory `scope`, and let `readers` read the copy; the copy."""
         from tvmagic.te.schedule.cache import cache_read
 
+        _check_scope(scope)
         return self._done("cache_read", cache_read(self, tensor, scope, readers))
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
@@ -163,6 +164,7 @@ class Schedule:
         """
         from tvmagic.te.schedule.cache import cache_write
 
+        _check_scope(scope)
         return self._done("cache_write", cache_write(self, tensor, scope))
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -174,6 +176,11 @@ class Schedule:
         from tvmagic.te.schedule.rfactor import rfactor
 
         return self._done("rfactor", rfactor(self, tensor, axis, factor_axis))
+
+
+def _check_scope(scope: Any) -> None:
+    if not isinstance(scope, str):
+        raise TVMagicError(f'a memory scope is a text such as "local", not `{type(scope).__name__}`')
 
 
 def _common_group(stages: Sequence[Stage]) -> Stage | None:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import ScheduleError
+from tvmagic.errors import ScheduleError, visible
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Span, StringImm, Var, attr_value, expr
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.operation import caller_span
@@ -141,7 +141,7 @@ class Stage:
         return tuple(self.op.reduce_axis)
 
     def __repr__(self) -> str:
-        return f"stage({self.name})"
+        return f"stage({visible(self.name)})"
 
     @property
     def is_scheduled(self) -> bool:
@@ -311,6 +311,8 @@ class Stage:
 
     def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
         """Replace the loop, and all inside it, by a tensor intrinsic."""
+        if not hasattr(tensor_intrin, "reduce_init"):
+            raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is no tensor intrinsic")
         self._annotate(var, IterVar.Tensorized, "tensorize")
         self._attr(var).tensor_intrin = tensor_intrin
 

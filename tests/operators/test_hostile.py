@@ -1,0 +1,259 @@
+"""Programs that nobody writes by hand: very long, very deep, very large numbers, names that no text can have.
+
+Each outcome is a result or a `TVMagicError`, soon.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.arith import Analyzer, IntervalSet
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import load_json, save_json, structural_equal, structural_hash
+from tvmagic.ir.deep import deep, written_size
+from tvmagic.operators import operator
+from tvmagic.operators.operator import Operator, Version
+from tvmagic.script import from_source
+
+X = "X: float32[16]\n"
+ONES = np.ones(16, "float32")
+DEPTH = 3000
+
+
+# ---------------------------------------------------------------------------- depth
+
+
+def long_sum(count: int = DEPTH) -> tuple[Any, Any]:
+    a = te.placeholder((16,), name="A")
+
+    def body(i: Any) -> Any:
+        total: Any = a[i]
+        for j in range(count):
+            total = total + a[i] * float(j)
+        return total
+
+    return a, te.compute((16,), body, name="B")
+
+
+def test_a_sum_of_3000_terms_is_read_and_computed() -> None:
+    op = operator("f", X + "Y[i] = " + " + ".join(f"X[i] * {j}.0" for j in range(DEPTH)))
+    assert op.reference(ONES)[3] == pytest.approx(DEPTH * (DEPTH - 1) / 2, rel=1e-5)
+
+
+def test_a_sum_of_3000_terms_survives_everything_that_walks_it() -> None:
+    func = te.create_prim_func(long_sum())
+    assert structural_equal(from_source(func.script()), func)
+    assert structural_equal(load_json(save_json(func)), func)
+    assert structural_equal(pickle.loads(pickle.dumps(func)), func)
+    assert structural_hash(copy.deepcopy(func)) == structural_hash(func)
+    a, b = long_sum()
+    text = str(tvmagic.lower(te.create_schedule(b.op), [a, b]))
+    assert text.count("T.float32") >= DEPTH - 2
+
+
+def test_a_long_sum_runs_compiled() -> None:
+    a, b = long_sum(1500)
+    out = np.empty(16, "float32")
+    tvmagic.build(te.create_schedule(b.op), [a, b])(ONES, out)
+    assert out[5] == pytest.approx(1500 * 1499 / 2 + 1, rel=1e-5)
+
+
+def test_what_is_too_deep_for_any_stack_is_told() -> None:
+    def forever() -> None:
+        forever()
+
+    with pytest.raises(TVMagicError, match="nested too deeply"):
+        deep(forever)()
+
+
+def test_a_cell_is_read_in_time_linear_in_its_terms(calls: Callable[[Callable[[], Any]], int]) -> None:
+    def read(count: int) -> int:
+        return calls(lambda: operator("f", X + "Y[i] = " + " + ".join(["X[i] * 2.0"] * count)))
+
+    read(10)
+    assert read(400) < 2.3 * read(200)
+
+
+# ---------------------------------------------------------------------------- shared parts
+
+SHARING: dict[str, Callable[[Any, int], Any]] = {
+    "select": lambda e, j: tir.Select(e > j, e, e + 1),
+    "if_then_else": lambda e, j: tir.if_then_else(e > j, e, e + 1),
+    "min": lambda e, j: tir.min(e + j, e * 2),
+    "max": lambda e, j: tir.max(e + 1, e // 2),
+    "sum": lambda e, j: e + e // 2,
+    "product": lambda e, j: e * e,
+    "cast": lambda e, j: tir.Cast("int32", tir.Cast("int64", e) + tir.Cast("int64", e)),
+    "remainder": lambda e, j: tir.floormod(e, 7 + j) + tir.floordiv(e, 7 + j),
+    "and": lambda e, j: tir.Select(tir.And(e > j, tir.Or(e < 0, e > 5)), e, e + 1),
+}
+
+
+def shared(make: Callable[[Any, int], Any], x: Any) -> Any:
+    for j in range(60):
+        x = make(x, j)
+    return x
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_parts_that_are_shared_are_looked_at_once(name: str) -> None:
+    x = tir.Var("x", "int32")
+    e, other = shared(SHARING[name], x), shared(SHARING[name], x)
+    assert structural_equal(e, other) and structural_hash(e) == structural_hash(other)
+    analyzer = Analyzer()
+    for find in (analyzer.simplify, analyzer.canonical_simplify, analyzer.const_int_bound, analyzer.modular_set):
+        find(e)
+    analyzer.can_prove(e >= 0)
+    analyzer.int_set(e, {x: IntervalSet(0, 10)})
+    assert written_size(pickle.loads(pickle.dumps(e))) == written_size(e)
+
+
+def test_what_cannot_be_written_out_is_refused() -> None:
+    e = shared(SHARING["select"], tir.Var("x", "int32"))
+    with pytest.raises(TVMagicError, match=r"2\^\d+ nodes when written out"):
+        str(e)
+    a = te.placeholder((16,), "int32", name="A")
+    with pytest.raises(TVMagicError, match=r"the body of `B` uses its own parts so often"):
+        te.compute((16,), lambda i: shared(SHARING["sum"], a[i]), name="B")
+    with pytest.raises(TVMagicError, match=r"the function uses its own parts so often"):
+        tir.PrimFunc([], tir.Evaluate(e))
+
+
+def test_a_thousand_quotients_simplify_without_cubic_work(calls: Callable[[Callable[[], Any]], int]) -> None:
+    x = tir.Var("x", "int32")
+
+    def work(count: int) -> int:
+        e: Any = x
+        for j in range(count):
+            e = e + (x + j) // (j + 2)
+        return calls(lambda: Analyzer().simplify(e))
+
+    work(10)
+    assert work(240) < 5 * work(120)  # each sum is put in order: quadratic
+
+
+# ---------------------------------------------------------------------------- numbers
+
+GIANT = ["1 << 10**6", "1 << 10**9", "10**10**10", "9" * 500, "(10**100) ** (10**100)", "-(1 << 10**6)"]
+
+
+@pytest.mark.parametrize("number", GIANT)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_giant_numbers_are_refused_at_once(number: str, dtype: str) -> None:
+    for text in (f"Y[i] = X[i] + ({number})", f"Y[i] = X[i + ({number})]", f"W: float32[{number}]\nY[i] = W[i]"):
+        with pytest.raises(TVMagicError):
+            operator("f", f"X: {dtype}[4]\n{text}")
+
+
+def test_giant_numbers_from_outside_and_in_the_api_are_refused() -> None:
+    for text in (X + "Y[i] = X[i] + n", "X: float32[n]\nY[i] = X[i]", X + "Y = te.compute((16,), lambda i: X[i] + n)"):
+        with pytest.raises(TVMagicError):
+            operator("f", text, {"n": 1 << 10**6})
+    for dtype in ("int8", "int32", "int64", "uint64", "float32", "float64"):
+        with pytest.raises(TVMagicError, match=r"bits does not fit|too large"):
+            tir.const(1 << 10**6, dtype)
+
+
+def test_an_index_that_means_something_else_is_told() -> None:
+    for text, what in (
+        (X + "Y[float32] = X[float32]", "a data type"),
+        ("X: float32[i]\nY[i] = X[i]", "a size"),
+        (X + "k = 3\nY[k] = X[k]", "a number"),
+    ):
+        with pytest.raises(TVMagicError, match=f"is {what} here"):
+            operator("f", text)
+
+
+def test_texts_that_are_no_unicode_are_told() -> None:
+    for text in (X + "Y[i] = X[i] # \udc80", X + "Y[i] = X[i] + '\udc80'", X + "\0"):
+        with pytest.raises(TVMagicError, match="the cell"):
+            operator("f", text)
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", X + "# a \x0c b \u2028 c\nY[i] = Q[i]")
+    assert caught.value.span is not None and caught.value.span.line == 4
+
+
+# ---------------------------------------------------------------------------- names
+
+NAMES = ['a"b', "a'b", "a\\b", "", "é漢字", "for", "x" * 3000, "\x1b[31mred", "a\0b", "1a", "a.b", "{x}", '"""', "\udc80",
+         "llvm.x", "tvm.exp", "__tvmagic_error"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_is_compiled_printed_and_read_back(name: str) -> None:
+    a = te.placeholder((16,), name=name)
+    b = te.compute((16,), lambda i: a[i] + 1.0, name=name)
+    func = te.create_prim_func([a, b]).with_attr("global_symbol", name)
+    text = func.script()
+    assert "\x1b" not in text and structural_equal(from_source(text), func)
+    out = np.empty(16, "float32")
+    module = tvmagic.build(te.create_schedule(b.op), [a, b], name=name)
+    module(ONES, out)
+    assert (out == 2).all()
+    tvmagic.codegen.assembly_lines(tvmagic.lower(te.create_schedule(b.op), [a, b], name=name))
+
+
+def test_text_output_shows_what_a_terminal_would_obey() -> None:
+    name = "\x1b[31mred\u202e"
+    a = te.placeholder((16,), name=name)
+    b = te.compute((16,), lambda i: a[i] + 1.0, name=name)
+    op = Operator(name, [a], [b])
+    shown = [repr(a), str(a.op), repr(te.create_schedule(b.op)), repr(op), op.signature, op.call_text]
+    with pytest.raises(TVMagicError) as caught:
+        op.version(name)
+    shown += [str(caught.value), caught.value.message]
+    assert not any("\x1b" in text or "\u202e" in text for text in shown)
+    assert "\\x1b[31mred\\u202e" in repr(a)
+
+
+# ---------------------------------------------------------------------------- pickles and copies
+
+
+def ran() -> Operator:
+    """An operator that ran without a schedule and with one."""
+    op = operator("f", X + "Y[()] += X[k]\nZ[i] = max(X[i], Y[()])")
+    op(ONES)
+    sch = op.schedule()
+    sch.split(sch.get_loops(sch.get_block("Z"))[0], [None, 4])
+    op.add_version(Version(op, sch, "split"))
+    op(ONES)
+    return op
+
+
+@pytest.mark.parametrize("again", [lambda op: pickle.loads(pickle.dumps(op)), copy.deepcopy, copy.copy])
+def test_an_operator_that_ran_can_be_pickled_and_copied(again: Callable[[Operator], Operator]) -> None:
+    op = ran()
+    other = again(op)
+    assert other is not op and list(other.versions) == ["split"]
+    np.testing.assert_array_equal(other(ONES), op(ONES))
+    np.testing.assert_array_equal(other.reference(ONES), op(ONES))
+    assert "X" in other.signature and other.check_bounds == op.check_bounds
+
+
+def test_a_module_can_be_pickled_for_this_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvmagic.runtime import saved
+
+    module = ran().build()
+    text, out = pickle.dumps(module), np.empty(16, "float32")
+    pickle.loads(text)(ONES, out)
+    assert (out == 16).all() and copy.deepcopy(module) is module
+    monkeypatch.setattr(saved, "this_cpu", lambda: "another")
+    with pytest.raises(TVMagicError, match="was compiled for"):
+        pickle.loads(text)
+
+
+def test_an_analyzer_is_not_pickled() -> None:
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TVMagicError, match="cannot be"):
+            copied(Analyzer())
