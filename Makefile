@@ -3,6 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Processors without AVX-512, and the tests that are run for each of them besides all tests for this machine.
+OLDER := x86-64-v2 haswell
+REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py tests/codegen/test_calls.py \
+  tests/codegen/test_target.py tests/runtime/test_running.py tests/runtime/test_arguments.py \
+  tests/runtime/test_bounds.py tests/operators/test_cell.py tests/operators/test_operator.py
 STAMP := $(VENV)/.installed
 
 .PHONY: help venv demo test lint lab soak bench docs notebooks clean
@@ -26,8 +31,12 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-test: lint  ## style, types and every test
+test: lint  ## style, types and every test; on x86-64 some of them as code for older processors, too
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak"
+	@case $$(uname -m) in x86_64) for cpu in $(OLDER); do \
+	  echo "the same for code of $$cpu:"; \
+	  TVMAGIC_TARGET="llvm -mcpu=$$cpu" $(BIN)/python -m pytest -n $(WORKERS) $(REPRESENTATIVE) || exit 1; \
+	done;; esac
 
 lab: $(STAMP)  ## the tutorials in JupyterLab
 	mkdir -p $(VENV)/share/jupyter/lab/settings

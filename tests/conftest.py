@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
 import sys
 import time
 from collections.abc import Callable
@@ -40,6 +42,14 @@ def _cpu_seconds(run: Callable[[], Any], repeat: int = 1) -> float:
     finally:
         gc.enable()
     return min(times)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Which processor the tests ran on and what code was made for: `-q` shows no header."""
+    import llvmlite.binding as llvm
+
+    target = os.environ.get("TVMAGIC_TARGET") or "this machine"
+    terminalreporter.write_line(f"on {platform.machine()} {llvm.get_host_cpu_name()}, code for {target}")
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.target import cpu_and_features
+from tvmagic.codegen.target_check import has_instruction
 from tvmagic.codegen.types import constant, llvm_type, memory_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
@@ -339,7 +341,7 @@ def _extern(emitter: Any, call: Call) -> str:
     return _foreign(emitter, call, name.value, call.args[1:])
 
 
-def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
+def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...], of_machine: bool = False) -> str:
     values, types = [], []
     for arg in args:
         value, kind = emitter.visit(arg), "ptr" if isinstance(arg, StringImm) else _foreign_type(arg.dtype)
@@ -348,6 +350,9 @@ def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
         types.append(kind)
         values.append(f"{kind} {value}")
     result = _foreign_type(call.dtype)
+    if of_machine and not has_instruction(cpu_and_features(emitter.context.target), name, result, types, values):
+        target = emitter.context.target
+        raise BuildError(f"the processor of `{target}` has no instruction for the intrinsic `{name}`", node=call)
     function = emitter.context.text.declare(name, result, ", ".join(types))
     text = f"call {result} {function}({', '.join(values)})"
     if result == "void":
@@ -382,7 +387,7 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
         raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
-    return _foreign(emitter, call, name.value, tuple(args))
+    return _foreign(emitter, call, name.value, tuple(args), family in _OF_MACHINES)
 
 
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tvmagic.errors import BuildError
 
-__all__ = ["check_architecture", "check_features_of_host", "check_machine"]
+__all__ = ["check_architecture", "check_features_of_host", "check_machine", "has_instruction"]
 
 _SECONDS = 60
 # Architectures whose code generators take all that is emitted here; others end the process on what they lack.
@@ -52,19 +52,9 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
                 f"the feature `{feature}` is neither switched on nor off",
                 hint=f"write `-mattr=+{feature}` or `-mattr=-{feature}`",
             )
-    if not sys.executable:
+    done = _probe(triple, cpu, features, _FUNCTION)
+    if done is None:
         return
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROBE, triple, cpu, features],
-            input=_FUNCTION,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return  # no other process can be had: LLVM is taken at its word
     unknown = re.search(r"'[+-]?(\S+)' is not a recognized (processor|feature)", done.stderr)
     if unknown is not None:
         raise BuildError(f"LLVM here knows no {unknown[2]} `{unknown[1]}` for `{triple}`")
@@ -72,6 +62,40 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
         fatal = re.search(r"LLVM ERROR: (.*)", done.stderr)
         why = f": {fatal[1]}" if fatal else ""
         raise BuildError(f"LLVM cannot make code for the processor `{cpu}` with these features for `{triple}`{why}")
+
+
+def _probe(triple: str, cpu: str, features: str, text: str) -> subprocess.CompletedProcess[str] | None:
+    """LLVM making code of `text` in a process of its own; None where no other process can be had."""
+    if not sys.executable:
+        return None
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", _PROBE, triple, cpu, features],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None  # LLVM is taken at its word
+
+
+def has_instruction(machine: tuple[str, str, str], name: str, result: str, types: list[str], values: list[str]) -> bool:
+    """Whether a machine (triple, processor, features) has what LLVM's intrinsic `name` stands for: without it LLVM
+    ends the process. `values` are the operands with their types; those that are constants must be so."""
+    heads = [f"{kind} %p{n}" for n, kind in enumerate(types)]
+    given = [v if v.split()[-1][0] not in "%@" else head for v, head in zip(values, heads)]
+    text = f"declare {result} @{name}({', '.join(types)})\ndefine {result} @probe({', '.join(heads)}) {{\n"
+    call = f"call {result} @{name}({', '.join(given)})"
+    text += f"  {call}\n  ret void\n}}\n" if result == "void" else f"  %r = {call}\n  ret {result} %r\n}}\n"
+    return _compiles(*machine, text)
+
+
+@lru_cache(maxsize=256)
+def _compiles(triple: str, cpu: str, features: str, text: str) -> bool:
+    done = _probe(triple, cpu, features, text)
+    return done is None or done.returncode == 0
 
 
 def check_architecture(triple: str) -> None:
