@@ -14,9 +14,9 @@ import numpy as np
 import small_language as sl
 import te_programs
 from computations import Computation, RandomProgram
-from outcomes import TARGETS, Argument, Refused, Source, Wrong, check_call, guarded_call
+from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call
 from random_layouts import Layout
-from random_values import Axis, Size, TensorInfo
+from random_values import Size
 from small_language import FLOATS, INTS, UINTS, Expr
 
 _wide = np.float64
@@ -216,7 +216,9 @@ class Case:
 
     def make(self) -> None:
         """Run the cell."""
-        self.source = Source("from tvmagic.operators import operator", "from tvmagic.operators.scheduling import schedule")
+        self.source = Source(
+            "from tvmagic.operators import operator", "from tvmagic.operators.scheduling import schedule"
+        )
         text = self.program.cell()
         guarded_call("cell", lambda: self.source.run(f'op = operator("op", """{text}""")'))
 

@@ -57,6 +57,7 @@ def difference(found: Any, wanted: Any, relative: float, absolute: float) -> str
     elif relative or absolute:
         with np.errstate(invalid="ignore"):
             close = np.abs(a - b) <= absolute + relative * np.abs(b)
+        close &= np.isfinite(a) & np.isfinite(b)
         same = close | (a == b) | (np.isnan(a) & np.isnan(b))
     else:
         same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -13,7 +13,12 @@ TARGETS = ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
 # relative and absolute, for what ends in a function such as exp; everything else is exact
 TOLERANCES = {"float16": (4e-3, 4e-3), "bfloat16": (4e-2, 4e-2), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
 # a refusal in such words is no rule of the user's program: a pass left it broken
-INCONSISTENT = ("where it is not realized", "where it is not defined", "does not fit into", "dimensions, the access has")
+INCONSISTENT = (
+    "where it is not realized",
+    "where it is not defined",
+    "does not fit into",
+    "dimensions, the access has",
+)
 
 
 class Wrong(Exception):

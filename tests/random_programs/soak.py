@@ -3,7 +3,7 @@
     python tests/random_programs/soak.py KIND FIRST END [--jobs N] [--without WORDS]
     python tests/random_programs/soak.py KIND SEED --show [--shrink]
 
-KIND is te, tir or cell. The seeds from FIRST to END - 1 that fail are printed with what is wrong: `result`,
+KIND is te, beyond (te with the switches that go beyond TVM), tir or cell. The seeds from FIRST to END - 1 that fail are printed with what is wrong: `result`,
 `outside` (memory written beside an array), `bounds` (a false alarm of the bounds check), `state` (a refused call
 that changed something), `refused` (an argument), `internal`, `link`, `died`, `hang`. `--show` prints the program of
 a seed as a text that runs by itself, `--shrink` with the calls and expressions that matter. `--without` leaves out
@@ -23,24 +23,36 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 CHUNK = 50
 SECONDS = 20  # of processor time for a seed, which takes a tenth of a second
 HERE = pathlib.Path(__file__).resolve().parent
-KINDS = ("te", "tir", "cell")
+KINDS = ("te", "beyond", "tir", "cell")
 
 
 def run_seeds(
-    kind: str, first: int, end: int, without: str = "", jobs: int = 1, program: str = __file__
+    kind: str,
+    first: int,
+    end: int,
+    without: str = "",
+    jobs: int = 1,
+    program: str = __file__,
+    report: Callable[[str], None] = lambda text: None,
 ) -> tuple[dict[int, str], collections.Counter[str]]:
-    """What went wrong by seed, for the seeds from `first` to `end` - 1; how many were right, refused and so on."""
+    """What went wrong by seed, for the seeds from `first` to `end` - 1; how many were right, refused and so on.
+
+    `report` is called with a line for each seed that fails, as soon as its part of the seeds is done.
+    """
     found: dict[int, str] = {}
     counts: collections.Counter[str] = collections.Counter()
     starts = range(first, end, CHUNK)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for part, counted in pool.map(lambda at: _chunk(program, kind, at, min(at + CHUNK, end), without), starts):
             found.update(part)
+            for seed, reason in sorted(part.items()):
+                report(f"{seed}: {reason}")
             counts.update(counted)
     return dict(sorted(found.items())), counts
 
@@ -85,14 +97,15 @@ def _process(
     return started, "" if code == 0 else f"died: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
 
 
-def _case(kind: str, seed: int, without: str) -> Any:
+def load_case(kind: str, seed: int, without: str = "") -> Any:
+    """The case of a seed; its modules are imported."""
     sys.path.insert(0, str(HERE))
     return importlib.import_module(f"{kind}_programs").Case(seed, frozenset(without.split(",")))
 
 
 def _run_here(kind: str, first: int, end: int, without: str) -> None:
     """Check the seeds in this process, and say on stdout what each comes to."""
-    _case(kind, 0, without)  # the imports
+    load_case(kind, 0, without)  # the imports
     from outcomes import Refused, Wrong
 
     for seed in range(first, end):
@@ -100,7 +113,7 @@ def _run_here(kind: str, first: int, end: int, without: str) -> None:
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process
         signal.alarm(10 * SECONDS)
         try:
-            _case(kind, seed, without).check()
+            load_case(kind, seed, without).check()
             print("right", seed, flush=True)
         except Wrong as error:
             print("wrong", seed, f"{error.kind}: {error}".replace("\n", " "), flush=True)
@@ -113,7 +126,7 @@ def _run_here(kind: str, first: int, end: int, without: str) -> None:
 
 
 def _show(kind: str, seed: int, without: str, smaller: bool) -> None:
-    case = _case(kind, seed, without)
+    case = load_case(kind, seed, without)
     import shrinking
 
     failure = shrinking.shrink(case, report=print) if smaller else shrinking.outcome(case)
@@ -147,9 +160,7 @@ def main() -> int:
         _show(o.kind, o.first, o.without, o.shrink)
         return 0
     begin = time.time()
-    found, counts = run_seeds(o.kind, o.first, end, o.without, o.jobs)
-    for seed, reason in found.items():
-        print(f"{seed}: {reason}")
+    found, counts = run_seeds(o.kind, o.first, end, o.without, o.jobs, report=lambda text: print(text, flush=True))
     print(f"{end - o.first} seeds in {time.time() - begin:.0f} s, {len(found)} failing;", dict(counts))
     return 1 if found else 0
 

@@ -324,7 +324,7 @@ class Schedules:
             return
         stage = rng.choice(candidates)
         name = names[id(stage)]
-        scope = rng.choice(("local", "shared", "global")) if not self.threads else "local"
+        scope = rng.choice(("local", "shared", "global")) if not self.threads else "shared"
         chance = rng.random()
         if chance < 0.35:
             if rng.random() < 0.3:

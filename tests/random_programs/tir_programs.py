@@ -15,7 +15,7 @@ import small_language as sl
 from computations import Computation, RandomProgram
 from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call
 from random_layouts import Layout
-from random_values import Axis, Size, TensorInfo
+from random_values import Size
 from reductions import reduce_last
 from small_language import FLOATS, INTS, UINTS, Expr
 from tir_schedules import Schedules
@@ -43,7 +43,7 @@ class Nest(Computation):
 
 
 class Program(RandomProgram):
-    """A random function: `nests` in order. `without` also knows: carried, binding."""
+    """A random function: `nests` in order. `without` also knows: carried, update, binding, names of primitives."""
 
     def __init__(self, rng: random.Random, without: frozenset[str]) -> None:
         super().__init__(rng, without)
@@ -52,20 +52,26 @@ class Program(RandomProgram):
         for n in range(count):
             nest = self.nest(f"S{n}", n == count - 1)
             self.nests.append(nest)
-            self.tensors += nest.outputs
-        read = set().union(*[loads(e) for nest in self.nests for e in nest.bodies])
+            self.tensors = [t for t in self.tensors if t.name != nest.outputs[0].name] + nest.outputs
+        others = [(nest, loads(e)) for nest in self.nests for e in nest.bodies]
+        read = set().union(*[names - {t.name for t in nest.outputs} for nest, names in others])
         self.args = [t for t in self.inputs if t.name in read]
-        outputs = [nest for nest in self.nests if not any(t.name in read for t in nest.outputs)]
-        others = [nest for nest in self.nests if nest not in outputs]
-        if others and rng.random() < 0.15:
-            outputs.append(rng.choice(others))
-        self.results = [t for nest in outputs for t in nest.outputs]
+        written = {t.name: t for nest in self.nests for t in nest.outputs}
+        final = [name for name in written if name not in read]
+        inner = [name for name in written if name in read]
+        if inner and (not final or rng.random() < 0.15):
+            final.append(rng.choice(inner))
+        self.results = [written[name] for name in final]
+        self.inner = [t for name, t in written.items() if name not in final]
         self.explicit = rng.random() < 0.5  # sizes in the signature, if they are numbers
 
     def nest(self, name: str, last: bool) -> Nest:
         rng = self.rng
         nest = Nest(name, self.shape())
         chance = rng.random()
+        whole = [m for m in self.nests if len(m.outputs) == 1 and not m.inexact]
+        if whole and rng.random() < 0.08 and "update" not in self.without:
+            return self.update_nest(name, rng.choice(whole))
         if chance < 0.3:
             self.make_reduction(nest)
         elif chance < 0.36 and "tuple" not in self.without:
@@ -74,6 +80,19 @@ class Program(RandomProgram):
             self.make_carried(nest)
         else:
             self.make_values(nest, 1, last)
+        self.bind(nest)
+        return nest
+
+    def update_nest(self, name: str, earlier: Nest) -> Nest:
+        """Another value for each element of a buffer, from its old one."""
+        target = next(t for t in self.tensors if t.name == earlier.outputs[0].name)
+        nest = Nest(name, target.shape)
+        old = sl.load(target, [axis.var(self.sizes) for axis in nest.axes])
+        other = self.values.leaf(target.dtype, nest.axes, [t for t in self.tensors if t.name != target.name])
+        op = "or" if target.dtype == "bool" else self.rng.choice(("add", "max", "sub"))
+        nest.bodies = [self.values.tame(op, old, other)]
+        e = nest.bodies[0]
+        nest.outputs = [target._replace(low=e.low, high=e.high, fraction=e.fraction, special=e.special)]
         self.bind(nest)
         return nest
 
@@ -158,11 +177,9 @@ class Program(RandomProgram):
                 lines.append(f'{t.name} = T.match_buffer(p_{t.name}, {shape}, "{t.dtype}")')
         names = [f"{name} = T.int32()" for name in self.sizes if not self.passed(name)]
         params = [f"{name}: T.int32" for name in self.sizes if self.passed(name)] + params
-        for nest in self.nests:
-            for t in nest.outputs:
-                if t not in self.results:
-                    shape = f"({', '.join(map(str, t.shape))},)"
-                    lines.append(f'{t.name} = T.alloc_buffer({shape}, "{t.dtype}")')
+        for t in self.inner:
+            shape = f"({', '.join(map(str, t.shape))},)"
+            lines.append(f'{t.name} = T.alloc_buffer({shape}, "{t.dtype}")')
         for nest in self.nests:
             lines += self.nest_lines(nest)
         body = "\n".join("    " + line for line in (*names, *lines))

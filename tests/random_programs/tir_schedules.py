@@ -291,7 +291,12 @@ def _tensorize(c: Schedules) -> None:
 def _annotate(c: Schedules) -> None:
     target = c.rng.choice((c.block, c.loop))()
     key, value = c.rng.choice(
-        (('"note"', "1"), ('"note"', '"text"'), ('"pragma_auto_unroll_max_step"', "8"), ('"pragma_unroll_explicit"', "1"))
+        (
+            ('"note"', "1"),
+            ('"note"', '"text"'),
+            ('"pragma_auto_unroll_max_step"', "8"),
+            ('"pragma_unroll_explicit"', "1"),
+        )
     )
     if c.call("annotate", target, key, value):
         c.values.append(key)

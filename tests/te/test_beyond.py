@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 from te_execution import largest_difference
-from te_generator import Program
 
 from tvmagic import te
-from tvmagic.errors import TVMagicError
 from tvmagic.passes import PassContext, recording, run_step
 
 SWITCHES = {"te.tight_split": True, "te.exact_unions": True}
@@ -183,35 +181,6 @@ def test_the_record_has_the_savings() -> None:
         8,
         8,
     )
-
-
-# ---------------------------------------------------------------------------- both, on random programs
-
-
-def run_random(seeds: range) -> None:
-    for seed in seeds:
-        program = Program(seed)
-        with PassContext(config=SWITCHES):
-            try:
-                worst = largest_difference(program.s, program.args, seed, program.outputs)
-            except TVMagicError:
-                continue
-        assert worst < 1e-4, f"seed {seed}: off by {worst} after {program.calls}"
-
-
-def test_random_programs() -> None:
-    run_random(range(200, 208))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(5))
-def test_many_random_programs(part: int) -> None:
-    run_random(range(5000 + 100 * part, 5100 + 100 * part))
-
-
-def test_parts_of_a_loop_that_runs_no_iteration() -> None:
-    """A tight split whose last outer iterations have nothing left."""
-    run_random(range(5097, 5098))
 
 
 def test_long_loops_are_counted_without_an_array_of_their_values() -> None:

@@ -90,7 +90,8 @@ def _declared(cls: _C, walk: list[str]) -> _C:
     space["FIELDS"] = (
         tuple([own[n] for n in walk]) if walk else (*(f for f in cls.FIELDS if f.name not in own), *fields)
     )
-    made: Any = type(cls)(cls.__name__, cls.__bases__, space)
+    metaclass: Any = type(cls)
+    made = metaclass(cls.__name__, cls.__bases__, space)
     made.__qualname__ = cls.__qualname__
     _reach_new_class(space, made)
     if "__init__" not in space and (fields or made.check is not Node.check):

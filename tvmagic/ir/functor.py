@@ -123,7 +123,11 @@ def _generate_visitor(node_class: type, hooks: frozenset[str]) -> Handler:
 def _generate_mutator(node_class: type[Any], hooks: frozenset[str]) -> Handler:
     names: dict[str, Any] = {"mutate_all": mutate_all}
     if hasattr(node_class, "flatten"):  # a sequence: what became a sequence or nothing is joined or left out, as in TVM
-        names["rebuild"] = lambda parts: node_class.flatten(*parts)
+
+        def rebuild(parts: tuple[Any, ...]) -> Any:
+            return node_class.flatten(*parts)
+
+        names["rebuild"] = rebuild
     return derive.rewriter(node_class, _fields(node_class), hooks, names)
 
 

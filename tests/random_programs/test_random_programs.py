@@ -1,0 +1,159 @@
+"""Random programs of each kind compute what they mean; `make soak` runs many.
+
+A seed that has failed is in `SEEDS` with a word on what was wrong. While its defect is open it is in `OPEN` too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import small_language as sl
+from guarded_arrays import Guarded, difference
+from outcomes import Argument, Wrong, check_call
+from soak import KINDS, load_case, run_seeds
+from tir_schedules import CALLS
+
+from tvmagic.tir.schedule.instruction import InstructionKind
+
+SHORT = {"te": 80, "beyond": 20, "tir": 60, "cell": 100}
+LONG = 20_000
+PART = 500
+SEEDS: dict[str, dict[int, str]] = {"te": {}, "beyond": {}, "tir": {}, "cell": {}}
+OPEN: dict[str, set[int]] = {"te": set(), "beyond": set(), "tir": set(), "cell": set()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_programs(kind: str) -> None:
+    found, counts = run_seeds(kind, 0, SHORT[kind])
+    assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
+    assert counts["refused"] < SHORT[kind] // 4  # or it would test nothing
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind in KINDS for seed in SEEDS[kind]])
+def test_seeds_that_failed(kind: str, seed: int) -> None:
+    found, _ = run_seeds(kind, seed, seed + 1)
+    assert found == {} or seed in OPEN[kind], SEEDS[kind][seed]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", range(0, LONG, PART))
+def test_many_random_programs(kind: str, first: int) -> None:
+    found, _ = run_seeds(kind, first, first + PART)
+    assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
+
+
+# ---------------------------------------------------------------------------- the tester itself
+
+
+def test_every_primitive_occurs() -> None:
+    assert {kind.method for kind in InstructionKind.registry.values()} - set(CALLS) == set()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_makes_the_same_program_each_time(kind: str) -> None:
+    texts = []
+    for _ in range(2):
+        case = load_case(kind, 3)
+        case.make()
+        texts.append(case.text())
+    assert texts[0] == texts[1]
+    exec(texts[0], {})  # it runs by itself
+
+
+def test_no_part_that_gives_the_right_answer_imports_the_package() -> None:
+    here = pathlib.Path(__file__).parent
+    for name in ("small_language", "reductions", "random_values", "computations", "guarded_arrays", "random_layouts"):
+        lines = (here / f"{name}.py").read_text().splitlines()
+        assert not [line for line in lines if "import" in line and "tvmagic" in line], name
+
+
+def fault(change: Any) -> str:
+    """The kind of what is found when a function doubles its input and then does `change(input, output)`."""
+
+    def run(x: Any, y: Any) -> None:
+        y[...] = x * 2
+        change(x, y)
+
+    values = np.arange(12, dtype="float32").reshape(3, 4)
+    try:
+        check_call(run, [Argument(values, False), Argument(values * 2, True)], random.Random(0))
+    except Wrong as error:
+        return error.kind
+    return "right"
+
+
+def _beside(array: Any, index: int) -> None:
+    """Write what is `index` elements behind the first."""
+    ctypes.c_float.from_address(array.ctypes.data + index * array.itemsize).value = 5.0
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda x, y: None, "right"),
+        (lambda x, y: y.__setitem__((2, 3), 0), "result"),
+        (lambda x, y: y.__setitem__((2, 3), np.nan), "result"),
+        (lambda x, y: x.__setitem__((0, 0), 9), "outside"),
+        (lambda x, y: _beside(y, 12), "outside"),
+        (lambda x, y: _beside(y, -1), "outside"),
+        (lambda x, y: _beside(x, 12), "outside"),
+    ],
+    ids=["none", "one element", "a NaN", "an input", "behind", "before", "behind an input"],
+)
+def test_planted_faults_are_found(change: Any, kind: str) -> None:
+    assert fault(change) == kind
+
+
+def test_a_strided_array_has_guards_between_its_elements() -> None:
+    array = Guarded(np.zeros((2, 3), "int16"), strided=True, filled=False)
+    array.array[...] = 7
+    assert array.outside_written() == 0
+    array.array.base[..., 1] = 7  # every second element
+    assert array.outside_written() > 0
+
+
+def test_infinities_and_nans_are_compared_exactly() -> None:
+    a = np.array([np.nan, np.inf, -np.inf, 1.0])
+    assert difference(a, a.copy(), 0, 0) is None
+    assert difference(a, np.array([np.nan, np.inf, np.inf, 1.0]), 1e-3, 1e-3) is not None
+    assert difference(a, np.array([0, np.inf, -np.inf, 1.0]), 1e-3, 1e-3) is not None
+
+
+def test_meanings_of_special_cases() -> None:
+    def value(op: str, *numbers: int) -> int:
+        return int(sl.evaluate(sl.apply(op, *[sl.constant(n, "int8") for n in numbers]), {}))
+
+    with np.errstate(all="ignore"):
+        assert [value("floordiv", 7, 0), value("floormod", 7, 0), value("truncdiv", 7, 0)] == [0, 0, 0]
+        assert [value("truncmod", 7, 0), value("floordiv", -128, -1), value("add", 127, 1)] == [0, -128, -128]
+        assert [value("truncdiv", -7, 2), value("truncmod", -7, 2), value("floormod", -7, 2)] == [-3, -1, 1]
+
+
+def test_a_death_or_a_hang_costs_one_seed_and_names_it(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("""
+import os, signal, sys
+
+for seed in range(int(sys.argv[2]), int(sys.argv[3])):
+    print("start", seed, flush=True)
+    if seed == 3:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if seed == 5:
+        print("wrong", seed, "result: not equal", flush=True)
+    if seed == 6:
+        sys.exit(4)
+    if seed == 7:
+        os.kill(os.getpid(), signal.SIGALRM)
+    print("right", seed, flush=True)
+""")
+    found, counts = run_seeds("te", 0, 9, program=str(program))
+    assert {seed: reason.split(" more")[0] for seed, reason in found.items()} == {
+        3: "died: SIGSEGV", 5: "result: not equal", 6: "died: exit code 4", 7: "hang:"
+    }  # fmt: skip
+    assert counts["right"] == 6
