@@ -1,3 +1,4 @@
+# pyright: reportInvalidTypeForm=false
 """Cells whose algebra is tempting: compiled, interpreted and referenced they give what NumPy gives."""
 
 from __future__ import annotations
