@@ -25,7 +25,7 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.ir.ops import make_zero
+from tvmagic.ir.ops import greater_equal, make_zero, maximum
 from tvmagic.te.schedule.cross_thread import bound_thread, make_cross_thread_reduction
 from tvmagic.te.schedule.loop_nest import (
     ComputeLoopNest,
@@ -180,7 +180,10 @@ def _realize_scan(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
     op = stage.op
     assert isinstance(op, ScanOp)
     time = context.ranges[op.scan_axis]
-    steps = Range.from_min_extent(make_zero(time.extent.dtype), Analyzer().simplify(time.extent + time.min))
+    extent = Analyzer().simplify(time.extent + time.min)
+    if stage.attach_ivar is not None and not context.prover.proves(greater_equal(extent, time.min)):
+        extent = maximum(extent, time.min)  # the first steps are computed even if fewer are read
+    steps = Range.from_min_extent(make_zero(time.extent.dtype), extent)
     for i, tensor in enumerate(op.outputs):
         bounds = [steps, *[context.ranges[iv] for iv in op.spatial_axes(i)]]
         body = ProducerRealize(tensor, bounds, _TRUE, body, stage.scope, stage.span)
