@@ -31,7 +31,7 @@ SEEDS: dict[str, dict[int, str]] = {
         21: "a library call of LLVM for bfloat16",
         23: "a double buffer",
         24: "a scan of which readers take a part",
-        30: "a variable outside of its loop",
+        30: "a double buffer of a size that depends on a loop",
         47: "compute_at a reduction loop of what its init reads",
         54: "compute_at a reduction loop of what its init reads",
         55: "a double buffer of a size that depends on a loop",
@@ -57,7 +57,7 @@ SEEDS: dict[str, dict[int, str]] = {
         97: "bool + bool",
     },
 }
-# Seeds whose defect is not mended yet.
+# Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {
     "te": {1, 5, 9, 21, 23, 24, 30, 47, 54, 55, 72},
     "beyond": {1, 5, 9},
@@ -73,10 +73,14 @@ def test_random_programs(kind: str) -> None:
     assert counts["refused"] < SHORT[kind] // 4  # or it would test nothing
 
 
-@pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind in KINDS for seed in SEEDS[kind]])
+def _named(kind: str, seed: int) -> Any:
+    marks = [pytest.mark.xfail(reason="not mended yet")] if seed in OPEN[kind] else []
+    return pytest.param(kind, seed, marks=marks, id=f"{kind} {seed}: {SEEDS[kind][seed]}")
+
+
+@pytest.mark.parametrize(("kind", "seed"), [_named(kind, seed) for kind in KINDS for seed in SEEDS[kind]])
 def test_seeds_that_failed(kind: str, seed: int) -> None:
-    found, _ = run_seeds(kind, seed, seed + 1)
-    assert found == {} or seed in OPEN[kind], SEEDS[kind][seed]
+    assert run_seeds(kind, seed, seed + 1)[0] == {}
 
 
 @pytest.mark.soak
