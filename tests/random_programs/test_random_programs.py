@@ -29,7 +29,7 @@ SEEDS: dict[str, dict[int, str]] = {
         5: "scan inside compute_at",
         9: "a maximum of NaN",
         21: "a library call of LLVM for bfloat16",
-        23: "a double buffer",
+        23: "threads around a scan of which readers take a part",
         24: "a scan of which readers take a part",
         30: "a double buffer of a size that depends on a loop",
         47: "compute_at a reduction loop of what its init reads",
