@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import te_programs
 
+from tvmagic import te
 from tvmagic.passes import PassContext
+
+assert te  # it declares the switches
 
 
 class Case(te_programs.Case):

@@ -215,12 +215,27 @@ class Case:
         self.replay: list[str] | None = None
 
     def make(self) -> None:
-        """Run the cell."""
+        """Run the cell, and find calls for its schedule."""
         self.source = Source(
             "from tvmagic.operators import operator", "from tvmagic.operators.scheduling import schedule"
         )
         text = self.program.cell()
         guarded_call("cell", lambda: self.source.run(f'op = operator("op", """{text}""")'))
+        if isinstance(self.program, Program):
+            self.find_calls()
+
+    def find_calls(self) -> None:
+        """Random calls, tried on a schedule of their own."""
+        source, lines = self.source, list(self.source.lines)
+        source.run("s = op.te_schedule()")
+        source.names.update({st.op.name: st.op.output(0) for st in source.names["s"].stages})
+        scheduled = te_programs.Schedules(self)
+        scheduled.without = self.program.without | {"layout"}
+        try:
+            scheduled.run() if self.replay is None else scheduled.again(self.replay)
+        finally:
+            self.calls = scheduled.accepted
+        source.lines = lines
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Inputs and outputs by name."""
@@ -279,20 +294,10 @@ class Case:
         self.step("scheduled", lambda: check_call(self.source.names["f"], arguments, rng))
 
     def check_schedule(self, arguments: list[Any], rng: random.Random) -> None:
-        """Random calls, tried on a schedule first, then as a `%%schedule` cell."""
-        source = self.source
-        op = source.names["op"]
-        source.run("s = op.te_schedule()")
-        source.names.update({st.op.name: st.op.output(0) for st in source.names["s"].stages})
-        calls = te_programs.Schedules(self)
-        calls.without = self.program.without | {"layout"}
-        calls.run() if self.replay is None else calls.again(self.replay)
-        self.calls = calls.accepted
-        source.lines = [line for line in source.lines if line not in calls.accepted and line != "s = op.te_schedule()"]
-        text = "\n".join(calls.accepted) or "s[op.outputs[0]]"
+        """The calls as a `%%schedule` cell."""
+        text = "\n".join(self.calls) or "s[op.outputs[0]]"
         names = '{"te": te, "tir": tir, "op": op}'
-        guarded_call("schedule", lambda: source.run(f'v = schedule(op, """{text}""", namespace={names})'))
-        del op
+        guarded_call("schedule", lambda: self.source.run(f'v = schedule(op, """{text}""", namespace={names})'))
         self.compiled(arguments, rng)
 
     def text(self) -> str:

@@ -121,7 +121,7 @@ def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.R
         if given.known is not None:
             found, wanted = found[given.known], wanted[given.known]
         dtype = str(given.value.dtype)
-        problem = difference(found, wanted, *(TOLERANCES[dtype] if given.inexact else (0, 0)))
+        problem = difference(found, wanted, *(TOLERANCES.get(dtype, (0, 0)) if given.inexact else (0, 0)))
         if problem is not None:
             raise Wrong("result", f"argument {n} ({dtype}): {problem}")
 

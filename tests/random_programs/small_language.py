@@ -169,6 +169,12 @@ def _names(e: Expr) -> set[str]:
     return {e.value} if e.op == "var" else set().union(*[_names(a) for a in e.args]) if e.args else set()
 
 
+def loads(e: Expr) -> set[str]:
+    """The names of the tensors that `e` reads."""
+    found = {e.value} if e.op == "load" else set()
+    return found.union(*[loads(a) for a in e.args]) if e.args else found
+
+
 class OutsideError(Exception):
     """The tester's own program reads outside an array: a defect of the tester."""
 

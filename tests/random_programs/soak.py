@@ -3,11 +3,12 @@
     python tests/random_programs/soak.py KIND FIRST END [--jobs N] [--without WORDS]
     python tests/random_programs/soak.py KIND SEED --show [--shrink]
 
-KIND is te, beyond (te with the switches that go beyond TVM), tir or cell. The seeds from FIRST to END - 1 that fail are printed with what is wrong: `result`,
-`outside` (memory written beside an array), `bounds` (a false alarm of the bounds check), `state` (a refused call
-that changed something), `refused` (an argument), `internal`, `link`, `died`, `hang`. `--show` prints the program of
-a seed as a text that runs by itself, `--shrink` with the calls and expressions that matter. `--without` leaves out
-features, to look behind what is known: see the words of each kind.
+KIND is te, beyond (te with the switches that go beyond TVM), tir or cell. The seeds from FIRST to END - 1 that fail
+are printed with what is wrong: `result`, `outside` (memory written beside an array), `bounds` (an access that checked
+code stops at), `state` (a refused call that changed something), `replay` (a trace that makes another function),
+`refused` (an argument), `inconsistent` (a pass left a broken program), `internal`, `link`, `died`, `hang`, `tester` (a
+defect of the tester). `--show` prints the program of a seed as a text that runs by itself, `--shrink` with the calls
+and expressions that matter. `--without` leaves out features, to look behind what is known: see the words of each kind.
 """
 
 from __future__ import annotations

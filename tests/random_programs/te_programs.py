@@ -173,7 +173,7 @@ class Program(RandomProgram):
         source.run(f'{state.name} = te.placeholder({shape}, "{state.dtype}", name="{state.name}")')
         for part in (scan.first, *scan.steps):
             self.write_stage(source, part)
-        inputs = [t.name for t in self.tensors if any(t.name in loads(e) for p in scan.steps for e in p.bodies)]
+        inputs = [t.name for t in self.tensors if any(t.name in sl.loads(e) for p in scan.steps for e in p.bodies)]
         source.run(
             f"{stage.name} = te.scan({scan.first.name}, {scan.steps[-1].name}, {state.name}, "
             f'inputs=[{", ".join(inputs)}], name="{stage.name}")'
@@ -215,12 +215,6 @@ class Program(RandomProgram):
                 value = np.broadcast_to(sl.evaluate(part.bodies[0], inner), (1, *state.shape[1:]))
                 target[step] = value[0].astype(target.dtype)
         env[stage.name] = state
-
-
-def loads(e: Expr) -> set[str]:
-    """The names of the tensors that `e` reads."""
-    found = {e.value} if e.op == "load" else set()
-    return found.union(*[loads(a) for a in e.args]) if e.args else found
 
 
 # ---------------------------------------------------------------------- the schedule

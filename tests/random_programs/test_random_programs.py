@@ -23,8 +23,47 @@ from tvmagic.tir.schedule.instruction import InstructionKind
 SHORT = {"te": 80, "beyond": 20, "tir": 60, "cell": 100}
 LONG = 20_000
 PART = 500
-SEEDS: dict[str, dict[int, str]] = {"te": {}, "beyond": {}, "tir": {}, "cell": {}}
-OPEN: dict[str, set[int]] = {"te": set(), "beyond": set(), "tir": set(), "cell": set()}
+SEEDS: dict[str, dict[int, str]] = {
+    "te": {
+        1: "compute_at a reduction loop of what its init reads",
+        5: "scan inside compute_at",
+        9: "a maximum of NaN",
+        21: "a library call of LLVM for bfloat16",
+        23: "threads around a scan of which readers take a part",
+        24: "a scan of which readers take a part",
+        30: "a double buffer of a size that depends on a loop",
+        47: "compute_at a reduction loop of what its init reads",
+        54: "compute_at a reduction loop of what its init reads",
+        55: "a double buffer of a size that depends on a loop",
+        72: "scan inside compute_at",
+    },
+    "beyond": {},
+    "tir": {
+        14: "reindex_cache_write of what write_at has made, of a symbolic size",
+        17: "set_axis_separator",
+        29: "set_axis_separator",
+        31: "storage_align of a symbolic size",
+        32: "set_axis_separator",
+        40: "a predicate on a unit loop that is left out",
+        49: "set_axis_separator",
+        55: "padding of an iteration map with symbolic factors",
+        57: "a library call of LLVM for bfloat16",
+    },
+    "cell": {
+        23: "a library call of LLVM for float16",
+        66: "truncdiv by zero",
+        68: "truncdiv by zero",
+        71: "round",
+        97: "bool + bool",
+    },
+}
+# Seeds whose defect is not mended yet; whoever mends one takes it out.
+OPEN: dict[str, set[int]] = {
+    "te": {1, 5, 9, 21, 23, 24, 30, 47, 54, 55, 72},
+    "beyond": {1, 5, 9},
+    "tir": {14, 17, 29, 31, 32, 40, 49, 55, 57},
+    "cell": {23, 40, 57, 61, 66, 68, 71, 85, 87, 97},
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,10 +73,14 @@ def test_random_programs(kind: str) -> None:
     assert counts["refused"] < SHORT[kind] // 4  # or it would test nothing
 
 
-@pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind in KINDS for seed in SEEDS[kind]])
+def _named(kind: str, seed: int) -> Any:
+    marks = [pytest.mark.xfail(reason="not mended yet")] if seed in OPEN[kind] else []
+    return pytest.param(kind, seed, marks=marks, id=f"{kind} {seed}: {SEEDS[kind][seed]}")
+
+
+@pytest.mark.parametrize(("kind", "seed"), [_named(kind, seed) for kind in KINDS for seed in SEEDS[kind]])
 def test_seeds_that_failed(kind: str, seed: int) -> None:
-    found, _ = run_seeds(kind, seed, seed + 1)
-    assert found == {} or seed in OPEN[kind], SEEDS[kind][seed]
+    assert run_seeds(kind, seed, seed + 1)[0] == {}
 
 
 @pytest.mark.soak

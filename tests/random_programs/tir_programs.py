@@ -53,7 +53,7 @@ class Program(RandomProgram):
             nest = self.nest(f"S{n}", n == count - 1)
             self.nests.append(nest)
             self.tensors = [t for t in self.tensors if t.name != nest.outputs[0].name] + nest.outputs
-        others = [(nest, loads(e)) for nest in self.nests for e in nest.bodies]
+        others = [(nest, sl.loads(e)) for nest in self.nests for e in nest.bodies]
         read = set().union(*[names - {t.name for t in nest.outputs} for nest, names in others])
         self.args = [t for t in self.inputs if t.name in read]
         written = {t.name: t for nest in self.nests for t in nest.outputs}
@@ -276,12 +276,6 @@ def running(reducer: str, values: Any) -> Any:
     for n in range(1, len(values)):
         result[n] = reduce_last(reducer, np.stack([result[n - 1], values[n]], -1))
     return result
-
-
-def loads(e: Expr) -> set[str]:
-    """The names of the tensors that `e` reads."""
-    found = {e.value} if e.op == "load" else set()
-    return found.union(*[loads(a) for a in e.args]) if e.args else found
 
 
 # ---------------------------------------------------------------------- a seed
