@@ -404,3 +404,12 @@ def test_rfactor_of_a_loop_whose_partner_is_fused_with_data_is_refused() -> None
     s[B].fuse(B.op.axis[0], outer)
     with pytest.raises(ScheduleError, match="rfactor of `k.inner`, which is fused with the data loop `i`"):
         s.rfactor(B, inner)
+
+
+def test_a_scan_of_which_fewer_steps_are_read_than_it_begins_with() -> None:
+    state = te.placeholder((3, 8), "int32", name="state")
+    first = te.compute((2, 8), lambda t, i: te.const(1, "int32"), name="first")
+    step = te.compute((3, 8), lambda t, i: state[0, i], name="step")
+    S = te.scan(first, step, state, inputs=[], name="S")
+    B = te.compute((3,), lambda i: S[0, 0] + i, name="B")
+    assert_right(te.create_schedule(B.op), [B])

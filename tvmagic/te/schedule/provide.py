@@ -23,6 +23,7 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     Var,
+    structural_equal,
     substitute,
 )
 from tvmagic.ir.ops import greater_equal, make_zero, maximum
@@ -181,7 +182,8 @@ def _realize_scan(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
     assert isinstance(op, ScanOp)
     time = context.ranges[op.scan_axis]
     extent = Analyzer().simplify(time.extent + time.min)
-    if stage.attach_ivar is not None and not context.prover.proves(greater_equal(extent, time.min)):
+    whole = structural_equal(extent, op.outputs[0].shape[0])
+    if not whole and not context.prover.proves(greater_equal(extent, time.min)):
         extent = maximum(extent, time.min)  # the first steps are computed even if fewer are read
     steps = Range.from_min_extent(make_zero(time.extent.dtype), extent)
     for i, tensor in enumerate(op.outputs):
