@@ -1,5 +1,8 @@
 """`lower`: the pipelines, their records, their options, long and deep programs."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from pass_checks import module, parse, script
@@ -202,3 +205,8 @@ def test_a_module_lowered_before_is_built() -> None:
     arrays = [np.random.default_rng(i).random(shape, dtype="float32") for i, shape in enumerate(shapes)]
     tvmagic.build(mod)(*arrays)
     np.testing.assert_allclose(arrays[2], arrays[0] @ arrays[1], rtol=1e-5)
+
+
+def test_options_of_schedules_are_known_before_te_is_imported() -> None:
+    code = "from tvmagic.passes import PassContext; PassContext(config={'te.tight_split': True})"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -16,8 +16,6 @@ from tvmagic.te.tensor import Operation, ScanOp, Tensor
 
 __all__ = ["Schedule", "create_schedule"]
 
-PassContext.register_config_option("te.keep_schedule_record", "Schedules of tensor expressions keep their calls.")
-
 
 def create_schedule(ops: Any) -> Schedule:
     """A schedule that computes the operations `ops` and all they need, each stage at the root."""

@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["schedule_ops"]
 
-PassContext.register_config_option(
-    "te.tight_split", "Inner loops of splits that do not divide end where the parent ends, without a guard."
-)
-PassContext.register_config_option(
-    "te.exact_unions", "Stages at the root compute only the elements that are read, not the box around them."
-)
-
 
 @deep
 def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:

@@ -1,4 +1,4 @@
-"""The options of the passes, by the keys that TVM gives them in `PassContext(config=...)`."""
+"""The options of schedules and passes, by the keys that `PassContext(config=...)` takes; those of TVM by its keys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from tvmagic.errors import TVMagicError
 from tvmagic.passes import PassContext
 
 FLAGS = {
+    "te.tight_split": "end inner loops of splits that do not divide where the parent ends, without a guard",
+    "te.exact_unions": "stages at the root compute only the elements that are read, not the box around them",
+    "te.keep_schedule_record": "schedules of tensor expressions keep their calls",
     "tir.disable_vectorize": "leave vectorized loops as serial loops",
     "tir.disable_storage_rewrite": "leave out StorageRewrite",
     "tir.disable_assert": "leave assertions out of the compiled code",
