@@ -103,7 +103,8 @@ def _join(thread: threading.Thread) -> None:
 
 def _too_deep() -> TVMagicError:
     return TVMagicError(
-        "the program is nested too deeply", hint="compute parts of a long expression in stages of their own"
+        "the program is nested too deeply, or a function calls itself without end",
+        hint="compute parts of a long expression in stages of their own",
     )
 
 
