@@ -77,13 +77,13 @@ optimize._optimized = real
 np.testing.assert_array_equal(small(2)(zeros), np.full(16, 2))
 """,
     "a pass in a thread with a deep stack": """
-from tvmagic import passes
+from tvmagic.ir.deep import with_deep_stack
 def endless():
     if threading.current_thread() is threading.main_thread():
         raise RecursionError
     while True:
         time.sleep(0.01)
-interrupted(lambda: passes._with_deep_stack(endless))
+interrupted(lambda: with_deep_stack(endless))
 time.sleep(0.1)
 assert not [t for t in threading.enumerate() if "deep stack" in t.name]
 np.testing.assert_array_equal(small(3)(zeros), np.full(16, 3))
