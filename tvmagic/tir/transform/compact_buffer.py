@@ -15,6 +15,7 @@ from tvmagic.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    DataType,
     For,
     ForKind,
     IntImm,
@@ -32,6 +33,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.constants import max_value
 from tvmagic.ir.ops import floormod, logical_and, maximum, minimum
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
@@ -39,8 +41,6 @@ from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import mentions
 from tvmagic.tir.transform.with_analyzer import is_true
-
-_UNBOUNDED = (1 << 63) - 1
 
 
 def relaxed_under(scope: str, tag: str) -> bool:
@@ -191,13 +191,25 @@ class _RegionCollector(AnalyzerVisitor):
             else:
                 low, extent = simplify(covered.min), simplify(covered.extent)
             if mentions(extent, outside):
-                most = self.analyzer.const_int_bound(extent).max_value
-                if int(most) >= _UNBOUNDED:
+                most = int(self.analyzer.const_int_bound(extent).max_value)
+                if not self._is_useful(most, extent, size):
                     result.append(original)
                     continue
-                extent = IntImm(extent.dtype, int(most))
+                extent = IntImm(extent.dtype, most)
             result.append(Range.from_min_extent(low, extent))
         return result
+
+    def _is_useful(self, most: int, extent: PrimExpr, size: PrimExpr) -> bool:
+        """Whether the bound of an extent can be written down and is less than what a symbolic size may be."""
+        if most >= _largest(extent.dtype):
+            return False
+        return isinstance(size, IntImm) or most < int(self.analyzer.const_int_bound(size).max_value)
+
+
+def _largest(dtype: DataType) -> int:
+    value = max_value(dtype)
+    assert isinstance(value, IntImm)
+    return value.value
 
 
 def _whole(buffer: Buffer) -> BufferRegion:
