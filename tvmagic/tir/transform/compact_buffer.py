@@ -69,6 +69,7 @@ class _RegionCollector(AnalyzerVisitor):
         self.conditions: list[PrimExpr] = []
         self.annotated: dict[Buffer, list[BufferRegion]] = {}
         self.regions: dict[Buffer, list[Range]] = {}
+        self.whole_rows: set[Buffer] = set()
 
     # ------------------------------------------------------------------ what holds where
 
@@ -133,6 +134,8 @@ class _RegionCollector(AnalyzerVisitor):
             self.of_data.setdefault(buffer.data, []).append(buffer)
         for match in node.match_buffers:
             self.touch(match.source)
+            if _declares_rows(match):
+                self.whole_rows.add(match.source.buffer)
         self.visit(node.body)
         for buffer, before in outer.items():
             if before is None:
@@ -183,8 +186,11 @@ class _RegionCollector(AnalyzerVisitor):
         outside = [l.loop_var for l in self.loops]
         simplify = self.analyzer.simplify
         result: list[Range] = []
-        for axis, size in zip(touched, buffer.shape):
+        for number, (axis, size) in enumerate(zip(touched, buffer.shape)):
             original = Range.from_min_extent(IntImm(size.dtype, 0), size)
+            if number and buffer in self.whole_rows:
+                result.append(original)
+                continue
             covered = axis.cover_range(original)
             if self.strict:
                 low, extent = simplify(maximum(0, covered.min)), simplify(minimum(size, covered.extent))
@@ -210,6 +216,19 @@ def _largest(dtype: DataType) -> int:
     value = max_value(dtype)
     assert isinstance(value, IntImm)
     return value.value
+
+
+def _declares_rows(match: MatchBufferRegion) -> bool:
+    """Whether the view declares, as numbers, the strides that its source has as long as its rows are whole."""
+    declared = match.buffer.strides[:-1]
+    stride, strides = 1, list[int]()
+    for size in reversed(match.source.buffer.shape[1:]):
+        if not isinstance(size, IntImm):
+            break
+        stride *= size.value
+        strides.insert(0, stride)
+    known = strides[len(strides) - len(declared) :]
+    return bool(declared) and [s.value if isinstance(s, IntImm) else None for s in declared] == known
 
 
 def _whole(buffer: Buffer) -> BufferRegion:
