@@ -36,8 +36,6 @@ def check_reduces_in_order(state: ScheduleState, block: StmtSRef) -> None:
                 f"{block.label} would run again in each iteration of {sref.label}, inside {inner[0].label}, over which it "
                 "reduces, and count terms more than once",
                 block,
-                sref,
-                inner[0],
                 hint="take a loop further out",
             )
     if not _rises(realize, reduced, inner):
@@ -45,7 +43,6 @@ def check_reduces_in_order(state: ScheduleState, block: StmtSRef) -> None:
             f"it is not known that {block.label} would reduce each term once, beginning with the first one, at which it "
             "starts from its init",
             block,
-            *inner,
             hint="take a loop further out, or one that runs forwards",
         )
 

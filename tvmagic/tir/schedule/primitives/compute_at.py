@@ -421,7 +421,8 @@ def _move_block(
     guard = DependenceGuard(state, root)
     state.replace(root, new_root, reuse)
     guard.check()
-    check_reduces_in_order(state, block)
+    if reverse:  # moved to its consumers, a block has all loops of its reduction around it anew
+        check_reduces_in_order(state, block)
 
 
 @primitive("ComputeAt")
