@@ -31,6 +31,13 @@ def is_map(*indices, **options):
     return len(detect(*indices, **options).indices) == len(indices)
 
 
+def test_padding_by_symbolic_sizes_is_given_up():
+    for index in (FLM(FLD(X, N + 2), 4), FLD(FLD(X, N + 2), 4)):
+        result = detect(index, x=N * (N + 2))
+        assert not result.indices and "padding factor" in str(result.errors[0])
+    assert is_map(FLD(X, N + 2), FLM(X, N + 2), x=N * (N + 2))
+
+
 def test_text():
     result = detect(X - 6, x=8)
     assert str(result.indices[0]) == (

@@ -461,6 +461,19 @@ for i, j in T.grid(8, 8):
         .replace("T.reads(", "T.reads(B[vi, vj], ")
         .replace("M[0, 0]", "M[0, 0] + B[vi, vj]")
     ),
+    "matching_writer": function(
+        ALLOC
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(A[vi, vj])
+        T.writes(B[vi, vj])
+        M = T.match_buffer(B[vi, vj], (1, 1), offset_factor=1)
+        M[0, 0] = A[vi, vj]
+"""
+        + USE
+    ),
     "matching_sum": function(
         """
 for i, k in T.grid(8, 8):

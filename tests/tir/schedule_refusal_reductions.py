@@ -441,4 +441,38 @@ for i, k in T.grid(8, 8):
     ),
     "declared_untouched": declared("T.evaluate(0)", "B"),
     "declared_pointers": declared('T.evaluate(T.call_extern("void", "f", A.data, B.data))', "B"),
+    # the last of the terms is ready first
+    "backward_terms": function(
+        """
+B = T.alloc_buffer((8,))
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, 7 - i)
+        B[vi] = A[vi, 0]
+for k in range(8):
+    with T.block("C"):
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            C[0, 0] = T.float32(0)
+        C[0, 0] = C[0, 0] + B[vk]
+"""
+    ),
+    # each term is a sum
+    "sum_of_sums": function(
+        """
+B = T.alloc_buffer((8,))
+for i, k in T.grid(8, 8):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vi, vk]
+for k in range(8):
+    with T.block("C"):
+        vk = T.axis.reduce(8, k)
+        with T.init():
+            C[0, 0] = T.float32(0)
+        C[0, 0] = C[0, 0] + B[vk]
+"""
+    ),
 }

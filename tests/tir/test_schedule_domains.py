@@ -178,3 +178,48 @@ def test_reindex_leaves_out_variables_that_simplify_away() -> None:
     i, k = np.ogrid[:4, :3]
     expected = np.repeat(a[i * 2 + k, k % 2][:, :, None], 6, 2)
     np.testing.assert_array_equal(run(sch, a, np.zeros((4, 3, 6)))[1], expected)
+
+
+WRITTEN_IN_PART = """
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.where({condition})
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] * T.float32(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "covered"),
+    [("i < 4", False), ("2 <= i", False), ("i < 3 or 6 <= i", False), ("i % 2 == 0", False), ("i < 9", True)],
+)
+def test_what_a_condition_leaves_out_is_not_covered(condition: str, covered: bool) -> None:
+    sch = Schedule(parse(WRITTEN_IN_PART.format(condition=condition)))
+    assert sch.state.get_cached_flags(sch.get_sref(sch.get_block("C"))).region_cover is covered
+
+
+def test_what_runs_in_part_reads_what_was_written_in_part() -> None:
+    text = WRITTEN_IN_PART.format(condition="i % 2 == 0").replace("C[vi] =", "T.where(i % 2 == 0)\n            C[vi] =")
+    sch = Schedule(parse(text))
+    assert sch.state.get_cached_flags(sch.get_sref(sch.get_block("C"))).region_cover
+
+
+def test_conditions_of_splits_leave_nothing_out() -> None:
+    sch = Schedule(
+        parse(
+            WRITTEN_IN_PART.format(condition="True")
+            .replace(', B: T.Buffer((8,), "float32")', "")
+            .replace("    for i", "    B = T.alloc_buffer((8,))\n    for i", 1)
+        )
+    )
+    sch.split(sch.get_loops("C")[0], [None, 3])
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.split(sch.get_loops("B")[1], [None, 2])
+    assert sch.state.get_cached_flags(sch.get_sref(sch.get_block("C"))).region_cover
+    a = np.arange(8.0)
+    np.testing.assert_array_equal(run(sch, a, np.zeros(8))[1], a * 2)

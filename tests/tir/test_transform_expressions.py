@@ -72,6 +72,13 @@ def test_a_select_with_loads_becomes_a_branch() -> None:
     assert len(selects) == 1 and "T.if_then_else(x < 3, B[x], 0)" in script(result)
 
 
+def test_a_select_guards_the_loads_whose_guards_know_its_condition() -> None:
+    """What asks `2 <= x` as well is simplified to what asks for the upper end alone."""
+    mod = module(HEAD + "A[0] = T.Select(x < 2, 0, T.if_then_else(2 <= x and x < 9, B[x - 2], 1))")
+    text = script(RewriteUnsafeSelect()(Simplify()(mod)))
+    assert "T.if_then_else(x < 2, 0, T.if_then_else(x < 9, B[x - 2], 1))" in text
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -1,15 +1,36 @@
 """Passes on memory: flattening, sharing, compaction, where buffers are allocated."""
 
+import math
+
 import numpy as np
 import pytest
 from pass_checks import check, module, script
 
 import tvmagic
 from tvmagic import te
+from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, BufferRealize, BufferStore, FloatImm, IRModule, PrimFunc, Range, decl_buffer, stmt_seq
+from tvmagic.ir import (
+    Allocate,
+    Buffer,
+    BufferRealize,
+    BufferStore,
+    DeclBuffer,
+    FloatImm,
+    IntImm,
+    IRModule,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Var,
+    decl_buffer,
+    post_order_visit,
+    stmt_seq,
+    substitute,
+)
 from tvmagic.operators.interpreter import run_function
 from tvmagic.passes import PassContext, recording
+from tvmagic.tir import Schedule
 from tvmagic.tir.transform import (
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
@@ -173,6 +194,81 @@ def test_storage_align_pads_rows() -> None:
     for one in (ConvertBlocksToOpaque(), CompactBufferAllocation(), LowerOpaqueBlock(), FlattenBuffer()):
         mod = one(mod)
     assert "i * 20" in script(mod)
+
+
+COPIED = """
+        def main(a: T.handle, c: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (SIZE, 5))
+            C = T.match_buffer(c, (SIZE, 5))
+            B = T.alloc_buffer((SIZE, 5))
+            for i, j in T.grid(SIZE, 5):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for i, j in T.grid(SIZE, 5):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        """
+
+
+def _at_six(size: PrimExpr) -> int:
+    """A size whose one variable is 6."""
+    used: list[Var] = []
+    post_order_visit(size, lambda n: used.append(n) if isinstance(n, Var) else None)
+    value = Analyzer().simplify(substitute(size, dict.fromkeys(used, IntImm("int32", 6))))
+    assert isinstance(value, IntImm)
+    return value.value
+
+
+@pytest.mark.parametrize("size", ["6", "n"])
+@pytest.mark.parametrize(
+    "alignments", [[(0, 8, 0)], [(1, 8, 0)], [(0, 3, 1), (1, 8, 0)], [(0, 5, 2), (1, 4, 3)], [(0, 16, 4)]]
+)
+def test_aligned_buffers_have_memory_for_all_of_their_elements(
+    size: str, alignments: list[tuple[int, int, int]]
+) -> None:
+    sch = Schedule(module(COPIED.replace("SIZE", size)))
+    for axis, factor, offset in alignments:
+        sch.storage_align("B", 0, axis, factor, offset)
+    mod = sch.mod
+    for one in (ConvertBlocksToOpaque(), CompactBufferAllocation(), LowerOpaqueBlock()):
+        mod = one(mod)
+    found: list[Allocate | DeclBuffer] = []
+    post_order_visit(mod["main"], lambda n: found.append(n) if isinstance(n, (Allocate, DeclBuffer)) else None)
+    declared, allocated = found
+    assert isinstance(declared, DeclBuffer) and isinstance(allocated, Allocate)
+    steps = [(_at_six(s), _at_six(stride)) for s, stride in zip(declared.buffer.shape, declared.buffer.strides)]
+    assert math.prod(_at_six(e) for e in allocated.extents) > sum((s - 1) * stride for s, stride in steps)
+    for axis, factor, offset in alignments:
+        assert steps[axis][1] % factor == offset
+    for check_bounds in (False, True):
+        a, c = np.random.default_rng(0).random((6, 5), "float32"), np.zeros((6, 5), "float32")
+        tvmagic.build(sch.mod, check_bounds=check_bounds)(a, c)
+        np.testing.assert_array_equal(c, a * 2 + 1)
+
+
+COPIED_BACK = """
+        def main(q: T.handle, p: T.handle):
+            n = T.int32()
+            Q = T.match_buffer(q, (n,))
+            S = T.match_buffer(p, (n + 2, 8), "int16")
+            for i, j in T.grid(n + 2, 8):
+                with T.block("S"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    S[vi, vj] = T.Cast("int16", vi * 8 + vj)
+        """
+
+
+def test_a_symbolic_size_that_a_loop_changes_leaves_the_axis_whole() -> None:
+    sch = Schedule(module(COPIED_BACK))
+    sch.write_at(sch.get_loops("S")[0], "S", 0, "shared")
+    sch.reindex_cache_write("S", 0, "shared", lambda i, j: [i, j // 2, j % 2])
+    for check_bounds in (False, True):
+        got = np.zeros((5, 8), "int16")
+        tvmagic.build(sch.mod, check_bounds=check_bounds)(np.zeros(3, "float32"), got)
+        np.testing.assert_array_equal(got.reshape(-1), np.arange(40))
 
 
 def test_matched_buffers_become_accesses_of_what_they_match() -> None:

@@ -21,7 +21,6 @@ from tvmagic.arith.iter_map.expr import (
     structure_key,
 )
 from tvmagic.arith.iter_map.normalize import Prover
-from tvmagic.errors import InternalError
 from tvmagic.ir import IntImm, Mul, PrimExpr, ops
 
 if TYPE_CHECKING:
@@ -99,8 +98,9 @@ class Padder:
         if info is None or (is_const(info.left, 0) and self.prover.divisible(mark.extent, info.factor)):
             return (split, left) if is_const(left, 0) else self._incompatible(split, left)
         for factor in (split.lower_factor, divisor):
-            if not self.prover.divisible(info.factor, factor):
-                raise InternalError(f"the padding factor `{info.factor}` is not a multiple of `{factor}`")
+            if not self.prover.divisible(info.factor, factor):  # it is a multiple, but symbolic sizes hide this
+                self.report.add("It is not known that the padding factor {} is a multiple of {}", info.factor, factor)
+                return None
         # only the outermost part of an iterator grows with it
         if not self.covers_top(split) or not self.prover.divisible(info.left, split.lower_factor):
             return self._incompatible(split, info.left)

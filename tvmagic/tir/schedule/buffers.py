@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -11,6 +11,7 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    IntImm,
     MatchBufferRegion,
     Mutator,
     PointerType,
@@ -30,8 +31,11 @@ __all__ = [
     "BufferReplacer",
     "buffer_of",
     "check_storage_scope",
+    "copy_in",
     "defining_block",
     "locate_buffer",
+    "matched_in",
+    "new_buffer",
     "prepare_index",
     "replace_in_block",
 ]
@@ -55,6 +59,42 @@ def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Stm
             block,
         )
     return owner
+
+
+def new_buffer(
+    buffer: Buffer, name: str, storage_scope: str | None = None, shape: Sequence[PrimExpr] | None = None
+) -> Buffer:
+    """A buffer to allocate for elements of `buffer`: rows without gaps, from the beginning of memory of its own.
+
+    What is not given is as in `buffer`.
+    """
+    annotation = buffer.data.type_annotation
+    assert isinstance(annotation, PointerType)
+    scope = annotation.storage_scope if storage_scope is None else storage_scope
+    offset = buffer.elem_offset
+    return buffer.replace(
+        data=Var(name, PointerType(annotation.element_type, scope)),
+        name=name,
+        shape=buffer.shape if shape is None else tuple(shape),
+        strides=(),
+        elem_offset=offset if isinstance(offset, IntImm) and offset.value == 0 else IntImm(offset.dtype, 0),
+        buffer_type="",
+    )
+
+
+def copy_in(buffer: Buffer, storage_scope: str) -> Buffer:
+    """A new buffer for a copy of `buffer` in another memory, named after it."""
+    return new_buffer(buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+
+
+def matched_in(view: Buffer, source: Buffer) -> Buffer:
+    """The buffer `view`, which matches a part of `source`, of the element type and in the memory of that."""
+    if view.dtype is source.dtype and view.scope() == source.scope():
+        return view
+    annotation = view.data.type_annotation
+    assert isinstance(annotation, PointerType)
+    data = Var(view.data.name, PointerType(annotation.element_type, source.scope()))
+    return view.replace(data=data, dtype=source.dtype)
 
 
 class BufferReplacer(Mutator):
@@ -110,14 +150,10 @@ class BufferReplacer(Mutator):
         source = self.visit(node.source)
         if source is node.source:
             return node
-        target = node.buffer
-        annotation = target.data.type_annotation
-        assert isinstance(annotation, PointerType)
-        if target.dtype is not source.buffer.dtype or target.scope() != source.buffer.scope():
-            data = Var(target.data.name, PointerType(annotation.element_type, source.buffer.scope()))
-            target = target.replace(data=data, dtype=source.buffer.dtype)
+        target = matched_in(node.buffer, source.buffer)
+        if target is not node.buffer:
             self.buffers[node.buffer] = target
-            self.data[node.buffer.data] = data
+            self.data[node.buffer.data] = target.data
         return node.replace(source=source, buffer=target)
 
     @handles(Block)

@@ -16,7 +16,14 @@ from tvmagic.tir.schedule.requirements import is_one
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["all_of", "condition_of_some", "conditions_on_variables", "conjuncts", "runs_everywhere"]
+__all__ = [
+    "all_of",
+    "condition_of_some",
+    "conditions_on_variables",
+    "conjuncts",
+    "partial_condition",
+    "runs_everywhere",
+]
 
 
 def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
@@ -69,12 +76,19 @@ def _follows(weaker: PrimExpr, condition: PrimExpr, analyzer: Analyzer) -> bool:
     """Whether `weaker`, which is `condition` at another iteration, holds whenever `condition` does."""
     if analyzer.can_prove(weaker):
         return True
+    if isinstance(condition, (LT, LE, GT, GE)) and isinstance(weaker, type(condition)):
+        return _implied(weaker, condition, analyzer)
+    with analyzer.constraint_scope(condition):
+        return analyzer.can_prove(weaker)
+
+
+def _implied(weaker: PrimExpr, condition: PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether a comparison follows from another one of its kind since its sides are as far apart, or farther."""
     if isinstance(condition, (LT, LE)) and isinstance(weaker, type(condition)):
         return analyzer.can_prove(weaker.a - weaker.b <= condition.a - condition.b)
     if isinstance(condition, (GT, GE)) and isinstance(weaker, type(condition)):
         return analyzer.can_prove(weaker.a - weaker.b >= condition.a - condition.b)
-    with analyzer.constraint_scope(condition):
-        return analyzer.can_prove(weaker)
+    return False
 
 
 def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimExpr]:
@@ -120,8 +134,16 @@ def _beyond_domains(
     for domain, value in zip(iter_domains(realize.block.iter_vars).values(), realize.iter_values):
         inside += [value >= domain.min, value < domain.min + domain.extent]
     analyzer = Analyzer(loops)
+    beyond = [c for c in conditions if not any(_implied(substitute(c, first), limit, analyzer) for limit in inside)]
     with analyzer.constraint_scope(all_of(inside)):
-        return [c for c in conditions if not analyzer.can_prove(substitute(c, first))]
+        return [c for c in beyond if not analyzer.can_prove(substitute(c, first))]
+
+
+def partial_condition(realize: BlockRealize, loops: dict[Var, Range]) -> PrimExpr:
+    """What the condition of a block does besides keeping its variables in their domains; true where that is all."""
+    if is_one(realize.predicate):
+        return realize.predicate
+    return all_of(_beyond_domains(conjuncts(realize.predicate), realize, loops, {}))
 
 
 def runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: PrimExpr) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.regions import effective_regions
@@ -176,10 +177,12 @@ def _covered_at(
     if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
         return True
     written: dict[Buffer, list[list[IntSet]]] = {}
+    # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
+    exact = _number(_partial_condition(state, consumer)) == 1
     for producer in producers:
-        domains = loop_domains(path_below(producer, meeting))
         for region in bind_regions(state, producer, "writes"):
-            written.setdefault(region.buffer, []).append(eval_sets(region.region, domains))
+            box = _written_box(state, producer, meeting, region, exact)
+            written.setdefault(region.buffer, []).extend([] if box is None else [box])
     outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
     analyzer = Analyzer(loop_domains([s for s in outer if s.is_loop]))
     domains = loop_domains(path_below(consumer, meeting))
@@ -188,9 +191,29 @@ def _covered_at(
         if produced is None or region.buffer in whole:
             continue
         union = produced[0] if len(produced) == 1 else union_region(produced)
-        if not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
+        if not produced or not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
             return False
     return True
+
+
+def _partial_condition(state: ScheduleState, block: StmtSRef) -> PrimExpr:
+    from tvmagic.tir.schedule.conditions import partial_condition
+
+    return partial_condition(state.realize_of(block), loop_domains(state.loops_of(block)))
+
+
+def _written_box(
+    state: ScheduleState, producer: StmtSRef, meeting: StmtSRef, region: BufferRegion, exact: bool
+) -> list[IntSet] | None:
+    """The box that one iteration at `meeting` writes; None where a condition leaves out an unknown part of it.
+
+    Without `exact` the condition does not count.
+    """
+    domains = loop_domains(path_below(producer, meeting))
+    condition = _partial_condition(state, producer)
+    if not exact or _number(condition) == 1:
+        return eval_sets(region.region, domains)
+    return estimate_region_lower_bound(region.region, domains, condition)
 
 
 def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
@@ -199,6 +222,8 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
     This is what most blocks do, and is seen without an analysis.
     """
     realize = state.realize_of(producer)
+    if _number(realize.predicate) != 1:  # it may leave elements out
+        return []
     loops = {s.loop.loop_var: s.loop for s in path_below(producer, meeting)}
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     found: list[Buffer] = []

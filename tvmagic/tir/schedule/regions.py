@@ -15,7 +15,6 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     IntImm,
-    MatchBufferRegion,
     Range,
     Stmt,
     Var,
@@ -179,13 +178,6 @@ def whole_region(buffer: Buffer) -> BufferRegion:
 def replace_buffer_in_regions(regions: Sequence[BufferRegion], old: Buffer, new: Buffer) -> tuple[BufferRegion, ...]:
     """The regions with one buffer in place of another."""
     return tuple([r.replace(buffer=new) if r.buffer is old else r for r in regions])
-
-
-def replace_buffer_in_matches(
-    matches: Sequence[MatchBufferRegion], old: Buffer, new: Buffer
-) -> tuple[MatchBufferRegion, ...]:
-    """The matched regions with one buffer in place of another as their source."""
-    return tuple([m.replace(source=m.source.replace(buffer=new)) if m.source.buffer is old else m for m in matches])
 
 
 def bound_regions(regions: Sequence[BufferRegion], values: dict[Any, Any]) -> list[BufferRegion]:

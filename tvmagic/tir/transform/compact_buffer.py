@@ -15,6 +15,7 @@ from tvmagic.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    DataType,
     For,
     ForKind,
     IntImm,
@@ -32,6 +33,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.constants import max_value
 from tvmagic.ir.ops import floormod, logical_and, maximum, minimum
 from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
@@ -39,8 +41,6 @@ from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import mentions
 from tvmagic.tir.transform.with_analyzer import is_true
-
-_UNBOUNDED = (1 << 63) - 1
 
 
 def relaxed_under(scope: str, tag: str) -> bool:
@@ -69,6 +69,7 @@ class _RegionCollector(AnalyzerVisitor):
         self.conditions: list[PrimExpr] = []
         self.annotated: dict[Buffer, list[BufferRegion]] = {}
         self.regions: dict[Buffer, list[Range]] = {}
+        self.whole_rows: set[Buffer] = set()
 
     # ------------------------------------------------------------------ what holds where
 
@@ -133,6 +134,8 @@ class _RegionCollector(AnalyzerVisitor):
             self.of_data.setdefault(buffer.data, []).append(buffer)
         for match in node.match_buffers:
             self.touch(match.source)
+            if _declares_rows(match):
+                self.whole_rows.add(match.source.buffer)
         self.visit(node.body)
         for buffer, before in outer.items():
             if before is None:
@@ -183,21 +186,49 @@ class _RegionCollector(AnalyzerVisitor):
         outside = [l.loop_var for l in self.loops]
         simplify = self.analyzer.simplify
         result: list[Range] = []
-        for axis, size in zip(touched, buffer.shape):
+        for number, (axis, size) in enumerate(zip(touched, buffer.shape)):
             original = Range.from_min_extent(IntImm(size.dtype, 0), size)
+            if number and buffer in self.whole_rows:
+                result.append(original)
+                continue
             covered = axis.cover_range(original)
             if self.strict:
                 low, extent = simplify(maximum(0, covered.min)), simplify(minimum(size, covered.extent))
             else:
                 low, extent = simplify(covered.min), simplify(covered.extent)
             if mentions(extent, outside):
-                most = self.analyzer.const_int_bound(extent).max_value
-                if int(most) >= _UNBOUNDED:
+                most = int(self.analyzer.const_int_bound(extent).max_value)
+                if not self._is_useful(most, extent, size):
                     result.append(original)
                     continue
-                extent = IntImm(extent.dtype, int(most))
+                extent = IntImm(extent.dtype, most)
             result.append(Range.from_min_extent(low, extent))
         return result
+
+    def _is_useful(self, most: int, extent: PrimExpr, size: PrimExpr) -> bool:
+        """Whether the bound of an extent can be written down and is less than what a symbolic size may be."""
+        if most >= _largest(extent.dtype):
+            return False
+        return isinstance(size, IntImm) or most < int(self.analyzer.const_int_bound(size).max_value)
+
+
+def _largest(dtype: DataType) -> int:
+    value = max_value(dtype)
+    assert isinstance(value, IntImm)
+    return value.value
+
+
+def _declares_rows(match: MatchBufferRegion) -> bool:
+    """Whether the view declares, as numbers, the strides that its source has as long as its rows are whole."""
+    declared = match.buffer.strides[:-1]
+    stride, strides = 1, list[int]()
+    for size in reversed(match.source.buffer.shape[1:]):
+        if not isinstance(size, IntImm):
+            break
+        stride *= size.value
+        strides.insert(0, stride)
+    known = strides[len(strides) - len(declared) :]
+    return bool(declared) and [s.value if isinstance(s, IntImm) else None for s in declared] == known
 
 
 def _whole(buffer: Buffer) -> BufferRegion:

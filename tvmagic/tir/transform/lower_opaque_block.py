@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -27,7 +28,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
-from tvmagic.ir.ops import cast, floordiv
+from tvmagic.ir.ops import cast, ceildiv, floordiv, floormod
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 
 _VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
@@ -57,10 +58,16 @@ def launch_thread(low: PrimExpr, extent: PrimExpr, var: Var, tag: str, body: Stm
 
 
 def allocation_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
-    """The extents to allocate for `buffer`: its shape, rows padded as its strides ask."""
+    """The extents to allocate for `buffer`: its shape, rows and elements padded as its strides ask."""
     shape = list(buffer.shape)
+    analyzer = Analyzer()
     for axis in range(len(buffer.strides) - 1, 0, -1):
-        shape[axis] = floordiv(buffer.strides[axis - 1], buffer.strides[axis])
+        row, step = buffer.strides[axis - 1], buffer.strides[axis]
+        # a row may end within a padded element
+        divides = analyzer.can_prove_equal(floormod(row, step), 0)
+        shape[axis] = floordiv(row, step) if divides else ceildiv(row, step)
+    if buffer.strides:
+        shape[-1] = shape[-1] * buffer.strides[-1]
     return tuple(shape)
 
 

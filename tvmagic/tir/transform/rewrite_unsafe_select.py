@@ -11,11 +11,11 @@ class _Unsafe(Exception):
 
 
 class _UnsafeFinder(Visitor):
-    """Raises `_Unsafe` at a load or a call with effects that would be computed in any case."""
+    """Raises `_Unsafe` at a load or a call with effects.
 
-    @handles(Select)
-    def select(self, node: Select) -> None:
-        self.visit(node.condition)  # its values are guarded where they need it
+    An `if_then_else` around it does not make it safe: simplified where the condition of the `Select` is known, the
+    `if_then_else` may ask less than the load needs.
+    """
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
@@ -24,9 +24,7 @@ class _UnsafeFinder(Visitor):
     @handles(Call)
     def call(self, node: Call) -> None:
         name = node.op.name if isinstance(node.op, Op) else ""
-        if name == "tir.if_then_else":
-            self.visit(node.args[0])
-        elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+        if name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
             for index in node.args[0].indices:
                 self.visit(index)
         elif isinstance(node.op, Op) and node.op.effect <= CallEffect.PURE:

@@ -28,12 +28,11 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import all as all_of
-from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, prepare_index
+from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, copy_in, prepare_index
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.limits import check_writes_all
-from tvmagic.tir.schedule.primitives.cache import with_scope
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.relax import relax_region
 from tvmagic.tir.schedule.requirements import check_affine, check_not_in_place, is_one, region_at, scope_root
@@ -169,7 +168,7 @@ def read_at(state: ScheduleState, loop: Loop, block: BlockRef, read_buffer_index
         )
     readers = _touching(state, loop, buffer, 0)
     region = _joined(state, loop, buffer, readers, 0)
-    copy = with_scope(buffer, storage_scope)
+    copy = copy_in(buffer, storage_scope)
     new, realize = _copy_block(region, buffer, copy, copy.name, [*state.loops_of(loop), loop])
     parts, held = _parts(state, loop, readers)
     replacer = BufferReplacer({buffer: copy})
@@ -241,7 +240,7 @@ def write_at(
     region = _joined(state, loop, buffer, writers, 1)
     _check_writes_all(state, block, loop, region)
     check_writes_all(state, block, buffer, state.scope_of(block), loop)
-    copy = with_scope(buffer, storage_scope)
+    copy = copy_in(buffer, storage_scope)
     new, realize = _copy_block(region, copy, buffer, copy.name, [*state.loops_of(loop), loop])
     replacer = BufferReplacer({buffer: copy})
     parts[at] = replacer.visit(parts[at])

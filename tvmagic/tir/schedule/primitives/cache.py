@@ -17,8 +17,8 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IterVar,
+    MatchBufferRegion,
     Mutator,
-    PointerType,
     PrimExpr,
     Range,
     SeqStmt,
@@ -29,14 +29,13 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.tir.schedule.buffers import check_storage_scope, prepare_index
+from tvmagic.tir.schedule.buffers import check_storage_scope, copy_in, matched_in, prepare_index
 from tvmagic.tir.schedule.domains import analyzer_at
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
 from tvmagic.tir.schedule.limits import check_writes_all, clipped
 from tvmagic.tir.schedule.regions import (
     effective_regions,
-    replace_buffer_in_matches,
     replace_buffer_in_regions,
     whole_region,
 )
@@ -45,15 +44,6 @@ from tvmagic.tir.schedule.requirements import check_not_in_place, is_one, region
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
-
-
-def with_scope(buffer: Buffer, storage_scope: str) -> Buffer:
-    """A new buffer like `buffer`, in another memory, named after it."""
-    name = f"{buffer.name}_{storage_scope}"
-    annotation = buffer.data.type_annotation
-    assert isinstance(annotation, PointerType)
-    data = Var(name, PointerType(annotation.element_type, storage_scope))
-    return buffer.replace(data=data, name=name)
 
 
 @dataclass
@@ -182,6 +172,8 @@ class CacheRewriter(Mutator):
         self.scope, self.cache, self.old, self.new = scope, cache, old, new
         self.reuse = BlockReuse()
         self.active = False
+        self.matched: dict[Buffer, Buffer] = {}
+        self.pointers: dict[Var, Var] = {old.data: new.data}
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -207,17 +199,39 @@ class CacheRewriter(Mutator):
         return node.replace(
             reads=replace_buffer_in_regions(node.reads, self.old, self.new) if reads else node.reads,
             writes=replace_buffer_in_regions(node.writes, self.old, self.new) if writes else node.writes,
-            match_buffers=replace_buffer_in_matches(node.match_buffers, self.old, self.new),
         )
+
+    @handles(MatchBufferRegion)
+    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        """What matches a part of the old buffer matches one of the new buffer, in its memory."""
+        source = self.in_new(node.source.buffer)
+        if source is node.source.buffer:
+            return node
+        view = matched_in(node.buffer, source)
+        if view is not node.buffer:
+            self.matched[node.buffer] = view
+            self.pointers[node.buffer.data] = view.data
+        return node.replace(source=node.source.replace(buffer=source), buffer=view)
+
+    def in_new(self, buffer: Buffer) -> Buffer:
+        """The buffer that a block which uses the copy accesses in place of `buffer`."""
+        if not self.active:
+            return buffer
+        return self.new if buffer is self.old else self.matched.get(buffer, buffer)
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        new = self.visit_children(node)
+        return new.replace(buffer=self.matched[new.buffer]) if new.buffer in self.matched else new
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
         new = self.visit_children(node)
-        return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new
+        return new.replace(buffer=self.in_new(new.buffer))
 
     @handles(Var)
     def var(self, node: Var) -> Var:
-        return self.new.data if self.active and node is self.old.data else node
+        return self.pointers.get(node, node) if self.active else node
 
 
 class _ReadRewriter(CacheRewriter):
@@ -270,7 +284,7 @@ class _WriteRewriter(CacheRewriter):
     @handles(BufferStore)
     def store(self, node: BufferStore) -> BufferStore:
         new = self.visit_children(node)
-        return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new
+        return new.replace(buffer=self.in_new(new.buffer))
 
 
 def put_stage(state: ScheduleState, scope: StmtSRef, rewriter: CacheRewriter) -> StmtSRef:
@@ -344,7 +358,7 @@ def cache_read(
         if not any(r.buffer is buffer for r in effective_regions(reader.block)[0]):
             raise ScheduleError(f"{reader.label} does not read buffer `{buffer.name}`", reader)
     place, index, region = read_place(state, scope, buffer, consumer_blocks)
-    copy = with_scope(buffer, storage_scope)
+    copy = copy_in(buffer, storage_scope)
     cache = CacheStage(buffer, copy, copy, place, index, consumers={sref.block for sref in consumer_blocks})
     cache.make(region, storage_scope)
     return put_stage(state, scope, _ReadRewriter(scope, cache, buffer, copy))
@@ -375,7 +389,7 @@ def cache_write(
     place, index = find_place(state, block, scope, ())
     check_writes_all(state, block, buffer, scope, place)
     relaxed = clipped(relax_region(state, region, block, block.parent, place), analyzer_at(place))
-    copy = with_scope(buffer, storage_scope)
+    copy = copy_in(buffer, storage_scope)
     cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
     cache.make(relaxed, storage_scope)
     return put_stage(state, scope, _WriteRewriter(scope, block, cache, buffer, copy))
@@ -399,7 +413,7 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
         check_writes_all(state, block, read.buffer, scope, block.parent)
     realize = state.realize_of(block)
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
-    copy = with_scope(read.buffer, storage_scope)
+    copy = copy_in(read.buffer, storage_scope)
     analyzer = analyzer_at(block)
     before = CacheStage(read.buffer, copy, copy, scope, 0)
     before.make(clipped(substitute(read, bound), analyzer), storage_scope)
@@ -446,4 +460,4 @@ class _InplaceRewriter(CacheRewriter):
     @handles(BufferStore)
     def store(self, node: BufferStore) -> BufferStore:
         new = self.visit_children(node)
-        return new.replace(buffer=self.new) if self.active and new.buffer is self.old else new
+        return new.replace(buffer=self.in_new(new.buffer))

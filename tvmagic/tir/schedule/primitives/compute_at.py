@@ -33,6 +33,7 @@ from tvmagic.tir.schedule.conditions import all_of, conditions_on_variables, run
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.reduction_order import check_reduces_in_order
 from tvmagic.tir.schedule.relax import domains_between
 from tvmagic.tir.schedule.requirements import (
     DependenceGuard,
@@ -420,6 +421,8 @@ def _move_block(
     guard = DependenceGuard(state, root)
     state.replace(root, new_root, reuse)
     guard.check()
+    if reverse:  # moved to its consumers, a block has all loops of its reduction around it anew
+        check_reduces_in_order(state, block)
 
 
 @primitive("ComputeAt")

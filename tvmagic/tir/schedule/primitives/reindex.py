@@ -20,7 +20,6 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IterVar,
-    PointerType,
     PrimExpr,
     Range,
     Stmt,
@@ -31,7 +30,7 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, prepare_index
+from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, new_buffer, prepare_index
 from tvmagic.tir.schedule.conditions import condition_of_some, runs_everywhere
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
@@ -54,11 +53,7 @@ def point(indices: Sequence[PrimExpr]) -> list[Range]:
 
 def reordered_buffer(buffer: Buffer, suffix: str, shape: Sequence[PrimExpr], scope: str | None = None) -> Buffer:
     """A new buffer of the elements of `buffer` in another shape, named after it."""
-    name = f"{buffer.name}_{suffix}"
-    annotation = buffer.data.type_annotation
-    assert isinstance(annotation, PointerType)
-    data = Var(name, PointerType(annotation.element_type, annotation.storage_scope if scope is None else scope))
-    return buffer.replace(data=data, name=name, shape=tuple(shape), strides=(), axis_separators=())
+    return new_buffer(buffer, f"{buffer.name}_{suffix}", scope, shape).replace(axis_separators=())
 
 
 class BlockAccessRewriter(CacheRewriter):
@@ -112,6 +107,8 @@ class _SingleAccess(Visitor):
         self.inside: set[Var] = set()
 
     def find(self) -> tuple[PrimExpr, ...]:
+        if any(match.source.buffer is self.buffer for match in self.root.match_buffers):
+            self.fail("is matched, in part and so under another name,")
         self.visit(self.root.body)
         if self.root.init is not None:
             self.visit(self.root.init)

@@ -18,7 +18,6 @@ from tvmagic.ir import (
     IntImm,
     IterVar,
     Mutator,
-    PointerType,
     PrimExpr,
     Range,
     SeqStmt,
@@ -28,6 +27,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.tir.schedule.buffers import new_buffer
 from tvmagic.tir.schedule.conditions import condition_of_some, conjuncts
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
@@ -128,13 +128,9 @@ def _final_iters(realize: BlockRealize, loop: For) -> _Iters:
 
 
 def _partial_buffer(buffer: Buffer, axis: int, extent: PrimExpr) -> Buffer:
-    name = buffer.name + "_rf"
-    annotation = buffer.data.type_annotation
-    assert isinstance(annotation, PointerType)
     shape = list(buffer.shape)
     shape.insert(axis, extent)
-    data = Var(name, PointerType(annotation.element_type, annotation.storage_scope))
-    return buffer.replace(data=data, name=name, shape=tuple(shape), strides=())
+    return new_buffer(buffer, buffer.name + "_rf", shape=shape)
 
 
 class _IntoPartial(Mutator):

@@ -19,6 +19,7 @@ from tvmagic.ir import (
 from tvmagic.tir.schedule.buffers import (
     BufferReplacer,
     check_storage_scope,
+    copy_in,
     defining_block,
     prepare_index,
     replace_in_block,
@@ -26,7 +27,6 @@ from tvmagic.tir.schedule.buffers import (
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.annotate import set_annotations
-from tvmagic.tir.schedule.primitives.cache import with_scope
 from tvmagic.tir.schedule.requirements import region_at
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -67,7 +67,8 @@ def set_scope(state: ScheduleState, block: BlockRef, buffer_index: Any, storage_
     buffer = region_at(block, buffer_index, "writes").buffer
     owner = defining_block(state, block, buffer)
     if buffer.scope() != storage_scope:
-        replace_in_block(state, owner, BufferReplacer({buffer: with_scope(buffer, storage_scope)}))
+        moved = copy_in(buffer, storage_scope).replace(strides=buffer.strides)
+        replace_in_block(state, owner, BufferReplacer({buffer: moved}))
 
 
 class _DtypeReplacer(BufferReplacer):
