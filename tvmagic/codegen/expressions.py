@@ -17,6 +17,7 @@ from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.types import constant, llvm_type, splat
+from tvmagic.codegen.unsafe_loads import needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     EQ,
@@ -462,8 +463,12 @@ class ExpressionEmitter(Visitor):
     @handles(Select)
     def select(self, node: Select) -> str:
         condition = self.visit(node.condition)
-        then, other = self.visit(node.true_value), self.visit(node.false_value)
         lanes = node.condition.dtype.lanes
+        if lanes > 1 and any(
+            needs_mask(v, node.condition, self.intervals) for v in (node.true_value, node.false_value)
+        ):
+            return self._masked_sides(condition, node.true_value, node.false_value, lanes)
+        then, other = self.visit(node.true_value), self.visit(node.false_value)
         kind = llvm_type(node.dtype)
         name = self.out.op(
             f"select {'i1' if lanes == 1 else f'<{lanes} x i1>'} {condition}, {kind} {then}, {kind} {other}"

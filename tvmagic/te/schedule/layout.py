@@ -11,7 +11,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
 from tvmagic.te.schedule.relations import Transform
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.tensor import ComputeOp
+from tvmagic.te.tensor import ComputeOp, ScanOp
 
 __all__ = ["transform_layout"]
 
@@ -23,6 +23,7 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
     not be split, fused or reordered yet. No two elements may share a place.
     """
     op = stage.op
+    _check_memory(stage)
     shape = op.output(0).shape
     index_map, separators = IndexMap.from_func_with_separators(mapping_function, ndim=len(shape))
     try:
@@ -38,6 +39,17 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
     stage.layout_transforms.append(index_map)
     stage.axis_separators = [IntImm("int32", s) for s in separators]
     return loops
+
+
+def _check_memory(stage: Stage) -> None:
+    """The parts of a scan are stored in the scan's memory: they have no layout of their own."""
+    stages = stage.schedule.stages if stage.schedule is not None else ()
+    for scan in (s.op for s in stages if isinstance(s.op, ScanOp)):
+        if any(t.op is stage.op for t in (*scan.init, *scan.update, *scan.state_placeholder)):
+            raise stage.error(
+                f"transform_layout of what is stored in the memory of scan `{scan.name}`",
+                f"transform the layout of `{scan.name}`",
+            )
 
 
 def _new_loops(stage: Stage, op: ComputeOp, index_map: IndexMap) -> list[IterVar]:

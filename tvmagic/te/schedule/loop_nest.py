@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tvmagic.arith import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.regions import BoxUnion
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import (
@@ -18,6 +19,7 @@ from tvmagic.ir import (
     LetStmt,
     PrimExpr,
     Range,
+    Reduce,
     Stmt,
     Var,
     substitute,
@@ -30,11 +32,13 @@ from tvmagic.te.schedule.message_passing import (
     pass_down_domain,
     pass_down_mask,
     pass_up_index,
+    pass_up_mask,
 )
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
+from tvmagic.te.schedule.thread import StorageRank, ThreadScope
 from tvmagic.te.schedule.tight import TightLimits
-from tvmagic.te.tensor import BaseComputeOp
+from tvmagic.te.tensor import BaseComputeOp, ComputeOp, loaded_tensors
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
 
@@ -57,6 +61,7 @@ class LoopContext:
     `keep_trivial`: loops of one iteration stay. `tight_split`: inner loops of splits that do not
     divide end where the parent ends. `demand`: for some stages the elements to compute, no others.
     `inside`: the stages that are computed inside the loops of each stage, with the loop.
+    `ranks`: the memory of stages with bound loops; a thread or block that does not share it computes all for itself.
     """
 
     def __init__(
@@ -66,19 +71,21 @@ class LoopContext:
         tight_split: bool = False,
         demand: Mapping[Stage, BoxUnion] | None = None,
         inside: Mapping[Stage, Mapping[Stage, IterVar]] | None = None,
+        ranks: Mapping[Stage, int] | None = None,
     ) -> None:
         self.ranges = ranges
         self.keep_trivial = keep_trivial
         self.tight_split = tight_split
         self.demand = demand or {}
         self.inside = inside or {}
+        self.ranks = ranks or {}
         self._prover: BoundProver | None = None
 
     def with_ranges(self, ranges: Mapping[IterVar, Range]) -> LoopContext:
         """The same with other ranges; itself if they are the same."""
         if ranges is self.ranges:
             return self
-        return LoopContext(ranges, self.keep_trivial, self.tight_split, self.demand, self.inside)
+        return LoopContext(ranges, self.keep_trivial, self.tight_split, self.demand, self.inside, self.ranks)
 
     @property
     def prover(self) -> BoundProver:
@@ -201,7 +208,38 @@ def _thread_level(
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
     level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
     once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual
+    if not is_const(range_.extent, 1) and _is_own(stage, iv, axis, context):
+        _check_own_part(stage, iv, axis, context, virtual)
+        once = once or not virtual
     values[iv] = cast(iv.dtype, range_.min) if once else plus(cast(iv.dtype, axis.var), range_.min)
+
+
+def _is_own(stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext) -> bool:
+    """Whether each thread (block) of `axis` has memory of its own for the result of `stage`: it computes what it reads."""
+    if iv.iter_type == IterVar.CommReduce or stage not in context.ranks:
+        return False
+    rank, thread = context.ranks[stage], ThreadScope.of(axis.thread_tag)
+    warp = rank == StorageRank.WARP and thread == ThreadScope(1, 0)
+    return rank > thread.rank and not warp
+
+
+def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext, virtual: bool) -> None:
+    """A thread computes one iteration of `iv`; the region that it reads has to be no more than that.
+
+    Virtual threads are loops: they may share the work, unless each of them reads a region of its own.
+    """
+    touched: Masks = {iv: 1}
+    pass_up_mask(stage, touched)
+    for root in (r for r in stage.op.root_iter_vars() if r in touched):
+        range_ = context.ranges[root]
+        if uses_var(range_.min, (axis.var,)) if virtual else not is_const(range_.extent, 1):
+            what = f"its memory, `{stage.scope or 'local'}`, is one for each of these threads"
+            raise ScheduleError(
+                f"stage `{stage.origin_op.name}`: loop `{iv.var.name}` is bound to `{axis.var.name}`, but {what}, "
+                "which reads there what other threads would compute",
+                span=stage.span,
+                hint='leave the loop serial, or let the threads share the memory: set_scope("shared")',
+            )
 
 
 def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopContext) -> Mapping[IterVar, Range]:
@@ -219,6 +257,22 @@ def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopCont
         ranges[iv] = Range.from_min_extent(ranges[iv].min, maximum(ranges[iv].extent, 1))
     pass_down_domain(stage, ranges, Analyzer())
     return ranges
+
+
+def _check_start_values(op: BaseComputeOp, stage: Stage, context: LoopContext, common: int) -> None:
+    """What the initialization reads is not computed inside the loops after the first `common`, which it does not have."""
+    reduce = op.body[0] if isinstance(op, ComputeOp) else None
+    if not isinstance(reduce, Reduce) or not reduce.init:
+        return
+    read = {t.op for value in reduce.init for t in loaded_tensors(value)}
+    for other, place in context.inside.get(stage, {}).items():
+        if other.op in read and place not in stage.leaf_iter_vars[:common]:
+            raise ScheduleError(
+                f"stage `{other.origin_op.name}` is computed at loop `{place.var.name}` of stage `{stage.origin_op.name}`, "
+                "whose start values read it outside of that loop",
+                span=other.span,
+                hint=f"compute `{other.origin_op.name}` at a loop outside of the reduction, or at the root",
+            )
 
 
 class ComputeLoopNest:
@@ -254,6 +308,7 @@ class ComputeLoopNest:
                 self.common = position
                 break
             self.init_values[iv] = self.main_values[iv]
+        _check_start_values(op, stage, context, self.common)
         skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
         if any(masks[iv] == _DATA_BIT | _REDUCE_BIT for iv in stage.leaf_iter_vars):
             context = context.with_ranges(_without_empty_reductions(op, stage, context))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
@@ -31,8 +32,10 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.te.schedule.demand import needed_elements, saves_work
+from tvmagic.te.schedule.infer_bound import Context, storage_scope_rank
 from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
+from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.schedule.waste import waste_report
 from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, loaded_tensors
@@ -84,7 +87,21 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
         spec = stage.get_attach_spec()
         if spec.attach_stage is not None and spec.attach_ivar is not None:
             inside.setdefault(spec.attach_stage, {})[stage] = spec.attach_ivar
-    return LoopContext(dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand, inside)
+    return LoopContext(
+        dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand, inside, _memory_ranks(sch)
+    )
+
+
+def _memory_ranks(sch: Schedule) -> dict[Stage, int]:
+    """The memory of the stages that have loops bound to threads, of those that others read."""
+    bound = [
+        s for s in sch.stages
+        if not s.is_output and any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())
+    ]  # fmt: skip
+    if not bound:
+        return {}
+    context = Context(sch)
+    return {stage: storage_scope_rank(stage, context) for stage in bound}
 
 
 class _Plan:
@@ -237,7 +254,9 @@ class _Assembler(Mutator):
         return self._at(self.plan.at_update, node)
 
     def _launch(self, node: AttrStmt) -> Stmt:
-        if node.node in self.launched:
+        known = self.launched.get(node.node)
+        if known is not None:
+            _check_extents(node, known)
             return self.visit(node.body)
         self.launched[node.node] = node.value
         result = self.visit_children(node)
@@ -274,6 +293,17 @@ class _Assembler(Mutator):
     def _renamed(self, node: Any) -> Any:
         other = self.tensors.get(node.producer)
         return node if other is None else node.replace(producer=other)
+
+
+def _check_extents(node: AttrStmt, known: PrimExpr) -> None:
+    """All threads of an axis run what is inside of its launch: that many iterations, or one that is the same for all."""
+    if is_const(node.value, 1) or Analyzer().can_prove_equal(node.value, known):
+        return
+    raise ScheduleError(
+        f"a loop of `{node.value}` iterations is bound to `{node.node.var.name}`, inside of a launch of `{known}` threads",
+        span=node.span,
+        hint="split the loop by the number of threads, and bind the inner loop",
+    )
 
 
 _ATTRS: dict[str, Callable[[_Assembler, AttrStmt], Stmt]] = {

@@ -213,9 +213,7 @@ class Stage:
         """
         if (factor is None) == (nparts is None):
             raise self.error("split takes either factor or nparts")
-        position = self.leaf_position(parent, "split")
-        self._check_type(parent, _DIVISIBLE, "split")
-        size = self._split_size(parent, factor if factor is not None else nparts)
+        position, size = self._check_split(parent, factor if factor is not None else nparts)
         outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
         inner = IterVar(None, parent.var.copy_with_suffix(".inner"), parent.iter_type)
         sizes = (size, None) if factor is not None else (None, size)
@@ -224,13 +222,16 @@ class Stage:
         self.leaf_iter_vars[position : position + 1] = [outer, inner]
         return outer, inner
 
-    def _split_size(self, parent: IterVar, size: Any) -> PrimExpr:
+    def _check_split(self, parent: IterVar, size: Any) -> tuple[int, PrimExpr]:
+        """The place of a loop that can be split, and the size as an expression."""
+        position = self.leaf_position(parent, "split")
+        self._check_type(parent, _DIVISIBLE, "split")
         result = expr(size)
         if result.dtype.is_float:
             raise self.error(f"split of `{parent.var.name}` by `{size}`, which is not an integer")
         if isinstance(result, IntImm) and result.value <= 0:
             raise self.error(f"split of `{parent.var.name}` by {result.value}, which is not positive")
-        return result
+        return position, result
 
     def fuse(self, *args: IterVar) -> IterVar:
         """Fuse loops that stand next to each other, outermost first, into one.
@@ -243,23 +244,30 @@ class Stage:
             self.all_iter_vars.append(singleton)
             self.leaf_iter_vars.insert(0, singleton)
             return singleton
+        self._check_fuse(args)
         fused = args[0]
-        self.leaf_position(fused, "fuse")
         for iv in args[1:]:
             fused = self._fuse_two(fused, iv)
         return fused
 
+    def _check_fuse(self, loops: Sequence[IterVar]) -> None:
+        """Each loop stands next to those before it, all of them together on places without a gap."""
+        first = last = self.leaf_position(loops[0], "fuse")
+        for before, iv in zip(loops, loops[1:]):
+            position = self.leaf_position(iv, "fuse")
+            self._check_type(before, _DIVISIBLE, "fuse")
+            self._check_type(iv, _DIVISIBLE, "fuse")
+            if position not in (first - 1, last + 1):
+                raise self.error(
+                    f"fuse of `{before.var.name}` and `{iv.var.name}`, which do not stand next to each other",
+                    "reorder the loops first",
+                )
+            first, last = min(first, position), max(last, position)
+
     def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
         first, second = self.leaf_position(outer, "fuse"), self.leaf_position(inner, "fuse")
-        self._check_type(outer, _DIVISIBLE, "fuse")
-        self._check_type(inner, _DIVISIBLE, "fuse")
-        if second + 1 == first:
+        if second < first:
             outer, inner, first, second = inner, outer, second, first
-        if second != first + 1:
-            raise self.error(
-                f"fuse of `{outer.var.name}` and `{inner.var.name}`, which do not stand next to each other",
-                "reorder the loops first",
-            )
         name = f"{outer.var.name}.{inner.var.name}.fused"
         fused = IterVar(None, Var(name, outer.dtype), max(outer.iter_type, inner.iter_type))
         self.relations.append(Fuse(outer, inner, fused))
@@ -281,7 +289,9 @@ class Stage:
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Split two loops and put the loops over blocks outside: x outer, y outer, x inner, y inner."""
-        self.leaf_position(y_parent, "tile")
+        for parent, factor in ((x_parent, x_factor), (y_parent, y_factor)):
+            self._check_split(parent, factor)
+            self._check_type(parent, _MOVABLE, "tile")
         if x_parent is y_parent:
             raise self.error(f"tile names `{x_parent.var.name}` twice")
         x_outer, x_inner = self.split(x_parent, factor=x_factor)
@@ -320,6 +330,10 @@ class Stage:
         """Run the loop's iterations on the threads of a thread axis."""
         self.leaf_position(ivar, "bind")
         self._check_type(ivar, (IterVar.DataPar, IterVar.CommReduce), "bind")
+        if not isinstance(thread_ivar, IterVar):
+            raise self.error(
+                f"bind takes a thread axis, not `{thread_ivar!r}`", 'such as `te.thread_axis("threadIdx.x")`'
+            )
         if thread_ivar.iter_type != IterVar.ThreadIndex:
             raise self.error(f"bind to `{thread_ivar.var.name}`, which is {ITER_TYPE_NAMES[thread_ivar.iter_type]}")
         self._attr(ivar).bind_thread = thread_ivar
@@ -344,17 +358,18 @@ class Stage:
             shorthand(var)
             return
         self.leaf_position(var, "pragma")
+        key, value = StringImm(pragma_type), attr_value(pragma_value)
         attr = self._attr(var)
-        attr.pragma_keys.append(StringImm(pragma_type))
-        value = attr_value(pragma_value)
+        attr.pragma_keys.append(key)
         attr.pragma_values.append(StringImm(value) if isinstance(value, str) else value)
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
         """Fetch what the iteration `offset` later needs of `tensor` into the cache."""
         self.leaf_position(var, "prefetch")
+        distance = expr(offset)
         attr = self._attr(var)
         attr.prefetch_data.append(tensor)
-        attr.prefetch_offset.append(expr(offset))
+        attr.prefetch_offset.append(distance)
 
     # ------------------------------------------------------------------ where it runs
 
@@ -410,8 +425,9 @@ class Stage:
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         """Let the stride of `axis` be `k * factor + offset` elements."""
+        sizes = int(factor), int(offset)
         attr = self._attr(axis)
-        attr.dim_align_factor, attr.dim_align_offset = int(factor), int(offset)
+        attr.dim_align_factor, attr.dim_align_offset = sizes
 
     def _not_output(self, call: str) -> None:
         if self.is_output:

@@ -47,8 +47,9 @@ class _Fill:
     buffers: tuple[Var, ...]
     body: Stmt
     loop: For | None
-    # what lies between the loop and the statement: whether it runs in each iteration
+    # what lies between the loop and the statement: whether it runs in each iteration, whether threads are launched
     guarded: bool = False
+    launched: bool = False
     refusal: str | None = None
 
 
@@ -104,14 +105,14 @@ class _Detector(Visitor):
         self.pointers: set[Var] = set()
         self.sizes: dict[Var, PrimExpr] = {}
         self.loop_around: For | None = None
-        self.guarded = False
+        self.guarded = self.launched = False
 
     @handles(For)
     def loop(self, node: For) -> None:
-        outer = self.loop_around, self.guarded
-        self.loop_around, self.guarded = node, False
+        outer = self.loop_around, self.guarded, self.launched
+        self.loop_around, self.guarded, self.launched = node, False, False
         self.visit_children(node)
-        self.loop_around, self.guarded = outer
+        self.loop_around, self.guarded, self.launched = outer
 
     @handles(IfThenElse, While)
     def branch(self, node: Stmt) -> None:
@@ -127,10 +128,13 @@ class _Detector(Visitor):
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
         if node.attr_key != "double_buffer_scope" or not isinstance(node.node, Var):
+            outer = self.launched
+            self.launched = outer or node.attr_key in ("thread_extent", "virtual_thread")
             self.visit_children(node)
+            self.launched = outer
             return
         buffers, body = _fill_of(node)
-        self.fills.append(_Fill(buffers, body, self.loop_around, self.guarded))
+        self.fills.append(_Fill(buffers, body, self.loop_around, self.guarded, self.launched))
         self.visit(body)
 
     @handles(Var)
@@ -158,6 +162,8 @@ class _Detector(Visitor):
             return None
         if fill.guarded:
             return "not every iteration fills it"
+        if fill.launched:
+            return f"the threads that fill it are launched inside loop `{loop.loop_var.name}`"
         if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
             return f"the iterations of `{loop.loop_var.name}` do not run one after the other"
         if not (isinstance(loop.min, IntImm) and loop.min.value == 0):

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import Buffer, BufferLoad, BufferRealize, BufferStore, Mutator, PrimExpr, PrimFunc, Range, Stmt, handles
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    handles,
+)
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 
 ATTRIBUTE = "layout_transform_map"
@@ -41,6 +54,20 @@ class _LayoutTransformer(Mutator):
             return self.visit_children(node)
         node = node.replace(indices=self._indices(node), buffer=self.transformed(node.buffer))
         return super().visit_children(node)
+
+    @handles(AttrStmt)
+    def fact(self, node: AttrStmt) -> Stmt:
+        """What is said of a buffer is said of the transformed one; an intrinsic knows the old order of the indices."""
+        new = self.visit_children(node)
+        if isinstance(node.node, tuple) and any(part in self.maps for part in node.node if isinstance(part, Buffer)):
+            raise TVMagicError(
+                f"`{node.node[1].name}`, whose layout is transformed, is bound to the buffer of an intrinsic or extern call",
+                node=node,
+                hint="leave its layout as it is, or copy it with cache_read or cache_write",
+            )
+        if not isinstance(node.node, Buffer) or node.attr_key == "buffer_dim_align":  # of an axis that is no more
+            return new
+        return new.replace(node=self.transformed(node.node))
 
     @handles(BufferRealize)
     def realize(self, node: BufferRealize) -> Stmt:

@@ -142,7 +142,7 @@ class _Partitions(Visitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
             self._inside(node, node.node.var, IntervalSet(IntImm(node.value.dtype, 0), node.value - 1))
         else:
             self.visit_children(node)

@@ -81,6 +81,10 @@ class _Structure(Visitor):
         self.waiting: set[Stmt] = set()
         self.around: set[Stmt] = set()
         self.path: list[Stmt] = []
+        # whether a thread's own memory is there before and after a launch
+        self.kept = False
+        # the block axes that are launched inside of memory
+        self.blocks: dict[Allocate, set[str]] = {}
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> None:
@@ -93,8 +97,26 @@ class _Structure(Visitor):
         if axis is not None:
             self._add(axis, node)
             self._mark(self.around)
+        elif isinstance(node, AttrStmt) and _is_launch(node):
+            self._check_blocks(node)
         self.visit_children(node)
         self.path.pop()
+        if isinstance(node, Allocate) and node in self.around and _scope(node.buffer_var).startswith("local"):
+            self.kept = True
+
+    def _check_blocks(self, node: AttrStmt) -> None:
+        """Blocks run one after the other: what one of them stores is not there any more in a second launch."""
+        for stmt in self.path:
+            if not isinstance(stmt, Allocate) or _scope(stmt.buffer_var).split(".")[0] not in ("shared", "local"):
+                continue
+            tags = self.blocks.setdefault(stmt, set())
+            if node.node.thread_tag in tags:
+                raise TVMagicError(
+                    f"`{stmt.buffer_var.name}` is memory of a block, and two launches of `{node.node.thread_tag}` use it",
+                    node=stmt,
+                    hint="compute it inside the blocks that read it, or keep it in global memory",
+                )
+            tags.add(node.node.thread_tag)
 
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> None:
@@ -423,8 +445,9 @@ class _Kernels(Mutator):
 
     def __init__(self, outside: set[Var]) -> None:
         self.outside = outside
-        # memory of threads that is allocated around a kernel
+        # memory of threads that is allocated around a kernel, and the kernel that uses it
         self.own: dict[Var, Allocate] = {}
+        self.users: dict[Var, Stmt] = {}
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> PrimExpr:
@@ -442,12 +465,20 @@ class _Kernels(Mutator):
             return self.visit_children(node)
         structure = _Structure()
         structure.visit(node)
-        if not structure.waiting:
+        around = [var for var in free_vars(node) if var in self.own] if structure.axes else []
+        for var in around:
+            if self.users.setdefault(var, node) is not node:
+                raise TVMagicError(
+                    f"`{var.name}` is memory that each thread has of its own, and two kernels use it: it ends with the first",
+                    node=self.own[var],
+                    hint="compute it inside the threads that read it, or keep it in global memory",
+                )
+        if not structure.waiting and not structure.kept:
             return node
         names = ", ".join(f"`{tag}`" for tag in sorted(structure.axes))
         note("threads", f"the threads of {names} run in turn from barrier to barrier", node=node)
         kernel: Stmt = node
-        for var in (var for var in free_vars(node) if var in self.own):
+        for var in around:
             kernel = self.own[var].replace(body=kernel)
             structure.waiting.add(kernel)
             structure.around.add(kernel)
