@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
+
+from te_generator import Program
 
 from tvmagic.driver import schedule_to_module
 from tvmagic.ir import PrimFunc
 from tvmagic.script.parser import from_source
-
-sys.path.append(str(Path(__file__).parent.parent / "te"))
-from te_generator import Program
 
 SIZE = 40
 

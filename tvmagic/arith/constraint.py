@@ -24,7 +24,6 @@ from tvmagic.ir import (
     Not,
     Or,
     PrimExpr,
-    ProducerLoad,
     Var,
     pre_order_visit,
 )
@@ -113,7 +112,10 @@ def comparison_with_constant(e: PrimExpr) -> tuple[PrimExpr, int, int] | None:
 
 
 def side_effect(e: PrimExpr) -> CallEffect:
-    """The strongest effect of computing `e`: `PURE`, `READ_STATE`, ... `OPAQUE`."""
+    """The strongest effect of computing `e`: `PURE`, `READ_STATE`, ... `OPAQUE`.
+
+    An element of a tensor is a value and no state: it is the same whenever it is read.
+    """
     worst = CallEffect.PURE
     seen: set[int] = set()  # a part may stand in many places
 
@@ -124,7 +126,7 @@ def side_effect(e: PrimExpr) -> CallEffect:
         seen.add(id(node))
         if isinstance(node, Call):
             worst = max(worst, getattr(node.op, "effect", CallEffect.OPAQUE))
-        elif isinstance(node, (BufferLoad, ProducerLoad)):
+        elif isinstance(node, BufferLoad):
             worst = max(worst, CallEffect.READ_STATE)
         return True
 

@@ -134,7 +134,8 @@ def _floor_remainder(x: float, y: float) -> float:
 
 
 def _floor_quotient(x: float, y: float, dtype: DataType) -> float:
-    """NumPy's `x // y`: what remains is taken off first, so that the quotient is nearly whole."""
+    """NumPy's `x // y`: what remains is taken off first, so that the quotient is nearly whole; in float32 at least."""
+    dtype = dtype if dtype.bits >= 32 else _FLOAT32
     if not y:
         return _divide(x, y)
     rest = _remainder(x, y)
