@@ -23,7 +23,20 @@ from tvmagic.tir.schedule.instruction import InstructionKind
 SHORT = {"te": 80, "beyond": 20, "tir": 60, "cell": 100}
 LONG = 20_000
 PART = 500
-SEEDS: dict[str, dict[int, str]] = {"te": {}, "beyond": {}, "tir": {}, "cell": {}}
+SEEDS: dict[str, dict[int, str]] = {
+    "te": {},
+    "beyond": {},
+    "tir": {
+        14: "a bound of a symbolic size that no number of its type is",
+        31: "storage_align of a symbolic size",
+        55: "padding of an iterator by symbolic sizes",
+        84: "a reduction moved under a loop that runs backwards",
+        244: "a reduction moved into the loop of another one",
+        2556: "a Select whose condition its values count on",
+        3543: "a region that depends on a cached index",
+    },
+    "cell": {},
+}
 OPEN: dict[str, set[int]] = {"te": set(), "beyond": set(), "tir": set(), "cell": set()}
 
 
