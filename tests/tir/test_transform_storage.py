@@ -455,3 +455,27 @@ def test_rows_that_are_apart_are_rows_in_flat_memory(where: tuple[str, str], vec
     c[...] = 0
     run_function(tvmagic.lower(s.mod)["main"], [a, c])
     np.testing.assert_array_equal(c, a * 2 + 1)
+
+
+READ_TWICE = """
+        def main(I: T.Buffer((4,), "int32"), A: T.Buffer((8,), "float32"), C: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    T.reads(I[vi], A[0:8])
+                    T.writes(I[vi], C[vi])
+                    B = T.alloc_buffer((8,))
+                    B[I[vi]] = A[I[vi]]
+                    B[I[vi] + 1] = A[I[vi] + 1]
+                    I[vi] = I[vi] + 1
+                    C[vi] = B[I[vi]]
+        """
+
+
+def test_an_axis_is_whole_where_the_region_depends_on_data() -> None:
+    mod = module(READ_TWICE)
+    text = script(CompactBufferAllocation()(ConvertBlocksToOpaque()(mod)))
+    assert "B = T.alloc_buffer((8,))" in text
+    i, a, c = np.array([5, 0, 3, 2], "int32"), np.arange(8, dtype="float32"), np.zeros(4, "float32")
+    tvmagic.build(mod, check_bounds=True)(i, a, c)
+    np.testing.assert_array_equal(c, [6, 1, 4, 3])

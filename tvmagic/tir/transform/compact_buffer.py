@@ -39,7 +39,7 @@ from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
 from tvmagic.tir.transform.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.lift_thread_binding import thread_rank
-from tvmagic.tir.transform.uses import mentions
+from tvmagic.tir.transform.uses import loads_memory, mentions
 from tvmagic.tir.transform.with_analyzer import is_true
 
 
@@ -196,6 +196,9 @@ class _RegionCollector(AnalyzerVisitor):
                 low, extent = simplify(maximum(0, covered.min)), simplify(minimum(size, covered.extent))
             else:
                 low, extent = simplify(covered.min), simplify(covered.extent)
+            if loads_memory(low) or loads_memory(extent):  # what is loaded may be another value at the next access
+                result.append(original)
+                continue
             if mentions(extent, outside):
                 most = int(self.analyzer.const_int_bound(extent).max_value)
                 if not self._is_useful(most, extent, size):

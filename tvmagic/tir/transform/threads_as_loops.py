@@ -41,12 +41,11 @@ from tvmagic.ir import (
     While,
     decl_buffer,
     handles,
-    post_order_visit,
     structural_equal,
 )
 from tvmagic.ir.ops import cast
 from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
-from tvmagic.tir.transform.uses import free_vars, used_vars
+from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
 from tvmagic.tir.transform.with_analyzer import strip_likely
 
 
@@ -140,12 +139,6 @@ class _Structure(Visitor):
                 node=node,
                 hint="loops that are bound to one thread axis have the same extent",
             )
-
-
-def _loads(value: PrimExpr) -> bool:
-    found: list[Any] = []
-    post_order_visit(value, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
-    return bool(found)
 
 
 class _Own(Mutator):
@@ -321,7 +314,7 @@ class _Kernel:
         if not self._differs(stmt.value):
             return stmt.replace(body=self.divide(stmt.body, threads))
         self.differing.add(stmt.var)
-        if not _loads(stmt.value):
+        if not loads_memory(stmt.value):
             self.lets[stmt.var] = stmt
             self.order[stmt.var] = len(self.order)
             result = self.divide(stmt.body, threads)

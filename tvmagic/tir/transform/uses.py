@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tvmagic.ir import Buffer, Var, Visitor, handles
+from tvmagic.ir import Buffer, BufferLoad, PrimExpr, Var, Visitor, handles, post_order_visit
 
 
 class _Found(Exception):
@@ -83,3 +83,10 @@ def free_vars(node: Any) -> list[Var]:
     collector = _Collector()
     collector.visit(node)
     return [v for v in collector.used if v not in collector.defined]
+
+
+def loads_memory(value: PrimExpr) -> bool:
+    """Whether an expression loads from a buffer."""
+    found: list[BufferLoad] = []
+    post_order_visit(value, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
+    return bool(found)
