@@ -51,6 +51,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -391,9 +392,10 @@ class _Stage(Visitor):
     def constant(self, node: Any) -> Piece:
         if node.dtype.is_bool:
             return str(bool(node.value)), frozenset()
-        if not np.isfinite(node.value):
-            return {"inf": "np.inf", "-inf": "-np.inf"}.get(str(node.value), "np.nan"), frozenset()
-        return (f"({node.value!r})" if node.value < 0 else repr(node.value)), frozenset()
+        value = plain(node.value)
+        if not np.isfinite(value):
+            return {"inf": "np.inf", "-inf": "-np.inf"}.get(str(value), "np.nan"), frozenset()
+        return (f"({value!r})" if value < 0 else repr(value)), frozenset()
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Piece:

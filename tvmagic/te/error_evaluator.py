@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ir import BinaryOp, Call, Cast, DataType, FloatImm, IntImm, Not, PrimExpr, ProducerLoad, handles
+from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, either, parts
 from tvmagic.te.error_functions import call
@@ -23,8 +24,9 @@ def widened(value: Value, dtype: DataType) -> Value:
 
 def constant(node: Any) -> Value:
     """A constant rounded to its dtype; one that does not fit may be folded before it is rounded or after."""
-    value = widened(np.asarray(node.value, numpy_dtype(node.dtype)), node.dtype)
-    if node.dtype.is_float and np.isinf(value) and np.isfinite(node.value):
+    meant = plain(node.value)
+    value = widened(np.asarray(meant, numpy_dtype(node.dtype)), node.dtype)
+    if node.dtype.is_float and np.isinf(value) and np.isfinite(meant):
         return Approximate(value, np.full((), np.inf))
     return value
 
