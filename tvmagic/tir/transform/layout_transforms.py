@@ -18,6 +18,7 @@ from tvmagic.ir import (
     Stmt,
     handles,
 )
+from tvmagic.ir.values import TUPLES
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 
 ATTRIBUTE = "layout_transform_map"
@@ -59,9 +60,10 @@ class _LayoutTransformer(Mutator):
     def fact(self, node: AttrStmt) -> Stmt:
         """What is said of a buffer is said of the transformed one; an intrinsic knows the old order of the indices."""
         new = self.visit_children(node)
-        if isinstance(node.node, tuple) and any(part in self.maps for part in node.node if isinstance(part, Buffer)):
+        bound = node.node if isinstance(node.node, TUPLES) else ()
+        if any(part in self.maps for part in bound if isinstance(part, Buffer)):
             raise TVMagicError(
-                f"`{node.node[1].name}`, whose layout is transformed, is bound to the buffer of an intrinsic or extern call",
+                f"`{bound[1].name}`, whose layout is transformed, is bound to the buffer of an intrinsic or extern call",
                 node=node,
                 hint="leave its layout as it is, or copy it with cache_read or cache_write",
             )
