@@ -60,7 +60,7 @@ class _LayoutTransformer(Mutator):
     def fact(self, node: AttrStmt) -> Stmt:
         """What is said of a buffer is said of the transformed one; an intrinsic knows the old order of the indices."""
         new = self.visit_children(node)
-        bound = node.node if isinstance(node.node, TUPLES) else ()
+        bound: tuple[Any, ...] = node.node if isinstance(node.node, TUPLES) else ()
         if any(part in self.maps for part in bound if isinstance(part, Buffer)):
             raise TVMagicError(
                 f"`{bound[1].name}`, whose layout is transformed, is bound to the buffer of an intrinsic or extern call",
