@@ -413,3 +413,24 @@ def test_a_scan_of_which_fewer_steps_are_read_than_it_begins_with() -> None:
     S = te.scan(first, step, state, inputs=[], name="S")
     B = te.compute((3,), lambda i: S[0, 0] + i, name="B")
     assert_right(te.create_schedule(B.op), [B])
+
+
+@pytest.mark.parametrize("layout", [lambda i, j: [i % 3, i // 3, j], lambda i, j: [j, i // 4, i % 4]])
+def test_the_loops_of_a_layout_begin_before_what_is_read(layout: Callable[..., Any]) -> None:
+    A = te.placeholder((12, 4), name="A")
+    M = te.compute((12, 4), lambda i, j: A[i, j] + 1.0, name="M")
+    B = te.compute((11, 4), lambda i, j: M[i + 1, j] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[M].transform_layout(layout)
+    s[M].compute_at(s[B], B.op.axis[0])
+    assert_right(s, [A, B])
+
+
+def test_a_layout_of_one_of_two_outputs_inside_a_loop() -> None:
+    A = te.placeholder((3, 6), name="A")
+    M, N = te.compute((3, 6), lambda i, j: (A[i, j] + 1.0, A[i, j] * 2.0), name="M")
+    B = te.compute((3, 6), lambda i, j: M[i, j] + N[i, j], name="B")
+    s = te.create_schedule(B.op)
+    s[M].transform_layout(lambda i, j: [i, j % 3, j // 3])
+    s[M].compute_at(s[B], B.op.axis[1])
+    assert_right(s, [A, B])
