@@ -12,6 +12,7 @@ from tvmagic.ir import (
     BufferRealize,
     BufferStore,
     Mutator,
+    Prefetch,
     PrimExpr,
     PrimFunc,
     Range,
@@ -69,12 +70,30 @@ class _LayoutTransformer(Mutator):
             return new
         return new.replace(node=self.transformed(node.node))
 
+    @handles(Prefetch)
+    def prefetch(self, node: Prefetch) -> Stmt:
+        bounds = node.bounds
+        for index_map in self.maps.get(node.buffer, ()):
+            bounds = _mapped_box(index_map, bounds)
+        new = self.visit_children(node.replace(bounds=tuple(bounds)))
+        return new.replace(buffer=self.transformed(node.buffer))
+
     @handles(BufferRealize)
     def realize(self, node: BufferRealize) -> Stmt:
         new = self.visit_children(node)
         if node.buffer not in self.maps:
             return new
         return new.replace(bounds=tuple([Range(0, size) for size in new.buffer.shape]))
+
+
+def _mapped_box(index_map: Any, bounds: Any) -> list[Range]:
+    """The box around where the elements inside of `bounds` are stored."""
+    from tvmagic.arith.int_set import IntSet
+    from tvmagic.arith.int_set_eval import eval_set
+
+    sets = {var: IntSet.from_range(part) for var, part in zip(index_map.initial_indices, bounds)}
+    sizes = index_map.map_shape([part.min + part.extent for part in bounds])
+    return [eval_set(i, sets).cover_range(Range(0, n)) for i, n in zip(index_map.final_indices, sizes)]
 
 
 def apply_layout_transforms(func: PrimFunc) -> PrimFunc:
