@@ -114,3 +114,12 @@ def test_refused_scans() -> None:
     alone = te.scan(first, te.compute((9, 4), lambda t, i: X[t, i], name="alone"), state, name="R")
     with pytest.raises(TVMagicError, match="update `alone` of scan `R` reads none of its states or inputs"):
         te.create_schedule(alone.op)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_copy_of_the_state_is_made_in_each_step(inside: bool) -> None:
+    p = TwoStates()
+    copy = p.s.cache_read(p.mid.op.input_tensors[0], "local", [p.mid])
+    if inside:
+        p.s[copy].compute_at(p.s[p.mid], p.s[p.mid].op.axis[1])
+    assert largest_difference(p.s, [p.X, p.D]) < 1e-5

@@ -41,6 +41,7 @@ from tvmagic.te.tensor import (
     Tensor,
     TensorComputeOp,
 )
+from tvmagic.tir.transform.uses import free_vars
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
@@ -153,6 +154,26 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
         if is_recording():
             _note_requests(stage, consumer, requests, before)
     gather_bound(stage, requests, context.ranges)
+    _check_threads(stage, context)
+
+
+def _check_threads(stage: Stage, context: Context) -> None:
+    """An error where what is computed depends on a thread that does not run around the stage."""
+    if not context.threads:
+        return
+    around = {context.threads[iv].var for iv in context.paths[stage.op] if iv in context.threads}
+    names = {thread.var: thread.thread_tag for thread in context.threads.values() if thread.var not in around}
+    for iv in stage.op.root_iter_vars():
+        range_ = context.ranges.get(iv, iv.dom)
+        for part in (range_.min, range_.extent) if range_ is not None and names else ():
+            used = next((v for v in free_vars(part) if v in names), None)
+            if used is not None:
+                raise ScheduleError(
+                    f"stage `{stage.name}` computes what one iteration of `{names[used]}` reads, but does not run inside "
+                    "the loop that is bound to it",
+                    span=stage.span,
+                    hint="compute it at a loop inside, or keep it in memory that these threads share",
+                )
 
 
 # ---------------------------------------------------------------------------- phase 1
