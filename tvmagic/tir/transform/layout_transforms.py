@@ -17,6 +17,7 @@ from tvmagic.ir import (
     PrimFunc,
     Range,
     Stmt,
+    Var,
     handles,
 )
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
@@ -35,7 +36,10 @@ class _LayoutTransformer(Mutator):
             shape: Any = buffer.shape
             for index_map in self.maps.get(buffer, ()):
                 shape = index_map.map_shape(shape)
-            new = self.buffers[buffer] = buffer if shape is buffer.shape else buffer.replace(shape=tuple(shape))
+            new = buffer if shape is buffer.shape else buffer.replace(shape=tuple(shape))
+            if new.strides and len(new.strides) != len(shape):  # of an argument: one for each new dimension
+                new = new.replace(strides=tuple([Var("stride", size.dtype) for size in shape]))
+            self.buffers[buffer] = new
         return new
 
     def visit_buffer_use(self, buffer: Buffer) -> Buffer:
