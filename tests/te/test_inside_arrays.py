@@ -447,13 +447,13 @@ def test_strides_of_an_argument_whose_layout_has_another_rank(layout: Callable[.
     B = te.compute((n, 3), lambda i, j: A[i, j] + 1.0, name="B")
     s = te.create_schedule(B.op)
     s[A].transform_layout(layout)
-    wide = tuple(int(x) for x in np.array(s[A].layout_transforms[0].map_shape([size, 3])))
+    wide = [int(str(x)) for x in s[A].layout_transforms[0].map_shape([size, 3])]
     built = tvmagic.build(s, [n, A, B], "llvm", check_bounds=True)
     values = np.random.default_rng(1).random((size, 3), "float32")
     memory = np.zeros((*wide[:-1], 2 * wide[-1]), "float32")[..., ::2]
     for i, j in np.ndindex(size, 3):
         place = s[A].layout_transforms[0].map_indices([i, j])
-        memory[tuple(int(x) for x in place)] = values[i, j]
+        memory[tuple([int(str(x)) for x in place])] = values[i, j]
     out = np.zeros((size, 3), "float32")
     built(size, memory, out)
     np.testing.assert_array_equal(out, values + 1)

@@ -10,6 +10,7 @@ from guarded import assert_right
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.errors import ScheduleError
 
 
 def twice(size: int = 8) -> tuple[Any, Any]:
@@ -60,3 +61,19 @@ def test_a_prefetch_of_a_tensor_that_is_rewritten_later() -> None:
     s[M].compute_inline()
     assert "prefetch" in str(tvmagic.lower(s, [A, C]))
     assert_right(s, [A, C])
+
+
+def test_a_prefetch_outside_of_where_it_is_computed_is_refused() -> None:
+    A = te.placeholder((8, 4), name="A")
+    M = te.compute((8, 4), lambda i, j: A[i, j] + 1.0, name="M")
+    B = te.compute((8, 4), lambda i, j: M[i, j] * 2.0, name="B")
+    for at in range(2):
+        s = te.create_schedule(B.op)
+        s[M].compute_at(s[B], B.op.axis[at])
+        s[B].prefetch(M, B.op.axis[0], 1)
+        with pytest.raises(ScheduleError, match="prefetch of `M` at `i`, but it is computed at `[ij]`"):
+            tvmagic.lower(s, [A, B])
+    s = te.create_schedule(B.op)
+    s[M].compute_at(s[B], B.op.axis[0])
+    s[B].prefetch(M, B.op.axis[1], 1)
+    assert_right(s, [A, B])
