@@ -413,3 +413,60 @@ def test_a_scan_of_which_fewer_steps_are_read_than_it_begins_with() -> None:
     S = te.scan(first, step, state, inputs=[], name="S")
     B = te.compute((3,), lambda i: S[0, 0] + i, name="B")
     assert_right(te.create_schedule(B.op), [B])
+
+
+@pytest.mark.parametrize("layout", [lambda i, j: [i % 3, i // 3, j], lambda i, j: [j, i // 4, i % 4]])
+def test_the_loops_of_a_layout_begin_before_what_is_read(layout: Callable[..., Any]) -> None:
+    A = te.placeholder((12, 4), name="A")
+    M = te.compute((12, 4), lambda i, j: A[i, j] + 1.0, name="M")
+    B = te.compute((11, 4), lambda i, j: M[i + 1, j] * 2.0, name="B")
+    s = te.create_schedule(B.op)
+    s[M].transform_layout(layout)
+    s[M].compute_at(s[B], B.op.axis[0])
+    assert_right(s, [A, B])
+
+
+def test_a_layout_of_one_of_two_outputs_inside_a_loop() -> None:
+    A = te.placeholder((3, 6), name="A")
+    M, N = te.compute((3, 6), lambda i, j: (A[i, j] + 1.0, A[i, j] * 2.0), name="M")
+    B = te.compute((3, 6), lambda i, j: M[i, j] + N[i, j], name="B")
+    s = te.create_schedule(B.op)
+    s[M].transform_layout(lambda i, j: [i, j % 3, j // 3])
+    s[M].compute_at(s[B], B.op.axis[1])
+    assert_right(s, [A, B])
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(
+    "layout",
+    [lambda i, j: [j, i % 2, i // 2], lambda i, j: [j, i % 2, te.AXIS_SEPARATOR, i // 2], lambda i, j: [i * 3 + j]],
+)
+def test_strides_of_an_argument_whose_layout_has_another_rank(layout: Callable[..., Any], size: int) -> None:
+    n = te.var("n")
+    A = te.placeholder((n, 3), name="A")
+    B = te.compute((n, 3), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[A].transform_layout(layout)
+    wide = [int(str(x)) for x in s[A].layout_transforms[0].map_shape([size, 3])]
+    built = tvmagic.build(s, [n, A, B], "llvm", check_bounds=True)
+    values = np.random.default_rng(1).random((size, 3), "float32")
+    memory = np.zeros((*wide[:-1], 2 * wide[-1]), "float32")[..., ::2]
+    for i, j in np.ndindex(size, 3):
+        place = s[A].layout_transforms[0].map_indices([i, j])
+        memory[tuple([int(str(x)) for x in place])] = values[i, j]
+    out = np.zeros((size, 3), "float32")
+    built(size, memory, out)
+    np.testing.assert_array_equal(out, values + 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_checked_separators_in_an_argument_with_strides(size: int) -> None:
+    n = te.var("n")
+    A = te.placeholder((n, n + 2), name="A")
+    B = te.compute((n, n + 2), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].transform_layout(lambda i, j: [i, te.AXIS_SEPARATOR, j])
+    built = tvmagic.build(s, [n, A, B], "llvm", check_bounds=True)
+    a, b = np.ones((size, size + 2), "float32"), np.zeros((size, size + 2), "float32")
+    built(size, a, b)
+    assert (b == 2).all()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from guarded import assert_right
 from te_execution import largest_difference
 
 from tvmagic import te
@@ -114,3 +115,27 @@ def test_refused_scans() -> None:
     alone = te.scan(first, te.compute((9, 4), lambda t, i: X[t, i], name="alone"), state, name="R")
     with pytest.raises(TVMagicError, match="update `alone` of scan `R` reads none of its states or inputs"):
         te.create_schedule(alone.op)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_copy_of_the_state_is_made_in_each_step(inside: bool) -> None:
+    p = TwoStates()
+    copy = p.s.cache_read(p.mid.op.input_tensors[0], "local", [p.mid])
+    if inside:
+        p.s[copy].compute_at(p.s[p.mid], p.s[p.mid].op.axis[1])
+    assert largest_difference(p.s, [p.X, p.D]) < 1e-5
+
+
+@pytest.mark.parametrize("size", [7, 8])
+def test_a_part_of_a_scan_with_a_stage_inside_of_a_split_loop(size: int) -> None:
+    X = te.placeholder((5, size), name="X")
+    state = te.placeholder((5, size), name="state")
+    first = te.compute((1, size), lambda _, i: X[0, i], name="first")
+    mid = te.compute((5, size), lambda t, i: state[t - 1, i] + X[t, i], name="mid")
+    update = te.compute((5, size), lambda t, i: mid[t, i] * 0.5, name="update")
+    S = te.scan(first, update, state, inputs=[X], name="S")
+    D = te.compute((5, size - 1), lambda t, i: S[t, i] * 2.0, name="D")
+    s = te.create_schedule(D.op)
+    _, inner = s[update].split(update.op.axis[1], nparts=4)
+    s[mid].compute_at(s[update], inner)
+    assert_right(s, [X, D])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from te_execution import largest_difference
 
+import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.te.schedule import AttachType
@@ -483,3 +484,14 @@ def test_tensors_as_arguments_are_the_buffers_of_the_body() -> None:
     assert "B[i] = A[i] * T.float32(2.0)" in func.script()
     with pytest.raises(TVMagicError, match="tensor `A` is an argument twice"):
         te.schedule.SchedulePostProcToPrimFunc([a, b, a], stmt)
+
+
+@pytest.mark.parametrize(("scope", "tag"), [("shared", "blockIdx.x"), ("local", "threadIdx.x"), ("local", "vthread")])
+def test_a_stage_outside_of_the_threads_that_it_depends_on(scope: str, tag: str) -> None:
+    c = Chain()
+    copy = c.s.cache_read(c.A, scope, [c.B])
+    c.s[c.B].bind(c.B.op.axis[0], te.thread_axis(tag))
+    with pytest.raises(ScheduleError, match=rf"`A.{scope}` computes what one iteration of `{tag}` reads"):
+        tvmagic.lower(c.s, [c.A, c.M])
+    c.s[copy].compute_at(c.s[c.B], c.B.op.axis[0])
+    tvmagic.lower(c.s, [c.A, c.M])

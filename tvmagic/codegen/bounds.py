@@ -21,10 +21,12 @@ def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -
     lanes = node.indices[-1].dtype.lanes if node.indices else 1
     extents = [_wide(emitter, size) for size in buffer.shape]
     memory = None if context.sizes.get(buffer.data) is buffer else memory_size(context, emitter, buffer.data, buffer)
+    strided = bool(getattr(context.sizes.get(buffer.data), "strides", ()))
+    if strided and len(node.indices) > 1:  # places of groups of axes, whose sum is checked below
+        extents = []
     moved = bool(buffer.strides) or len(node.indices) != 1 or not _is_zero(buffer.elem_offset)
     if memory is not None and not moved:
         # the flat size of a strided argument, its first stride times its size, says little of what it spans
-        strided = bool(getattr(context.sizes[buffer.data], "strides", ()))
         extents[0] = memory if strided else _least(emitter, extents[0], memory)
     first, last, inside = [], [], "true"
     for index, extent in zip(_from_begin(node), extents):

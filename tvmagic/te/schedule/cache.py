@@ -10,7 +10,7 @@ from tvmagic.errors import ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, Range, Reduce, Select, Var, substitute
 from tvmagic.ir.ops import logical_and, make_zero
 from tvmagic.te.operation import caller_span
-from tvmagic.te.schedule.dataflow import insert_stage, replace_dataflow, restart_loops
+from tvmagic.te.schedule.dataflow import insert_stage, join_group, replace_dataflow, restart_loops
 from tvmagic.te.schedule.message_passing import (
     BoundProver,
     make_bound_check,
@@ -19,7 +19,7 @@ from tvmagic.te.schedule.message_passing import (
     pass_up_index,
 )
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, TensorComputeOp
+from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, ScanOp, Tensor, TensorComputeOp
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
@@ -56,8 +56,16 @@ def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tenso
     for stage, op in new_ops:
         stage.op = op
     replace_dataflow(sch, replaced)
-    insert_stage(sch, cache.op, source_stage, after=True).set_scope(scope)
+    copy = insert_stage(sch, cache.op, source_stage, after=True)
+    copy.set_scope(scope)
+    if _is_state(sch, source_stage.op):
+        join_group(copy, new_ops[0][0].group)
     return cache
+
+
+def _is_state(sch: Schedule, op: Operation) -> bool:
+    """Whether `op` stands for the state of a scan, which has values inside of its steps only."""
+    return any(t.op is op for s in sch.stages if isinstance(s.op, ScanOp) for t in s.op.state_placeholder)
 
 
 def cache_write(sch: Schedule, tensor: Any, scope: str) -> Any:

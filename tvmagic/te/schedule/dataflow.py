@@ -11,7 +11,7 @@ from tvmagic.te.tensor import Operation, Tensor
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["insert_stage", "replace_dataflow", "restart_loops"]
+__all__ = ["follow_prefetches", "insert_stage", "join_group", "replace_dataflow", "restart_loops"]
 
 
 def replace_dataflow(sch: Schedule, replaced: Mapping[Tensor, Tensor]) -> None:
@@ -30,6 +30,14 @@ def replace_dataflow(sch: Schedule, replaced: Mapping[Tensor, Tensor]) -> None:
             current[first] = new
             origin[new] = first
         stage.op = op
+    follow_prefetches(sch, current)
+
+
+def follow_prefetches(sch: Schedule, replaced: Mapping[Tensor, Tensor]) -> None:
+    """Let every prefetch be one of the tensor that is read now."""
+    for stage in sch.stages:
+        for attr in stage.iter_var_attrs.values():
+            attr.prefetch_data = [replaced.get(tensor, tensor) for tensor in attr.prefetch_data]
 
 
 def insert_stage(sch: Schedule, op: Operation, beside: Stage, after: bool) -> Stage:
@@ -38,10 +46,15 @@ def insert_stage(sch: Schedule, op: Operation, beside: Stage, after: bool) -> St
     position = next(i for i, s in enumerate(sch.stages) if s is beside)
     sch.stages.insert(position + 1 if after else position, stage)
     sch.stage_map[op] = stage
-    stage.group = beside.group
-    if stage.group is not None:
-        stage.group.num_child_stages += 1
+    join_group(stage, beside.group)
     return stage
+
+
+def join_group(stage: Stage, group: Stage | None) -> None:
+    """Put a stage that is in no group into `group`."""
+    stage.group = group
+    if group is not None:
+        group.num_child_stages += 1
 
 
 def restart_loops(stage: Stage, op: Operation) -> None:

@@ -24,9 +24,9 @@ from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_v
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.passes import is_recording, note
-from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
+from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph, scan_get_body
 from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
-from tvmagic.te.schedule.relations import is_const, plus
+from tvmagic.te.schedule.relations import Split, is_const, plus
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope, default_storage_rank, storage_rank
@@ -41,6 +41,7 @@ from tvmagic.te.tensor import (
     Tensor,
     TensorComputeOp,
 )
+from tvmagic.tir.transform.uses import free_vars
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
@@ -152,7 +153,27 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
         request_inputs(consumer.op, analyzer, roots, requests)
         if is_recording():
             _note_requests(stage, consumer, requests, before)
-    gather_bound(stage, requests, context.ranges)
+    gather_bound(stage, requests, context)
+    _check_threads(stage, context)
+
+
+def _check_threads(stage: Stage, context: Context) -> None:
+    """An error where what is computed depends on a thread that does not run around the stage."""
+    if not context.threads:
+        return
+    around = {context.threads[iv].var for iv in context.paths[stage.op] if iv in context.threads}
+    names = {thread.var: thread.thread_tag for thread in context.threads.values() if thread.var not in around}
+    for iv in stage.op.root_iter_vars():
+        range_ = context.ranges.get(iv, iv.dom)
+        for part in (range_.min, range_.extent) if range_ is not None and names else ():
+            used = next((v for v in free_vars(part) if v in names), None)
+            if used is not None:
+                raise ScheduleError(
+                    f"stage `{stage.name}` computes what one iteration of `{names[used]}` reads, but does not run inside "
+                    "the loop that is bound to it",
+                    span=stage.span,
+                    hint="compute it at a loop inside, or keep it in memory that these threads share",
+                )
 
 
 # ---------------------------------------------------------------------------- phase 1
@@ -322,9 +343,9 @@ _REQUEST: dict[type, Request] = {
 # ---------------------------------------------------------------------------- phase 4
 
 
-def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], ranges: dict[IterVar, Range]) -> None:
+def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Context) -> None:
     """Phase 4: the ranges of the root variables of `stage`, from what all its consumers request."""
-    op = stage.op
+    op, ranges = stage.op, context.ranges
     if isinstance(op, BaseComputeOp):
         for axis, iv in enumerate(op.axis):
             if iv.iter_type == IterVar.Opaque:  # inside an intrinsic, which computes all of it
@@ -337,7 +358,7 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], ranges: dic
             assert iv.dom is not None
             ranges[iv] = iv.dom
     elif isinstance(op, ScanOp):
-        _gather_scan(stage, op, requests, ranges)
+        _gather_scan(stage, op, requests, context)
 
 
 def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
@@ -351,17 +372,32 @@ def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
     return result
 
 
-def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom], ranges: dict[IterVar, Range]) -> None:
+def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom], context: Context) -> None:
     domain = op.scan_axis.dom
     assert domain is not None
     steps = _cover(stage, op.scan_axis, [s for t in op.outputs for s in requests[t][0]])
     last = Analyzer().simplify(steps.extent + steps.min - domain.min)
+    ranges = context.ranges
     ranges[op.scan_axis] = Range.from_min_extent(domain.min, last)
     fixed = scan_fix_point_analysis(op)
+    part = not _may_overrun(op, context)
     for i, tensor in enumerate(op.outputs):
         for k, iv in enumerate(op.spatial_axes(i)):
             assert iv.dom is not None
-            ranges[iv] = _cover(stage, iv, requests[tensor][k + 1]) if fixed[iv] else iv.dom
+            ranges[iv] = _cover(stage, iv, requests[tensor][k + 1]) if part and fixed[iv] else iv.dom
+
+
+def _may_overrun(scan: ScanOp, context: Context) -> bool:
+    """Whether a stage of a step runs inside of a split loop of another.
+
+    In the last block it may then read the state behind a part of it; only the whole domain is guarded.
+    """
+    for op in scan_get_body(scan):
+        spec = context.stage_of[op].get_attach_spec() if op in context.stage_of else None
+        around = spec.attach_stage if spec is not None and spec.attach_type == AttachType.SCOPE else None
+        if around is not None and any(isinstance(r, Split) for r in around.relations):
+            return True
+    return False
 
 
 # ---------------------------------------------------------------------------- notes

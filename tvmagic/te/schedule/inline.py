@@ -21,6 +21,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.te.schedule.dataflow import follow_prefetches
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.tensor import ComputeOp, ExternOp, Operation, ScanOp, Tensor, TensorComputeOp, mutate_bodies
 
@@ -60,6 +61,7 @@ def inject_inline(sch: Schedule) -> None:
             new = op.replace_inputs(replaced)
         if new is not op:
             _set_op(sch, stage, new, replaced)
+    follow_prefetches(sch, replaced)
 
 
 def _set_op(sch: Schedule, stage: Stage, new: Operation, replaced: dict[Tensor, Tensor]) -> None:

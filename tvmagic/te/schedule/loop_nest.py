@@ -38,7 +38,7 @@ from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope
 from tvmagic.te.schedule.tight import TightLimits
-from tvmagic.te.tensor import BaseComputeOp, ComputeOp, loaded_tensors
+from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Tensor, loaded_tensors
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
 
@@ -193,7 +193,21 @@ def _loop_level(
     for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset) if attr is not None else ():
         if is_const(extent, 1):
             raise ScheduleError(f"stage `{stage.name}`: prefetch at `{iv.var.name}`, which runs once", span=span)
+        _check_prefetch(stage, iv, tensor, context)
         level.append(AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
+
+
+def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopContext) -> None:
+    """What is prefetched at a loop has its memory there: it is not computed at that loop or inside of it."""
+    leaves = stage.leaf_iter_vars
+    for other, place in context.inside.get(stage, {}).items():
+        if tensor in other.op.outputs and leaves.index(place) >= leaves.index(iv):
+            raise ScheduleError(
+                f"stage `{stage.name}`: prefetch of `{tensor.name}` at `{iv.var.name}`, but it is computed at "
+                f"`{place.var.name}` inside of that loop",
+                span=stage.span,
+                hint=f"prefetch it at a loop inside of the one at which `{tensor.name}` is computed",
+            )
 
 
 def _thread_level(

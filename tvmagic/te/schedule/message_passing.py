@@ -11,7 +11,7 @@ from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, Range, Var
 from tvmagic.ir.ops import greater_equal, less
-from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, is_const
+from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, Transform, is_const
 from tvmagic.te.schedule.stage import Stage
 
 __all__ = [
@@ -150,11 +150,16 @@ def make_bound_check(
             for iv in (*relation.parents(), *relation.children()):
                 checks[iv] = False
     ended = {iv for relation in tight for iv in relation.parents()}
+    # the loops of a layout run over a box around what is computed, which may begin before it
+    boxed = {iv for relation in stage.relations if isinstance(relation, Transform) for iv in relation.original}
     conditions: list[PrimExpr] = []
     for iv in stage.all_iter_vars:
         if iv in skip or iv.iter_type == IterVar.Opaque or not checks.get(iv, False):
             continue
         value = values[iv] - ranges[iv].min
+        if iv in boxed:
+            conditions += _domain_conditions(value, ranges[iv].extent, prover)
+            continue
         high = prover.relaxed(value).max_value
         if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, ranges[iv].extent)):
             conditions.append(less(value, ranges[iv].extent))

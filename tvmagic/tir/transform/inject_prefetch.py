@@ -54,6 +54,9 @@ class _PrefetchInjector(StmtMutator):
         from tvmagic.arith.int_set_eval import eval_set
 
         region = domain_touched(new.body, node.node, True, False)
+        if not region and node.node.shape:
+            note("prefetch.unread", f"`{node.node.name}` is not read, so nothing is prefetched", node=node)
+            return new.body
         later = self.loops[-1] + new.value
         domains = {**self.vectors, self.loops[-1]: IntervalSet(later, later)}
         box: list[Range] = []

@@ -12,10 +12,12 @@ from tvmagic.ir import (
     BufferRealize,
     BufferStore,
     Mutator,
+    Prefetch,
     PrimExpr,
     PrimFunc,
     Range,
     Stmt,
+    Var,
     handles,
 )
 from tvmagic.ir.values import TUPLES
@@ -35,7 +37,10 @@ class _LayoutTransformer(Mutator):
             shape: Any = buffer.shape
             for index_map in self.maps.get(buffer, ()):
                 shape = index_map.map_shape(shape)
-            new = self.buffers[buffer] = buffer if shape is buffer.shape else buffer.replace(shape=tuple(shape))
+            new = buffer if shape is buffer.shape else buffer.replace(shape=tuple(shape))
+            if new.strides and len(new.strides) != len(shape):  # of an argument: one for each new dimension
+                new = new.replace(strides=tuple([Var("stride", size.dtype) for size in shape]))
+            self.buffers[buffer] = new
         return new
 
     def visit_buffer_use(self, buffer: Buffer) -> Buffer:
@@ -71,12 +76,30 @@ class _LayoutTransformer(Mutator):
             return new
         return new.replace(node=self.transformed(node.node))
 
+    @handles(Prefetch)
+    def prefetch(self, node: Prefetch) -> Stmt:
+        bounds = node.bounds
+        for index_map in self.maps.get(node.buffer, ()):
+            bounds = _mapped_box(index_map, bounds)
+        new = self.visit_children(node.replace(bounds=tuple(bounds)))
+        return new.replace(buffer=self.transformed(node.buffer))
+
     @handles(BufferRealize)
     def realize(self, node: BufferRealize) -> Stmt:
         new = self.visit_children(node)
         if node.buffer not in self.maps:
             return new
         return new.replace(bounds=tuple([Range(0, size) for size in new.buffer.shape]))
+
+
+def _mapped_box(index_map: Any, bounds: Any) -> list[Range]:
+    """The box around where the elements inside of `bounds` are stored."""
+    from tvmagic.arith.int_set import IntSet
+    from tvmagic.arith.int_set_eval import eval_set
+
+    sets = {var: IntSet.from_range(part) for var, part in zip(index_map.initial_indices, bounds)}
+    sizes = index_map.map_shape([part.min + part.extent for part in bounds])
+    return [eval_set(i, sets).cover_range(Range(0, n)) for i, n in zip(index_map.final_indices, sizes)]
 
 
 def apply_layout_transforms(func: PrimFunc) -> PrimFunc:
