@@ -139,11 +139,17 @@ def _beyond_domains(
         return [c for c in beyond if not analyzer.can_prove(substitute(c, first))]
 
 
-def partial_condition(realize: BlockRealize, loops: dict[Var, Range]) -> PrimExpr:
-    """What the condition of a block does besides keeping its variables in their domains; true where that is all."""
+def partial_condition(
+    realize: BlockRealize, loops: dict[Var, Range], first: dict[Var, PrimExpr] | None = None
+) -> PrimExpr:
+    """What the condition of a block does besides keeping its variables in their domains; true if that is all.
+
+    first: values of some loops, at which the condition is taken.
+    """
     if is_one(realize.predicate):
         return realize.predicate
-    return all_of(_beyond_domains(conjuncts(realize.predicate), realize, loops, {}))
+    values = first or {}
+    return substitute(all_of(_beyond_domains(conjuncts(realize.predicate), realize, loops, values)), values)
 
 
 def runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: PrimExpr) -> bool:

@@ -13,6 +13,7 @@ from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.tir.analysis.ssa import undefined_vars
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope
@@ -196,10 +197,10 @@ def _covered_at(
     return True
 
 
-def _partial_condition(state: ScheduleState, block: StmtSRef) -> PrimExpr:
+def _partial_condition(state: ScheduleState, block: StmtSRef, first: dict[Var, PrimExpr] | None = None) -> PrimExpr:
     from tvmagic.tir.schedule.conditions import partial_condition
 
-    return partial_condition(state.realize_of(block), loop_domains(state.loops_of(block)))
+    return partial_condition(state.realize_of(block), loop_domains(state.loops_of(block)), first)
 
 
 def _written_box(
@@ -207,10 +208,13 @@ def _written_box(
 ) -> list[IntSet] | None:
     """The box that one iteration at `meeting` writes; None where a condition leaves out an unknown part of it.
 
-    Without `exact` the condition does not count.
+    Without `exact` the condition does not count. An element of a reduction is written if any of its iterations runs:
+    the first one is asked for.
     """
     domains = loop_domains(path_below(producer, meeting))
-    condition = _partial_condition(state, producer)
+    used = {v for side in region.region for end in (side.min, side.extent) for v in undefined_vars(end)}
+    first = {var: domain.min for var, domain in domains.items() if var not in used}
+    condition = _partial_condition(state, producer, first)
     if not exact or _number(condition) == 1:
         return eval_sets(region.region, domains)
     return estimate_region_lower_bound(region.region, domains, condition)
