@@ -33,6 +33,7 @@ from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.query import variables_in
 from tvmagic.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -143,7 +144,7 @@ class _Checker(Visitor):
     def define_all_in(self, buffer: Buffer) -> None:
         """Define what a parameter's or matched buffer brings with it, where it is new."""
         for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
-            for var in _variables_in(part):
+            for var in variables_in(part):
                 if var not in self.in_scope:
                     self.define(var, buffer)
 
@@ -443,21 +444,6 @@ def _affine(expr: PrimExpr, factor: int, terms: dict[Var | None, int] | None) ->
     if isinstance(expr, Mul) and isinstance(expr.b, IntImm):
         return _affine(expr.a, factor * expr.b.value, terms)
     return None
-
-
-def _variables_in(expr: PrimExpr) -> list[Var]:
-    found: list[Var] = []
-
-    class Finder(Visitor):
-        @handles(Var)
-        def var(self, var: Var) -> None:
-            found.append(var)
-
-    if isinstance(expr, Var):
-        return [expr]
-    if not isinstance(expr, IntImm):
-        Finder().visit(expr)
-    return found
 
 
 def find_problems(obj: PrimFunc | IRModule, regions: bool = True) -> list[Problem]:

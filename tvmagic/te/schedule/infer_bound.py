@@ -23,6 +23,7 @@ from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
+from tvmagic.ir.query import variables_in
 from tvmagic.passes import is_recording, note
 from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph, scan_get_body
 from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
@@ -41,7 +42,6 @@ from tvmagic.te.tensor import (
     Tensor,
     TensorComputeOp,
 )
-from tvmagic.tir.transform.uses import free_vars
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
@@ -166,7 +166,7 @@ def _check_threads(stage: Stage, context: Context) -> None:
     for iv in stage.op.root_iter_vars():
         range_ = context.ranges.get(iv, iv.dom)
         for part in (range_.min, range_.extent) if range_ is not None and names else ():
-            used = next((v for v in free_vars(part) if v in names), None)
+            used = next((v for v in variables_in(part) if v in names), None)
             if used is not None:
                 raise ScheduleError(
                     f"stage `{stage.name}` computes what one iteration of `{names[used]}` reads, but does not run inside "

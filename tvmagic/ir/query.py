@@ -1,0 +1,29 @@
+"""Questions about expressions that passes of all levels ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir.expr import IntImm, PrimExpr, Var
+from tvmagic.ir.functor import Visitor, handles
+
+__all__ = ["variables_in"]
+
+
+class _Finder(Visitor):
+    def __init__(self) -> None:
+        self.found: list[Var] = []
+
+    @handles(Var)
+    def var(self, var: Var) -> Any:
+        self.found.append(var)
+
+
+def variables_in(expr: PrimExpr) -> list[Var]:
+    """The variables in an expression, each as often as it occurs, from left to right."""
+    if isinstance(expr, Var):
+        return [expr]
+    finder = _Finder()
+    if not isinstance(expr, IntImm):
+        finder.visit(expr)
+    return finder.found
