@@ -14,41 +14,37 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.eval.ops import BINARY, CALLS
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
-    And,
     BinaryOp,
     Call,
     Cast,
-    Div,
     FloorDiv,
     FloorMod,
     IntImm,
     Max,
     Min,
-    Mod,
     Mul,
     Not,
     Op,
-    Or,
     PrimExpr,
     Select,
     Sub,
     Var,
-    post_order_visit,
 )
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
 __all__ = ["MOST_ROWS", "Conflict", "Found", "Search", "Unevaluated", "evaluate", "variables"]
 
 MOST_ROWS = 1 << 19  # rows of all accesses of one buffer together
+# the calls in indices and conditions whose values integers alone decide
+_CALLS = frozenset(
+    f"tir.{n}" for n in "likely if_then_else shift_left shift_right bitwise_and bitwise_or bitwise_xor".split()
+)
 Array = Any
+_WHERE: Callable[..., Array] = np.where
 
 
 class Unevaluated(Exception):
@@ -59,57 +55,6 @@ class Unevaluated(Exception):
         self.node = node
 
 
-def _truncated(a: Array, b: Array) -> Array:
-    quotient = abs(a) // np.maximum(abs(b), 1)
-    return quotient * np.where((a < 0) == (b < 0), 1, -1)
-
-
-def _floor_quotient(a: Array, b: Array) -> Array:
-    return a // np.where(b == 0, 1, b)
-
-
-def _floor_remainder(a: Array, b: Array) -> Array:
-    return a % np.where(b == 0, 1, b)
-
-
-def _remainder(a: Array, b: Array) -> Array:
-    return a - b * _truncated(a, b)
-
-
-def _same(a: Array) -> Array:
-    return a
-
-
-_ARRAYS: dict[type, Callable[[Array, Array], Array]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    FloorDiv: _floor_quotient,
-    FloorMod: _floor_remainder,
-    Div: _truncated,
-    Mod: _remainder,
-    Min: np.minimum,
-    Max: np.maximum,
-    EQ: np.equal,
-    NE: np.not_equal,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    And: np.logical_and,
-    Or: np.logical_or,
-}
-_CALLS: dict[str, Callable[..., Array]] = {
-    "tir.likely": _same,
-    "tir.if_then_else": np.where,
-    "tir.shift_left": np.left_shift,
-    "tir.shift_right": np.right_shift,
-    "tir.bitwise_and": np.bitwise_and,
-    "tir.bitwise_or": np.bitwise_or,
-    "tir.bitwise_xor": np.bitwise_xor,
-}
-
-
 def evaluate(node: PrimExpr, values: Mapping[Var, Array]) -> Array:
     """An integer expression or a condition for whole arrays of values; `Unevaluated` if it depends on data."""
     if isinstance(node, IntImm):
@@ -118,27 +63,23 @@ def evaluate(node: PrimExpr, values: Mapping[Var, Array]) -> Array:
         if node not in values:
             raise Unevaluated(node)
         return values[node]
-    if isinstance(node, BinaryOp) and type(node) in _ARRAYS:
-        return _ARRAYS[type(node)](evaluate(node.a, values), evaluate(node.b, values))
+    if isinstance(node, BinaryOp) and type(node) in BINARY:
+        return BINARY[type(node)](evaluate(node.a, values), evaluate(node.b, values))
     if isinstance(node, Not):
         return np.logical_not(evaluate(node.a, values))
     if isinstance(node, Cast) and (node.dtype.is_int or node.dtype.is_uint) and node.dtype.bits >= 32:
         return evaluate(node.value, values)
     if isinstance(node, Select):
-        return _CALLS["tir.if_then_else"](
-            *(evaluate(p, values) for p in (node.condition, node.true_value, node.false_value))
-        )
+        return _WHERE(*(evaluate(p, values) for p in (node.condition, node.true_value, node.false_value)))
     if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _CALLS:
-        return _CALLS[node.op.name](*(evaluate(a, values) for a in node.args))
+        compute = _WHERE if node.op.name == "tir.if_then_else" else CALLS[node.op.name]
+        return compute(*(evaluate(a, values) for a in node.args))
     raise Unevaluated(node)
 
 
 def variables(nodes: Iterable[PrimExpr]) -> set[Var]:
     """The variables in expressions."""
-    found: set[Var] = set()
-    for node in nodes:
-        post_order_visit(node, lambda n: found.add(n) if isinstance(n, Var) else None)
-    return found
+    return {var for node in nodes for var in variables_in(node)}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
-from tvmagic.tir.analysis.ssa import undefined_vars
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule.domains import loop_domains
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope
@@ -212,7 +212,7 @@ def _written_box(
     the first one is asked for.
     """
     domains = loop_domains(path_below(producer, meeting))
-    used = {v for side in region.region for end in (side.min, side.extent) for v in undefined_vars(end)}
+    used = {v for side in region.region for end in (side.min, side.extent) for v in variables_in(end)}
     first = {var: domain.min for var, domain in domains.items() if var not in used}
     condition = _partial_condition(state, producer, first)
     if not exact or _number(condition) == 1:
