@@ -1,4 +1,4 @@
-"""A schedule as it travels to a worker: the trace of its calls as JSON, or a module as JSON."""
+"""A schedule as it travels to a worker: the trace of its calls as JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.driver import lower, with_checks
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, PrimFunc, load_json, save_json
-from tvmagic.tir.schedule import Schedule
+from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.tir.schedule import Schedule, Trace
+from tvmagic.tune.space import random_schedule
 
 if TYPE_CHECKING:
     from tvmagic.tune.problem import Problem
@@ -18,7 +19,9 @@ __all__ = ["Candidate", "replay"]
 
 
 class Candidate:
-    """`{"trace": [instructions, decisions]}`, `{"module": JSON}` or `{"lowered": JSON}`; `text` tells candidates apart."""
+    """`{"trace": [instructions, decisions]}`, or `{"random": seed, "width": bytes of a vector}`, of which a worker makes
+    the trace. `text` tells candidates apart.
+    """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.data = dict(data)
@@ -30,30 +33,32 @@ class Candidate:
         return Candidate({"trace": trace.as_json() if hasattr(trace, "as_json") else trace})
 
     @staticmethod
-    def of_module(mod: IRModule, lowered: bool = False) -> Candidate:
-        """The candidate of a scheduled module, which may be lowered already."""
-        return Candidate({"lowered" if lowered else "module": save_json(mod)})
+    def of_seed(seed: int, width: int) -> Candidate:
+        """A schedule by the rules, made by the worker that looks at it first."""
+        return Candidate({"random": seed, "width": width})
 
     @property
     def trace(self) -> Any:
-        """The JSON of its trace; None if it is a module."""
+        """The JSON of its trace; None before a worker made it."""
         return self.data.get("trace")
+
+    def made(self, problem: Problem) -> Candidate:
+        """The candidate with its trace."""
+        if "random" not in self.data:
+            return self
+        schedule = random_schedule(problem.module(), self.data["random"], self.data["width"])
+        return Candidate.of_trace(schedule.trace.simplified(remove_postproc=False))
 
     def lower(self, problem: Problem) -> IRModule:
         """Its lowered module; `TVMagicError` if a call is refused or a pass fails."""
-        if "lowered" in self.data:
-            return load_json(self.data["lowered"])
-        module = load_json(self.data["module"]) if "module" in self.data else replay(problem.module(), self.trace).mod
         with with_checks(problem.check_bounds):
-            return lower(module, name=problem.name)
+            return lower(replay(problem.module(), self.trace).mod, name=problem.name)
 
 
 def replay(func: PrimFunc | IRModule, trace: Any) -> Schedule:
     """A fresh schedule of a program with the JSON of a trace applied; `TVMagicError` if it does not fit."""
     sch = Schedule(func, seed=1, error_render_level="none")
     try:
-        from tvmagic.tir.schedule import Trace
-
         Trace.apply_json_to_schedule(trace, sch)
     except TVMagicError:
         raise

@@ -17,6 +17,7 @@ __all__ = ["mutate"]
 _FACTORS = (2, 2, 2, 3, 5, 7)
 _LARGEST = 4096  # of a tile size
 _UNROLL = "pragma_auto_unroll_max_step"
+_UNROLLED = 16  # iterations that are written out
 _STEPS = (16, 64, 256, 512)
 # Steps that may be left out. Without the others a schedule is none, or what is left does not fit.
 _OPTIONAL = {
@@ -194,7 +195,10 @@ def unrolling(insts: Insts, decisions: Any, draw: random.Random) -> bool:
         inst[1][1:] = [draw.choice([s for s in _STEPS if s != now])]
         return True
     taken = {inst[1][0] for inst in insts if inst[0] in ("Unroll", "Vectorize", "Parallel", "Fuse", "Split")}
-    loops = [name for inst in insts if inst[0] == "Split" for name in inst[3][1:] if name not in taken]
+    splits = [zip(inst[1][1:], inst[3]) for inst in insts if inst[0] == "Split"]
+    loops = [
+        name for pairs in splits for n, name in pairs if isinstance(n, int) and n <= _UNROLLED and name not in taken
+    ]
     if not loops:
         return False
     at = next((i for i in _indices(insts, "DecomposeReduction")), len(insts))

@@ -24,7 +24,7 @@ from tvmagic.tune.finish import Finish, Standing
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.mutate import mutate
 from tvmagic.tune.problem import Problem
-from tvmagic.tune.space import random_schedule, vector_bytes
+from tvmagic.tune.space import vector_bytes
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import LocalWorkers, Result, Task, Workforce
 
@@ -218,7 +218,6 @@ class _Proposal:
     origin: str
     candidate: Candidate
     features: list[float] = field(default_factory=list)
-    hash: str = ""
     predicted: float | None = None
 
 
@@ -237,8 +236,8 @@ class _Search:
         self.texts: set[str] = set()  # of candidates that were proposed
         self.hashes: set[str] = set()  # of lowered programs that were tried
         self.notes: list[str] = []
-        self.tasks = 0
-        self.deadline = 0.0
+        self.tasks, self.deadline = 0, 0.0
+        self.trial_seconds, self.look_seconds = 0.3, 0.05  # that one takes, waiting for others included
 
     # ------------------------------------------------------------------ what is known
 
@@ -296,7 +295,9 @@ class _Search:
         """The candidates of a round: random ones at first, then what the model expects to be fast."""
         if not self.ranked() or len(self.trials) < _FRESH and self.draw.random() < 0.5:
             return self.new(self.random() for _ in range(count))
-        pool = self.look(self.new(self.some() for _ in range(_POOL * count)))
+        # Looking at candidates is to take less time than trying those that are chosen.
+        size = 0.5 * count * self.trial_seconds / max(self.look_seconds, 1e-3)
+        pool = self.look(self.new(self.some() for _ in range(int(min(max(size, count), _POOL * count)))))
         if not self.model.ready:
             self.draw.shuffle(pool)
             return pool[:count]
@@ -323,14 +324,10 @@ class _Search:
         parent = parents[min(int(self.draw.expovariate(0.5)), len(parents) - 1)]
         return self.changed(parent.candidate, f"change of {parent.number}")
 
-    def random(self) -> _Proposal | None:
+    def random(self) -> _Proposal:
         """A schedule by the rules."""
         self.next_seed += 1
-        try:
-            schedule = random_schedule(self.problem.module(), self.next_seed, self.width)
-        except TVMagicError:
-            return None
-        return _Proposal("random", Candidate.of_trace(schedule.trace.simplified(remove_postproc=False)))
+        return _Proposal("random", Candidate.of_seed(self.next_seed, self.width))
 
     def changed(self, candidate: Candidate, origin: str) -> _Proposal | None:
         """A candidate with one to three changes."""
@@ -356,7 +353,8 @@ class _Search:
 
     def look(self, proposals: Sequence[_Proposal]) -> list[_Proposal]:
         """The proposals that can be lowered to programs that were not tried, with features and predictions."""
-        shares = [list(proposals[n :: 2 * self.force.count]) for n in range(2 * self.force.count)]
+        begun, parts = time.monotonic(), min(4 * self.force.count, len(proposals)) or 1
+        shares = [list(proposals[n::parts]) for n in range(parts)]
         tasks = {
             (task := self.task(do="look", candidates=[p.candidate.data for p in share]))["id"]: (task, share)
             for share in shares
@@ -367,8 +365,11 @@ class _Search:
             for proposal, seen in zip(tasks[task["id"]][1], result.get("looks", ())):
                 if "hash" in seen and seen["hash"] not in self.hashes:
                     self.hashes.add(seen["hash"])
-                    proposal.hash, proposal.features = seen["hash"], seen["features"]
+                    proposal.features = seen["features"]
+                    if "trace" in seen:
+                        proposal.candidate = Candidate.of_trace(seen["trace"])
                     found.append(proposal)
+        self.look_seconds += 0.5 * ((time.monotonic() - begun) / max(len(proposals), 1) - self.look_seconds)
         if self.model.ready and found:
             best = min(self.bests().values())
             for proposal, value in zip(found, self.model.predict([p.features for p in found])):
@@ -383,18 +384,25 @@ class _Search:
             (task := self.task(do="try", candidate=p.candidate.data, best=bests, limit=limit))["id"]: (task, p)
             for p in proposals
         }
-        before = len(self.trials)
+        before, begun = len(self.trials), time.monotonic()
         for task, result in self.force.run([task for task, _ in tasks.values()], self.deadline):
             self.add(tasks[task["id"]][1], result)
             task_best = self.bests()
             for other, _ in tasks.values():  # those that did not begin yet are held to what is known now
                 other["best"] = task_best
-        return len(self.trials) - before
+        tried = len(self.trials) - before
+        if tried:
+            self.trial_seconds += 0.5 * ((time.monotonic() - begun) / tried - self.trial_seconds)
+        return tried
 
     def add(self, proposal: _Proposal, result: Result) -> None:
         """Take in a trial, and tell of it."""
         right = "error" not in result
+        if "trace" in result:
+            proposal.candidate = Candidate.of_trace(result["trace"])
         self.hashes.add(result.get("hash", ""))
+        if "looked" in result:
+            self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)
         trial = Trial(
             len(self.trials) + 1, proposal.origin, proposal.candidate, result["seconds"] if right else None,
             result.get("error", ""), proposal.predicted, bool(result.get("stopped")), result.get("machine", ""),

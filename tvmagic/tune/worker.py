@@ -32,6 +32,7 @@ __all__ = ["Bench", "machine_kind"]
 
 SLOWER = 3.0  # times the best so far that a call may take
 GRACE = 0.3  # seconds that any call may take: ending the process costs more
+_LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take
 _RUNS = 8  # measured of a candidate that may be the best, of which the least counts
 _RUN_SECONDS = 0.01  # how long a run is at least, of as many calls as that takes
 _SECONDS = 0.15  # of measuring a candidate at most, all runs together
@@ -69,10 +70,13 @@ class Bench:
     def look(self, candidate: Candidate) -> dict[str, Any]:
         """The features of a candidate's lowered program, and its hash by which equal ones are found; or the error."""
         try:
-            lowered = self.lowered(candidate)
+            with _patience(_LOWERING):
+                made = candidate.made(self.problem)
+                lowered = self.lowered(made)
         except TVMagicError as error:
             return {"error": error.message}
-        return {"hash": f"{structural_hash(lowered):x}", "features": features_of(lowered)}
+        seen = {"hash": f"{structural_hash(lowered):x}", "features": features_of(lowered)}
+        return seen if made is candidate else seen | {"trace": made.trace}
 
     def lowered(self, candidate: Candidate) -> Any:
         """The lowered module of a candidate."""
@@ -94,10 +98,13 @@ class Bench:
         try:
             with together():
                 self.tell("build")
+                begun = time.perf_counter()
                 with _alarm(limit):
-                    module = self.build(candidate)
-                found["built"] = time.perf_counter() - started
-                found |= {k: v for k, v in self.look(candidate).items() if k != "error"}
+                    found |= self.look(candidate)
+                    found["looked"] = time.perf_counter() - begun
+                    if "error" in found:
+                        raise TVMagicError(found["error"])
+                    module = self.build(Candidate({"trace": found["trace"]}) if "trace" in found else candidate)
                 most = limit if best is None else min(limit, max(SLOWER * best, GRACE))
                 self.tell("run")
                 first = self.check(module, most, best)
@@ -193,6 +200,24 @@ def _alarm(seconds: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
+def _patience(seconds: float) -> Iterator[None]:
+    """Give up on Python code that takes more than `seconds` of processor time, with a `TVMagicError`."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TVMagicError(f"its program is too large: lowering takes more than {seconds:g} s")
+
+    signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 # ---------------------------------------------------------------------------- the process
