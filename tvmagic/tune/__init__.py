@@ -1,6 +1,8 @@
-"""Search over schedules of an operator: `tune_operator` measures recorded traces and keeps the best; `load` finds them again."""
+"""Schedules found for the user: `auto` by rules and a model of the machine, `tune_operator` by a search that measures, `load`
+from the results of earlier searches."""
 
 from tvmagic.tune.database import Database, Entry
+from tvmagic.tune.instant import Instant, auto, decide
 from tvmagic.tune.loading import load
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.mutate import mutate
@@ -8,6 +10,6 @@ from tvmagic.tune.search import Trial, TuneResult, tune_operator
 from tvmagic.tune.space import random_schedule
 
 __all__ = [
-    "CostModel", "Database", "Entry", "Trial", "TuneResult", "load", "mutate", "random_schedule", "rank_correlation",
-    "tune_operator",
+    "CostModel", "Database", "Entry", "Instant", "Trial", "TuneResult", "auto", "decide", "load", "mutate",
+    "random_schedule", "rank_correlation", "tune_operator",
 ]  # fmt: skip

@@ -21,10 +21,10 @@ from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Finish, Standing
+from tvmagic.tune.instant import auto
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.mutate import mutate
 from tvmagic.tune.problem import Problem
-from tvmagic.tune.space import vector_bytes
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import LocalWorkers, Result, Task, Workforce
 
@@ -202,15 +202,6 @@ def _workforce(on: str | None) -> Workforce:
     return LocalWorkers(min(os.cpu_count() or 1, 4))
 
 
-def instant_schedule(op: Operator, target: Any) -> Schedule:
-    """The schedule that rules give without measuring; the plain one if there are no rules."""
-    try:
-        from tvmagic.tune.auto import auto  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        return Schedule(op.to_prim_func(), seed=1)
-    return auto(op, target)
-
-
 @dataclass
 class _Proposal:
     """A candidate with where it comes from, and what was seen of it."""
@@ -231,7 +222,7 @@ class _Search:
         self.op, self.problem, self.force, self.database = op, problem, force, database
         self.model, self.progress = model, progress
         self.draw, self.next_seed = random.Random(seed), seed * 1_000_003
-        self.width = vector_bytes(problem.code_target)
+        self.width = problem.code_target.machine.vector_bits // 8
         self.trials: list[Trial] = []
         self.texts: set[str] = set()  # of candidates that were proposed
         self.hashes: set[str] = set()  # of lowered programs that were tried
@@ -279,7 +270,7 @@ class _Search:
 
     def seeds(self) -> list[_Proposal]:
         """What is tried first: the instant schedule, those of the database, the user's own, the plain loops."""
-        found = [_Proposal("instant", Candidate.of_trace(instant_schedule(self.op, self.problem.code_target).trace))]
+        found = [_Proposal("instant", Candidate.of_trace(auto(self.op, self.problem.code_target).trace))]
         if self.database is not None:
             known = self.database.entries(self.problem.key, self.problem.target)
             self.notes += self.database.notes()

@@ -12,12 +12,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmagic.codegen.target import has_feature, resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["random_schedule", "vector_bytes"]
+__all__ = ["random_schedule"]
 
 _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of a tile in registers
 _BLOCKS = (1, 1, 1, 2, 4, 8, 16)  # tiles of a block that stays in a cache
@@ -26,18 +25,6 @@ _CHUNKS = (1, 2, 4, 8, 16, 32, 64, 128)  # vectors of a chunk
 _STEPS = (0, 0, 16, 64, 256)  # pragma_auto_unroll_max_step
 _REGISTERS = 32  # vectors that a tile may hold
 _UNROLLED = 16  # iterations that are written out
-
-
-def vector_bytes(target: Any = None) -> int:
-    """Bytes of the vector registers of a target (the default one if None)."""
-    chosen = resolved(target)
-    return 64 if has_feature(chosen, "avx512f") or _named(chosen, ("avx512", "znver4", "znver5", "x86-64-v4")) else (
-        32 if has_feature(chosen, "avx") or _named(chosen, ("haswell", "znver", "x86-64-v3", "lake", "bridge")) else 16
-    )  # fmt: skip
-
-
-def _named(target: Any, names: Sequence[str]) -> bool:
-    return any(name in target.mcpu for name in names)
 
 
 def random_schedule(func: Any, seed: int, width: int = 64) -> Schedule:

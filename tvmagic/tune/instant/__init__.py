@@ -1,0 +1,103 @@
+"""Schedules by rules and a model of the machine, without measuring: `auto(func)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.machine_description import Machine
+from tvmagic.codegen.target import resolved
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import ForKind, IRModule, PrimFunc
+from tvmagic.tir.schedule import Schedule, ScheduleError
+from tvmagic.tune.instant import contraction, elementwise
+from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
+
+__all__ = ["Instant", "auto", "decide"]
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it."""
+
+    schedule: Schedule
+    decisions: list[tuple[int, str]]
+
+    @property
+    def texts(self) -> list[str]:
+        """The sentences."""
+        return [text for _, text in self.decisions]
+
+
+def auto(func: Any, target: Any = None) -> Schedule:
+    """A schedule of a function, a module of one function or an operator for `target`, by rules and a model.
+
+    Nothing is measured. `target` is a Target or its text; by default what is compiled for. See `decide` for the reasons.
+
+    Raises TVMagicError if `func` is none of these or the target is not a CPU.
+    """
+    return decide(func, target).schedule
+
+
+def decide(func: Any, target: Any = None) -> Instant:
+    """`auto`'s schedule together with a sentence for each decision."""
+    program = func.to_prim_func() if hasattr(func, "to_prim_func") else func
+    if not isinstance(program, (PrimFunc, IRModule)):
+        raise TVMagicError(
+            f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`"
+        )
+    return _decide(program, resolved(target).machine)
+
+
+def _decide(program: PrimFunc | IRModule, machine: Machine) -> Instant:
+    """The schedule by the rules; a block that a rule turns out not to fit is left to the plain rule in a second try."""
+    refused: set[str] = set()
+    while True:
+        attempt = _Attempt(program, machine, refused)
+        try:
+            return attempt.run()
+        except ScheduleError:
+            if attempt.at in refused:
+                raise
+            refused.add(attempt.at)
+
+
+class _Attempt:
+    """One pass of the rules over a program, but for blocks that they are known not to fit; `at` is the present one."""
+
+    def __init__(self, program: PrimFunc | IRModule, machine: Machine, refused: set[str]) -> None:
+        self.sch = Schedule(program, error_render_level="none")
+        self.machine, self.refused = machine, refused
+        self.notes = Decisions(self.sch)
+        self.at = ""
+
+    def run(self) -> Instant:
+        self._each(self._inline)
+        self._each(self._contract)
+        self._each(self._spread)
+        return Instant(self.sch, self.notes.items)
+
+    def _each(self, rule: Callable[[BlockInfo], object]) -> None:
+        """Apply a rule to each block that is still as it was written."""
+        for block in blocks_of(self.sch):
+            info = look(self.sch, block)
+            if info is not None and info.name not in self.refused and self._untouched(block):
+                self.at = info.name
+                rule(info)
+
+    def _untouched(self, block: Any) -> bool:
+        loops = [self.sch.get(loop) for loop in self.sch.get_loops(block)]
+        return all(loop.kind == ForKind.SERIAL and not loop.annotations for loop in loops)
+
+    def _inline(self, info: BlockInfo) -> None:
+        elementwise.inline_cheap(self.sch, info, self.notes)
+
+    def _contract(self, info: BlockInfo) -> None:
+        plan = contraction.plan_contraction(info, self.machine)
+        if plan is not None:
+            contraction.apply(self.sch, plan, self.machine, self.notes)
+
+    def _spread(self, info: BlockInfo) -> None:
+        if not info.reduced:
+            elementwise.spread(self.sch, info, self.machine, self.notes)
