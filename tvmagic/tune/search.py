@@ -34,8 +34,7 @@ _PARENTS = 8  # the fastest trials, which are changed further
 _BATCH = 4  # trials of a round for each worker
 _POOL = 4  # candidates that are looked at for each trial of a round
 _EXPLORE = 0.15  # the share of trials that the model does not choose
-_RANDOM = 0.25  # the share of candidates that are new structures
-_FRESH = 16  # random trials before changes of the fastest are the rule
+_RANDOM = 0.2  # the share of candidates that are new structures
 _LIMIT = 10.0  # seconds that a trial may take
 _IDLE_ROUNDS = 6  # rounds in a row without a new program, after which there is nothing left to try
 
@@ -269,7 +268,7 @@ class _Search:
             self.notes.append("the search ended early: no other schedules were found")
 
     def seeds(self) -> list[_Proposal]:
-        """What is tried first: the instant schedule, those of the database, the user's own, the plain loops."""
+        """What is tried first: the instant schedule, those of the database, the user's own."""
         found = [_Proposal("instant", Candidate.of_trace(auto(self.op, self.problem.code_target).trace))]
         if self.database is not None:
             known = self.database.entries(self.problem.key, self.problem.target)
@@ -279,12 +278,11 @@ class _Search:
             schedule = version.schedule
             if isinstance(schedule, Schedule) and schedule.trace.insts:
                 found.append(_Proposal(f"version {version.name}", Candidate.of_trace(schedule.trace)))
-        found.append(_Proposal("plain", Candidate.of_trace([[], []])))
         return self.new(found)
 
     def proposals(self, count: int) -> list[_Proposal]:
-        """The candidates of a round: random ones at first, then what the model expects to be fast."""
-        if not self.ranked() or len(self.trials) < _FRESH and self.draw.random() < 0.5:
+        """The candidates of a round: those that the model expects to be fast, and a few others."""
+        if not self.ranked():
             return self.new(self.random() for _ in range(count))
         # Looking at candidates is to take less time than trying those that are chosen.
         size = 0.5 * count * self.trial_seconds / max(self.look_seconds, 1e-3)
