@@ -57,19 +57,21 @@ class Cluster:
                 f"the cluster at `{address}` has no workers", hint=f"start one: dask worker {address}"
             ) from error
         try:
-            versions = set(self.client.run(_version).values())
+            found: Any = self.client.run(_version)
+            versions = set(found.values())
         except Exception as error:  # whatever the worker raised when it read the function
             raise TVMagicError(
                 f"a worker of the cluster cannot import tvmagic: {error}", hint="install it on every machine"
             ) from error
         if versions != {_version()}:
-            found = ", ".join(sorted(versions - {_version()}))
-            raise TVMagicError(f"workers of the cluster have tvmagic {found}, this process has {_version()}")
+            others = ", ".join(sorted(versions - {_version()}))
+            raise TVMagicError(f"workers of the cluster have tvmagic {others}, this process has {_version()}")
 
     @property
     def count(self) -> int:
         """How many workers there are now."""
-        return max(len(self.client.nthreads()), 1)
+        threads: Any = self.client.nthreads()
+        return max(len(threads), 1)
 
     def open(self, contents: bytes) -> None:
         """Send the problem to all workers."""

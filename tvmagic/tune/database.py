@@ -68,9 +68,7 @@ class Database:
         self.path = Path(path) if path is not None else default_path()
         self.damaged: list[tuple[int, str]] = []
 
-    def entries(
-        self, program: str | None = None, target: str | None = None, machine: str | None = None
-    ) -> list[Entry]:
+    def entries(self, program: str | None = None, target: str | None = None, machine: str | None = None) -> list[Entry]:
         """The entries of a program, a target and a kind of machine (of all where left out), the fastest first.
 
         Raises `TVMagicError` if there is a file that cannot be read.
@@ -158,7 +156,9 @@ def _entry(line: bytes) -> Entry:
         raise ValueError("it is not an object")
     for name, types in _TYPES.items():
         if not isinstance(data.get(name), types) or isinstance(data[name], bool):
-            raise ValueError(f"`{name}` is missing" if name not in data else f"`{name}` is a {type(data[name]).__name__}")
+            raise ValueError(
+                f"`{name}` is missing" if name not in data else f"`{name}` is a {type(data[name]).__name__}"
+            )
     if not (math.isfinite(data["seconds"]) and data["seconds"] > 0):
         raise ValueError("`seconds` is not a time")
     known = {name: data[name] for name in Entry.__dataclass_fields__ if name in data}

@@ -20,7 +20,7 @@ from tvmagic.tune.problem import Problem
 if TYPE_CHECKING:
     from tvmagic.tune.search import Trial
 
-__all__ = ["Finish", "Standing", "checked_version"]
+__all__ = ["Choice", "Finish", "Standing", "checked_version"]
 
 _FASTER = 0.99  # of the user's time that a schedule may take to replace it
 _TURN = 0.12  # seconds that each version is measured
@@ -29,10 +29,21 @@ _FAR = 5.0  # times the fastest, above which a version is not measured any more
 
 @dataclass(frozen=True)
 class Standing:
-    """A version and its seconds a call, measured in turns with the others."""
+    """A version and its seconds a call, measured in turns with the others; `current` if calls use it afterwards."""
 
     name: str
     seconds: float
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The version that was found, whether the operator keeps it, whether calls use it, and all that was measured."""
+
+    version: Version
+    kept: bool
+    current: bool
+    standings: tuple[Standing, ...]
 
 
 def checked_version(op: Operator, problem: Problem, trace: Any, name: str) -> Version:
@@ -63,11 +74,11 @@ class Finish:
         self.numpy: list[Standing] = []
         self.compared_with = ""
 
-    def choose(self, finalists: Sequence[Trial]) -> tuple[Version | None, bool, list[Standing]]:
+    def choose(self, finalists: Sequence[Trial]) -> Choice:
         """The fastest right one becomes the operator's version `name`, if it is faster than what calls use now.
 
-        Gives the version that has the name afterwards (None if the plain loops are faster), whether calls use it, and
-        the times of all versions, the fastest first.
+        One that is slower is kept beside the user's own versions, but not instead of the plain loops or of an earlier
+        version of that name.
         """
         new = self.checked(finalists)
         if not new:
@@ -77,16 +88,19 @@ class Finish:
         times = self.measured([*new, *old])
         best = min(new, key=lambda v: times[id(v)])
         current = times[id(best)] < _FASTER * times[id(previous)]
-        if current or (replaced is None and self.op.versions):
+        kept = current or replaced is None and bool(self.op.versions)
+        if kept:
             self.op.add_version(best)
         if not current:
             self.notes.append(f"calls go on using `{previous.name}`: nothing faster was found")
             if self.op.versions:
                 self.op.add_version(previous)
-        kept = self.op.versions.get(self.name)
-        shown = [v for v in old if v is not replaced or v is kept] + ([best] if best is not previous else [])
-        standings = [Standing(v.name if v is kept or v is not best else f"{v.name} (new)", times[id(v)]) for v in shown]
-        return kept, current, [*sorted(standings, key=lambda s: s.seconds), *self.numpy]
+        rows = [
+            Standing(v.name, times[id(v)], v is previous and not current) for v in old if not kept or v is not replaced
+        ]
+        rows.append(Standing(best.name if kept else f"{best.name} (new)", times[id(best)], current))
+        rows.sort(key=lambda s: s.seconds)
+        return Choice(best if kept or replaced is None else replaced, kept, current, (*rows, *self.numpy))
 
     def checked(self, finalists: Sequence[Trial]) -> list[Version]:
         """The finalists that are right everywhere; more than one only if there is time for it."""

@@ -6,13 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.operator import Operator
+from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Finish
-from tvmagic.tune.problem import Problem
+from tvmagic.tune.problem import Problem, program_key
 from tvmagic.tune.search import Trial, TuneResult
-from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.worker import machine_kind
 
 __all__ = ["find", "load"]
@@ -20,9 +21,6 @@ __all__ = ["find", "load"]
 
 def find(op: Operator, database: Database, target: Any = None) -> list[Entry]:
     """What a database has of an operator for a target, the fastest first: of this kind of machine, else of others."""
-    from tvmagic.codegen.target import resolved
-    from tvmagic.tune.problem import program_key
-
     entries = database.entries(program_key(op.to_prim_func()), str(resolved(target)))
     kind = machine_kind()
     return [e for e in entries if e.machine == kind] or entries
@@ -50,8 +48,6 @@ def load(
         notes.append(f"the schedule was measured on another kind of machine: {entries[0].machine}, not {kind}")
     finish = Finish(op, problem, name, started)
     trials = [Trial(n + 1, "database", Candidate.of_trace(e.trace), e.seconds) for n, e in enumerate(entries[:5])]
-    version, current, standings = finish.choose(trials)
-    return TuneResult(
-        op, (), version, current, tuple(standings), finish.compared_with, time.monotonic() - started, 0.0, "",
-        (*notes, *finish.notes), False, database,
-    )  # fmt: skip
+    choice = finish.choose(trials)
+    elapsed = time.monotonic() - started
+    return TuneResult(op, (), choice, finish.compared_with, elapsed, "", (*notes, *finish.notes), False, database)

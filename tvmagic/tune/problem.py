@@ -69,7 +69,9 @@ class Problem:
         """
         chosen = resolved(target)
         if not chosen.is_host:
-            raise TVMagicError(f"code for `{chosen}` cannot be measured on this machine", hint="tune for a CPU of its kind")
+            raise TVMagicError(
+                f"code for `{chosen}` cannot be measured on this machine", hint="tune for a CPU of its kind"
+            )
         cases, whole = [], []
         for coarse in (False, True):
             inputs = op.random_inputs(seed, sizes, coarse=coarse)
@@ -134,7 +136,7 @@ class Problem:
                 if bound is not None:
                     arrays[f"bound{n}.{i}"] = bound
         file = io.BytesIO()
-        np.savez(file, **{name: _plain(a) for name, a in arrays.items()})
+        np.savez(file, **{name: _plain(a) for name, a in arrays.items()})  # pyright: ignore[reportArgumentType]
         return file.getvalue()
 
     @staticmethod

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.operator import Operator
+from tvmagic.operators.operator import Operator, Version
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
-from tvmagic.tune.finish import Finish, Standing
+from tvmagic.tune.finish import Choice, Finish
 from tvmagic.tune.instant import auto
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.mutate import mutate
@@ -66,24 +66,25 @@ class Trial:
 class TuneResult:
     """What a search found.
 
-    `version` is what the operator keeps of the best schedule (None if there was nothing faster than the plain loops);
-    `current` whether calls use it. `standings` are the versions that were measured beside each other at the end, the
-    fastest first, and NumPy. `elapsed` are seconds of the whole search, `interrupted` if the user stopped it; `notes` are
+    `choice` has the version that was found, and the times of all versions measured in turns at the end, the fastest
+    first, with NumPy's. `elapsed` are seconds of the whole search, `interrupted` if the user stopped it; `notes` are
     sentences on what is remarkable.
     """
 
     operator: Operator
     trials: tuple[Trial, ...]
-    version: Any
-    current: bool
-    standings: tuple[Standing, ...]
+    choice: Choice
     compared_with: str
     elapsed: float
-    seconds: float
-    model: str
+    model: str = ""
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     database: Database | None = None
+
+    @property
+    def version(self) -> Version:
+        """The version that was found; the operator has it if `choice.kept`."""
+        return self.choice.version
 
     @property
     def good(self) -> list[Trial]:
@@ -98,7 +99,7 @@ class TuneResult:
     @property
     def python(self) -> str:
         """The trace of the version as a Python function that applies it to a schedule."""
-        return str(self.version.schedule.trace.simplified(remove_postproc=False)) if self.version is not None else ""
+        return str(self.version.schedule.trace.simplified(remove_postproc=False))
 
     @property
     def predictions(self) -> list[tuple[float, float]]:
@@ -177,11 +178,11 @@ def tune_operator(
         first = next((t.error for t in search.trials if t.error), "there was no time for one")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
     finish = Finish(op, problem, name, started + seconds)
-    version, current, standings = finish.choose(search.finalists())
+    choice = finish.choose(search.finalists())
     notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]
     return TuneResult(
-        op, tuple(search.trials), version, current, tuple(standings), finish.compared_with, time.monotonic() - started,
-        seconds, search.model.name, tuple(notes), interrupted, database,
+        op, tuple(search.trials), choice, finish.compared_with, time.monotonic() - started, search.model.name,
+        tuple(notes), interrupted, database,
     )  # fmt: skip
 
 

@@ -67,8 +67,10 @@ class _Rules:
             return None
 
     def _blocks(self) -> list[Any]:
+        """The blocks of the program by their names, which a trace with a step less finds as well."""
         root = self._try(self.sch.get_block, "root")
-        return [] if root is None else list(self.sch.get_child_blocks(root))
+        names = [] if root is None else [self.sch.get(b).name_hint for b in self.sch.get_child_blocks(root)]
+        return [block for name in names if (block := self._try(self.sch.get_block, name)) is not None]
 
     def _spatial(self, block: Any) -> bool:
         return all(iv.iter_type == IterVar.DataPar for iv in self.sch.get(block).iter_vars)
@@ -121,7 +123,9 @@ class _Rules:
         halves = [sch.split(loop, [None, n]) if n > 1 else [loop] for loop, n in zip(reduced, deep)]
         first, second = [h[0] for h in halves], [h[1] for h in halves if len(h) > 1]
         in_registers = self.draw.random() < 0.8
-        order = [*outer, *middle, *first, *second, *inner] if in_registers else [*outer, *first, *middle, *second, *inner]
+        order = (
+            [*outer, *middle, *first, *second, *inner] if in_registers else [*outer, *first, *middle, *second, *inner]
+        )
         sch.reorder(*order)
         self._epilogue(stored, consumers, outer, middle)
         for loop in inner[:-1]:
@@ -160,7 +164,9 @@ class _Rules:
     def _pack(self, block: Any) -> None:
         """One operand copied first, so that the elements that are read together are beside each other."""
         sch, node = self.sch, self.sch.get(block)
-        reads = [n for n, r in enumerate(node.reads) if len(r.buffer.shape) > 1 and r.buffer is not node.writes[0].buffer]
+        reads = [
+            n for n, r in enumerate(node.reads) if len(r.buffer.shape) > 1 and r.buffer is not node.writes[0].buffer
+        ]
         if not reads:
             return
         index = self.draw.choice(reads)

@@ -22,7 +22,6 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_hash
-from tvmagic.operators.operator import Version
 from tvmagic.tune.alone import alone, together
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.features import features_of

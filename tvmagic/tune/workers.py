@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +30,10 @@ Result = dict[str, Any]
 class Workforce(Protocol):
     """Who works on tasks: processes of this machine, or a cluster."""
 
-    count: int
+    @property
+    def count(self) -> int:
+        """How many tasks they do at once."""
+        ...
 
     def open(self, contents: bytes) -> None:
         """Tell them the problem that tasks are about, as the contents of its file; once, before any task."""
@@ -51,8 +54,8 @@ class Workforce(Protocol):
 class _Process:
     """One worker: a process that can be started again, and the thread that reads what it says."""
 
-    def __init__(self, number: int, path: str, said: queue.Queue[tuple[_Process, int, Any]]) -> None:
-        self.number, self.path, self.said = number, path, said
+    def __init__(self, path: str, said: queue.Queue[tuple[_Process, int, Any]], command: Sequence[str]) -> None:
+        self.path, self.said, self.command = path, said, command
         self.generation = 0
         self.task: Task | None = None
         self.ready, self.phase, self.since = False, "", 0.0
@@ -67,7 +70,7 @@ class _Process:
         paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tvmagic.tune.worker"],
+            self.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -114,14 +117,16 @@ class _Process:
 
 
 class LocalWorkers:
-    """`count` processes on this machine. They start at once, while their problem is still being made."""
+    """`count` processes on this machine, of the command that starts a worker. They start at once, while their problem is
+    still being made.
+    """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, command: Sequence[str] = (sys.executable, "-m", "tvmagic.tune.worker")) -> None:
         self.count = count
         self.folder = tempfile.TemporaryDirectory(prefix="tvmagic-tune-", ignore_cleanup_errors=True)
         self.path = os.path.join(self.folder.name, "problem.npz")
         self.said: queue.Queue[tuple[_Process, int, Any]] = queue.Queue()
-        self.processes = [_Process(n, self.path, self.said) for n in range(count)]
+        self.processes = [_Process(self.path, self.said, command) for _ in range(count)]
         self.failed = 0  # starts in a row that came to nothing
 
     def open(self, contents: bytes) -> None:
@@ -200,7 +205,9 @@ class LocalWorkers:
     def _failed_start(self, process: _Process) -> None:
         self.failed += 1
         if self.failed > 2 * self.count + 1:
-            raise TVMagicError("the worker processes of the search do not start", hint="`python -m tvmagic.tune.worker` says why")
+            raise TVMagicError(
+                "the worker processes of the search do not start", hint="`python -m tvmagic.tune.worker` says why"
+            )
         self._again(process)
 
     def _again(self, process: _Process) -> int | None:
