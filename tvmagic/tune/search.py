@@ -285,9 +285,7 @@ class _Search:
         """The candidates of a round: those that the model expects to be fast, and a few others."""
         if not self.ranked():
             return self.new(self.random() for _ in range(count))
-        # Looking at candidates is to take less time than trying those that are chosen.
-        size = 0.5 * count * self.trial_seconds / max(self.look_seconds, 1e-3)
-        pool = self.look(self.new(self.some() for _ in range(int(min(max(size, count), _POOL * count)))))
+        pool = self.look(self.new(self.some() for _ in range(self.pool_size(count))))
         if not self.model.ready:
             self.draw.shuffle(pool)
             return pool[:count]
@@ -297,6 +295,11 @@ class _Search:
         chosen = pool[: max(count - int(_EXPLORE * count + self.draw.random()), 1)]
         others = pool[len(chosen) :]
         return [*chosen, *self.draw.sample(others, min(count - len(chosen), len(others)))]
+
+    def pool_size(self, count: int) -> int:
+        """How many candidates to look at for `count` trials: so many that it takes less time than trying those."""
+        worth = 0.5 * count * self.trial_seconds / max(self.look_seconds, 1e-3)
+        return int(min(max(worth, count), _POOL * count))
 
     def learn(self) -> None:
         """Let the model learn from all trials, on each kind of machine as multiples of its best time."""

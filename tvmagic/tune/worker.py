@@ -147,7 +147,7 @@ class Bench:
         outputs = op.fresh_outputs(inputs)
         for tensor, output in zip(op.outputs, outputs):
             if not op.is_input(tensor):
-                output.view(np.uint8).fill(0xA5)
+                output.reshape(-1).view(np.uint8).fill(0xA5)
         return outputs
 
     def measure(self, module: Any, best: float | None, once: float, most: float) -> dict[str, Any]:

@@ -105,8 +105,10 @@ class _Process:
         """The time at which it is ended from outside."""
         return self.since + (_START if not self.ready else (self.task or {}).get("limit", _START) + _SLACK)
 
-    def end(self) -> int | None:
-        """End the process; its exit status."""
+    def end(self, patience: float = 0.0) -> int | None:
+        """End the process, if it does not end by itself within `patience` seconds; its exit status."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
         self.process.kill()
         status = self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -200,7 +202,7 @@ class LocalWorkers:
         if process.task is None:
             self._failed_start(process)
             return []
-        return [self._lost(process, "")]
+        return [self._lost(process, "", patience=2.0)]
 
     def _failed_start(self, process: _Process) -> None:
         self.failed += 1
@@ -210,15 +212,15 @@ class LocalWorkers:
             )
         self._again(process)
 
-    def _again(self, process: _Process) -> int | None:
-        status = process.end()
+    def _again(self, process: _Process, patience: float = 0.0) -> int | None:
+        status = process.end(patience)
         process.start()
         return status
 
-    def _lost(self, process: _Process, why: str) -> tuple[Task, Result]:
+    def _lost(self, process: _Process, why: str, patience: float = 0.0) -> tuple[Task, Result]:
         """The task of a process that is gone or has to go, with the sentence for it."""
         task, phase, seconds = process.task or {}, process.phase, time.monotonic() - process.since
-        status = self._again(process)
+        status = self._again(process, patience)
         return task, {"error": why or end_text(status, phase), "elapsed": seconds, "lost": True}
 
 
