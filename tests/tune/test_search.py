@@ -153,7 +153,7 @@ def test_the_model_leads_to_what_is_fast(rows: Operator) -> None:
         def seconds(self, candidate: Candidate) -> float:
             """Fast is what the features tell: few calls, large first tiles."""
             calls, first, *_ = self.features(candidate)
-            return 1e-6 * (calls + 4 * abs(first - 5) + 1)
+            return 1e-6 * 2 ** (0.1 * calls - 0.4 * first)
 
     result, _ = search(rows, 60, force=Sizes(rows, failing=0), seconds=120)
     assert len(result.predictions) > 25 and result.correlation > 0.4
