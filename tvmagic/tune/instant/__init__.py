@@ -11,7 +11,7 @@ from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise
+from tvmagic.tune.instant import contraction, elementwise, rows, stencil
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
 __all__ = ["Instant", "auto", "decide"]
@@ -75,6 +75,7 @@ class _Attempt:
     def run(self) -> Instant:
         self._each(self._inline)
         self._each(self._contract)
+        self._chains()
         self._each(self._spread)
         return Instant(self.sch, self.notes.items)
 
@@ -97,6 +98,28 @@ class _Attempt:
         plan = contraction.plan_contraction(info, self.machine)
         if plan is not None:
             contraction.apply(self.sch, plan, self.machine, self.notes)
+
+    def _chains(self) -> None:
+        """Chains that share rows, from the last block of the program back."""
+        done: set[str] = set()
+        while True:
+            infos = [i for b in blocks_of(self.sch) if (i := look(self.sch, b)) is not None and self._untouched(b)]
+            infos = [i for i in infos if i.name not in done and i.name not in self.refused]
+            if not infos:
+                return
+            out = infos[-1]
+            done.add(out.name)
+            chain = rows.chain_before(self.sch, out, infos[:-1])
+            if chain is not None:
+                self.at = out.name
+                done |= {i.name for i in chain.blocks}
+                rows.apply(self.sch, chain, self.machine, self.notes)
+                continue
+            pipeline = stencil.pipeline_before(self.sch, out, infos[:-1])
+            if pipeline is not None:
+                self.at = out.name
+                done |= {i.name for i in pipeline.members}
+                stencil.apply(self.sch, pipeline, self.machine, self.notes)
 
     def _spread(self, info: BlockInfo) -> None:
         if not info.reduced:

@@ -14,8 +14,8 @@ from typing import Any
 from tvmagic.codegen.machine_description import Machine, Tile
 from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 from tvmagic.tune.instant.loops import chunks, copy_block
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 
 __all__ = ["Plan", "apply", "plan_contraction"]
 

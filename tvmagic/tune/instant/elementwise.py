@@ -81,6 +81,9 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
         return
     axis = vector_axis(info)
     lanes = machine.lanes(info.store.buffer.dtype)
+    if axis is not None and (other := _crossed(info, axis)) is not None:
+        _transposed(sch, info, loops, axis, other, machine, notes)
+        return
     order = [loop for a, loop in loops.items() if a is not axis]
     inner: list[Any] = []
     whole = _flat(info) and len(loops) > 1
@@ -133,3 +136,33 @@ def _on_cores(sch: Schedule, outer: list[Any], order: list[Any], info: BlockInfo
         sch.parallel(outer[0])
         return
     sch.parallel(order[0] if len(order) == 1 else sch.fuse(*order) if order else outer[0])
+
+
+def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:
+    """Another axis along which something is read that moves far along `axis`: a transpose."""
+    for access in info.loads:
+        if access.step(axis.var) not in (0, 1):
+            for other in info.spatial:
+                if access.step(other.var) == 1 and (other.extent or 256) >= 8 and (axis.extent or 256) >= 8:
+                    return other
+    return None
+
+
+def _transposed(
+    sch: Schedule, info: BlockInfo, loops: dict[Axis, Any], axis: Axis, other: Axis, machine: Machine, notes: Decisions
+) -> None:
+    """Squares of some cache lines, so that each line that is read or written is used as a whole."""
+    side = 2 * machine.line // max(1, info.store.buffer.dtype.bits // 8)
+    notes.say(
+        f"{info.name}: squares of {side} x {side}, as it is read along {other.name} and written along {axis.name}"
+    )
+    far, near = sch.split(loops[axis], [None, side])
+    far_other, near_other = sch.split(loops[other], [None, side])
+    rest = [loop for a, loop in loops.items() if a not in (axis, other)]
+    sch.reorder(*rest, far_other, far, near_other, near)
+    for loop, a in ((far, axis), (far_other, other)):
+        if a.extent is None or a.extent % side:
+            sch.annotate(loop, _HINT, 1)
+    outer = [*rest, far_other]
+    if _size(info.axes) >= _CHUNK:
+        sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % side else sch.fuse(*outer))

@@ -10,7 +10,7 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.program import Access, Axis
 
-__all__ = ["chunks", "copy_block", "extent_of", "own_loops"]
+__all__ = ["chunks", "copy_block", "extent_of", "own_loops", "vector_parts"]
 
 _SQUARE = 16  # elements on a side of the part that is transposed at a time
 
@@ -74,3 +74,16 @@ def copy_block(
         sch.reorder(*head, *far, inner, near)
     if not below:
         sch.parallel(sch.get_loops(copy)[0])
+
+
+def vector_parts(sch: Schedule, loop: Any, lanes: int, calls: bool) -> None:
+    """A loop in vectors of `lanes`. A rest that does not fill one is left to LLVM, or with calls, which LLVM does not
+    make of vectors, to LoopPartition."""
+    extent = extent_of(sch, loop)
+    if extent is not None and extent % lanes and not calls:
+        return
+    if extent is None or extent > lanes:
+        far, loop = sch.split(loop, [None, lanes])
+        if extent is None or extent % lanes:
+            sch.annotate(far, "pragma_loop_partition_hint", 1)
+    sch.vectorize(loop)
