@@ -114,7 +114,7 @@ def reduction(draw: random.Random) -> str:
         lines.append(f"X: {dtype}[{sizes[over[0]]}]")
         value += f" * X[{over[0]}]"
     if not kept:
-        lines += ["S: %s[1]" % dtype, f"S[z] = {draw.choice(('sum', 'max'))}({value}, over=[{', '.join(over)}])"]
+        lines += [f"S: {dtype}[1]", f"S[z] = {draw.choice(('sum', 'max'))}({value}, over=[{', '.join(over)}])"]
         return "\n".join(lines)
     kind = draw.choice(("sum", "max", "min", "sum"))
     lines.append(f"S[{', '.join(kept)}] = {kind}({value}, over=[{', '.join(over)}])")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine
 from tvmagic.codegen.target import resolved
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.tir.schedule import Schedule, ScheduleError

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine, Tile
+from tvmagic.codegen.target.machine import Machine, Tile
 from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import chunks, copy_block

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import extent_of
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import IntImm, Var
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.machine_description import K, Machine
+from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import IterVar, Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
