@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import te_twins, tir_primitives
 from benchmarks.kernels import KERNELS, Kernel
-from benchmarks.machine import copy_bandwidth, peak_flops
+from tvmagic.operators.peaks import copy_bandwidth, peak_flops
 from benchmarks.sides import SIDES, Ours, TVMSide, aligned
 
 # A side's time is the best of this many rounds or more: other work on the machine comes and goes.

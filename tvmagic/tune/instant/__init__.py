@@ -21,6 +21,7 @@ __all__ = ["Instant", "auto", "decide"]
 class Instant:
     """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it."""
 
+    program: PrimFunc | IRModule
     schedule: Schedule
     decisions: list[tuple[int, str]]
 
@@ -28,6 +29,13 @@ class Instant:
     def texts(self) -> list[str]:
         """The sentences."""
         return [text for _, text in self.decisions]
+
+    @property
+    def cell(self) -> str:
+        """The calls as the text of a `%%schedule` cell, with a comment for each decision."""
+        from tvmagic.tune.instant.cell import cell_text
+
+        return cell_text(self.program, self.schedule.trace, self.decisions)
 
 
 def auto(func: Any, target: Any = None) -> Schedule:
@@ -67,6 +75,7 @@ class _Attempt:
     """One pass of the rules over a program, but for blocks that they are known not to fit; `at` is the present one."""
 
     def __init__(self, program: PrimFunc | IRModule, machine: Machine, refused: set[str]) -> None:
+        self.program = program
         self.sch = Schedule(program, error_render_level="none")
         self.machine, self.refused = machine, refused
         self.notes = Decisions(self.sch)
@@ -77,7 +86,20 @@ class _Attempt:
         self._each(self._contract)
         self._chains()
         self._each(self._spread)
-        return Instant(self.sch, self.notes.items)
+        return self._tidied()
+
+    def _tidied(self) -> Instant:
+        """The schedule without the calls that only looked."""
+        sch = self.sch
+        before, trace = sch.trace.insts, sch.trace.simplified(remove_postproc=False)
+        kept = {id(inst): n for n, inst in enumerate(trace.insts)}
+        places = [kept.get(id(inst)) for inst in before]
+        decisions = [
+            (next((n for n in places[place:] if n is not None), len(trace.insts)), text)
+            for place, text in self.notes.items
+        ]
+        sch.trace, sch.error_render_level = trace, "detail"
+        return Instant(self.program, sch, decisions)
 
     def _each(self, rule: Callable[[BlockInfo], object]) -> None:
         """Apply a rule to each block that is still as it was written."""
