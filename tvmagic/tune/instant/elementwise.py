@@ -7,12 +7,11 @@ from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of
+from tvmagic.tune.instant.loops import extent_of, hint_partition
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
-_HINT = "pragma_loop_partition_hint"
 _CHUNK = 8192  # elements of a chunk at least: less does not pay for waking a thread
 _COSTLY = {
     "tir.exp",
@@ -110,7 +109,7 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
     else:
         outer = [*order, *inner]
     if hint is not None:
-        sch.annotate(hint, _HINT, 1)
+        hint_partition(sch, hint)
     _on_cores(sch, outer, order, info, machine)
 
 
@@ -162,7 +161,7 @@ def _transposed(
     sch.reorder(*rest, far_other, far, near_other, near)
     for loop, a in ((far, axis), (far_other, other)):
         if a.extent is None or a.extent % side:
-            sch.annotate(loop, _HINT, 1)
+            hint_partition(sch, loop)
     outer = [*rest, far_other]
     if _size(info.axes) >= _CHUNK:
         sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % side else sch.fuse(*outer))

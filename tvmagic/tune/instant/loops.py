@@ -10,7 +10,7 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.program import Access, Axis
 
-__all__ = ["chunks", "copy_block", "extent_of", "own_loops", "vector_parts"]
+__all__ = ["chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "vector_parts"]
 
 _SQUARE = 16  # elements on a side of the part that is transposed at a time
 
@@ -26,6 +26,13 @@ def extent_of(sch: Schedule, loop: Any) -> int | None:
     """The extent of a loop; None where it is symbolic."""
     extent = sch.get(loop).extent
     return extent.value if isinstance(extent, IntImm) else None
+
+
+def hint_partition(sch: Schedule, loop: Any) -> None:
+    """Ask LoopPartition to give what is beyond the last full step of a loop loops of its own; it does so by itself
+    for a symbolic extent."""
+    if extent_of(sch, loop) is not None:
+        sch.annotate(loop, "pragma_loop_partition_hint", 1)
 
 
 def own_loops(sch: Schedule, block: Any, below: int = 0) -> dict[Var, Any]:
@@ -85,5 +92,5 @@ def vector_parts(sch: Schedule, loop: Any, lanes: int, calls: bool) -> None:
     if extent is None or extent > lanes:
         far, loop = sch.split(loop, [None, lanes])
         if extent is None or extent % lanes:
-            sch.annotate(far, "pragma_loop_partition_hint", 1)
+            hint_partition(sch, far)
     sch.vectorize(loop)

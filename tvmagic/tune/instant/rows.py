@@ -15,7 +15,7 @@ from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import IterVar, Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import own_loops, vector_parts
+from tvmagic.tune.instant.loops import hint_partition, own_loops, vector_parts
 from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
@@ -124,7 +124,7 @@ class _Rows:
             return
         axis = self._along(info)
         lanes = self.machine.lanes(info.store.buffer.dtype)
-        if axis is None or self._lanes(axis.extent, lanes)[0] < min(lanes, _NARROW):
+        if axis is None or axis.extent is None or self._lanes(axis.extent, lanes)[0] < min(lanes, _NARROW):
             if not is_out:
                 sch.compute_at(info.rv, row)
             return
@@ -158,7 +158,7 @@ class _Rows:
             return
         sch.reorder(*steps, lane)
         if axis.extent is None or axis.extent % width:
-            sch.annotate(steps[-1], "pragma_loop_partition_hint", 1)
+            hint_partition(sch, steps[-1])
         if vectors > 1:
             piece, lane = sch.split(lane, [None, lanes])
             sch.unroll(piece)
@@ -169,7 +169,7 @@ class _Rows:
     def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
         """How many partial results there are, a divisor of the extent if it has a good one, and in how many whole vectors."""
         if extent is None:
-            return lanes, 1
+            return 1, 1
         for vectors in (4, 2, 1):
             if extent % (vectors * lanes) == 0 and extent > vectors * lanes:
                 return vectors * lanes, vectors
@@ -197,8 +197,7 @@ class _Rows:
         vectors = self._width(across, lanes)
         rows, tile = self._rows(across, vectors) if out.reduced and not chain.members else (None, 1)
         far, middle, near = sch.split(loops[across], [None, vectors, lanes])
-        if across.extent is None or across.extent % (vectors * lanes):
-            sch.annotate(far, "pragma_loop_partition_hint", 1)
+        uneven = across.extent is None or across.extent % (vectors * lanes) != 0
         tiled: list[Any] = []
         if rows is not None:
             position = outer.index(loops[rows])
@@ -217,8 +216,10 @@ class _Rows:
             sch.reverse_compute_at(store, at)
         for info in reversed(chain.members):
             sch.compute_at(info.rv, at)
-        whole = outer[:-1] if tiled else [*outer, far]
+        whole = outer[:-1] if tiled else outer if uneven else [*outer, far]
         sch.parallel(sch.fuse(*whole) if len(whole) > 1 else whole[0] if whole else far)
+        if uneven:
+            hint_partition(sch, far)
         for loop in (*(reduced if short else ()), *tiled, middle):
             sch.unroll(loop)
         sch.vectorize(near)
@@ -320,13 +321,12 @@ class _Rows:
         loop = own_loops(sch, info.rv, 1).get(axis.var) if axis is not None else None
         if axis is None or loop is None:
             return
-        if info.reduced:
-            reduced = [x for a in info.reduced if (x := own_loops(sch, info.rv, 1).get(a.var)) is not None]
+        reduced = [x for a in info.reduced if (x := own_loops(sch, info.rv, 1).get(a.var)) is not None]
+        if reduced:
             sch.reorder(*reduced, loop)
-            if reduced:
-                first = sch.decompose_reduction(info.rv, reduced[0])
-                vector_parts(sch, sch.get_loops(first)[-1], lanes, True)
         vector_parts(sch, loop, lanes, True)
+        if reduced:
+            sch.decompose_reduction(info.rv, reduced[0])
 
     # ------------------------------------------------------------------------ few long rows
 
