@@ -21,7 +21,7 @@ __all__ = ["Plan", "apply", "plan_contraction"]
 
 _SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
-_PACK_ROWS = 32  # rows of the product from which packing the vector operand is worth its copy
+_PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
 
 
 @dataclass
@@ -135,7 +135,7 @@ def _cost(plan: Plan, machine: Machine) -> float:
     stored = math.prod(e for a, e in zip(info.axes, extents.values()) if not a.reduced)
     contiguous = info.store.step(plan.column.var) == 1
     whole = contiguous and plan.column.extent is not None and not plan.column.extent % tile.lanes
-    return cycles + stored * (1 / tile.lanes if whole else 1.0)
+    return cycles + stored * (1 / tile.lanes if whole else 1.0 if contiguous else 3.0)
 
 
 # ---------------------------------------------------------------------------- applying it
@@ -240,14 +240,30 @@ class _Application:
             chain.append(consumers[0])
             current = consumers[0]
         if not chain:
-            return sch.cache_write(block, 0, "local")
+            stored = sch.cache_write(block, 0, "local")
+            self._columns_last()
+            return stored
         names = [sch.get(b).name_hint for b in chain[(1 if self.plan.pad else 0) :]]
         if names:
             self.notes.say(f"{', '.join(names)} computed on each tile before it leaves the registers")
         for middle in chain[:-1]:
             sch.compute_inline(middle)
         sch.set_scope(block, 0, "local")
+        self._columns_last()
         return chain[-1]
+
+    def _columns_last(self) -> None:
+        """A tile whose columns are not the last axis of the result is kept with them last, so that they are vectors."""
+        plan = self.plan
+        indices = [i for i in plan.info.store.indices]
+        place = indices.index(plan.column.var)
+        if place == len(indices) - 1:
+            return
+        order = [n for n in range(len(indices)) if n != place] + [place]
+        names = [f"d{n}" for n in range(len(indices))]
+        layout = eval(f"lambda {', '.join(names)}: [{', '.join(names[n] for n in order)}]")
+        self.notes.say(f"the tile is kept with {plan.column.name} last, and turned when it is stored")
+        self.sch.transform_layout(self.block, ("write", 0), layout)
 
     def _follows(self, producer: Any, info: BlockInfo) -> bool:
         """Whether a block reads each element of the producer's result once, at the place that it writes."""

@@ -12,6 +12,7 @@ from tvmagic.tune.instant.program import Access, Axis
 
 __all__ = ["chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "vector_parts"]
 
+_TOGETHER = 8  # panels that are written at a time
 _SQUARE = 16  # elements on a side of the part that is transposed at a time
 
 
@@ -67,7 +68,12 @@ def copy_block(
     others = [loop for var, loop in loops.items() if var is not axis.var]
     head = [outer] if outer is not None else []
     if access.step(axis.var) == 1 or not others:
-        sch.reorder(*head, *others, inner)
+        count = extent_of(sch, outer) if outer is not None else None
+        if others and count is not None and count >= 2 * _TOGETHER:  # longer stretches of each row of the source
+            some, each = sch.split(outer, [None, _TOGETHER])
+            sch.reorder(some, *others, each, inner)
+        else:
+            sch.reorder(*head, *others, inner)
         lanes = machine.lanes(access.buffer.dtype)
         if width % lanes == 0:
             whole = inner if width == lanes else sch.split(inner, [None, lanes])[1]
