@@ -17,7 +17,12 @@ _SQUARE = 16  # elements on a side of the part that is transposed at a time
 
 
 def chunks(count: int, most: int, cores: int) -> int:
-    """How many of `count` steps belong together: at most `most`, so that each core gets as many chunks as the others."""
+    """How many of `count` steps belong together: at most `most`, if possible a divisor, so that no chunk asks where it
+    ends; else so that each core gets as many chunks as the others."""
+    divisors = [d for d in range(most, most // 2, -1) if count % d == 0]
+    even = next((d for d in divisors if count // d % cores == 0 or count // d > 4 * cores), None)
+    if even is not None:
+        return even
     parts = -(-count // most)
     parts = -(-parts // cores) * cores
     return max(1, -(-count // parts))
