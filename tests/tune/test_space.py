@@ -15,8 +15,8 @@ from tvmagic.operators import operator
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune import auto, mutate, random_schedule
 from tvmagic.tune.candidate import Candidate, replay
+from tvmagic.tune.instant.cell import cell_text
 from tvmagic.tune.problem import Problem
-from tvmagic.tune.text import schedule_lines
 from tvmagic.tune.worker import Bench
 
 DENSE = """X: float32[16, 12]
@@ -131,24 +131,20 @@ def test_the_calls_of_a_schedule_make_it_again(name: str) -> None:
     func = operator(name, CELLS[name]).to_prim_func()
     for sch in [auto(func), *(random_schedule(func, seed, 32) for seed in range(2))]:
         again = Schedule(func)
-        lines = schedule_lines(func, sch.trace, [(0, "the first"), (2, "the third")])
-        exec("\n".join(lines), {"sch": again})
-        assert structural_equal(again.mod, sch.mod), "\n".join(lines)
-        assert not lines or lines[0] == "# the first"
+        text = cell_text(func, sch.trace.simplified(remove_postproc=False), [])
+        exec(text, {"sch": again})
+        assert structural_equal(again.mod, sch.mod), text
 
 
-def test_calls_are_written_as_a_person_would() -> None:
-    func = operator("matmul", CELLS["matmul"]).to_prim_func()
-    sch = Schedule(func)
-    (b,) = [sch.get_block("Y")]
-    i, j, _ = sch.get_loops(b)
-    _, inner = sch.split(j, [None, 16])
-    sch.vectorize(inner)
-    sch.parallel(i)
-    assert schedule_lines(func, sch.trace) == [
-        'Y_block = sch.get_block("Y")', "i, j, _ = sch.get_loops(Y_block)", "_, j_1 = sch.split(j, [None, 16])",
-        "sch.vectorize(j_1)", "sch.parallel(i)",
-    ]  # fmt: skip
+def test_samples_are_written_with_their_decisions() -> None:
+    func = operator("rows", CELLS["rows"]).to_prim_func()
+    sch = Schedule(func, seed=3)
+    _, k = sch.get_loops(sch.get_block("Y"))
+    sch.split(k, sch.sample_perfect_tile(k, 3, 8, [7, 5, 2]))
+    text = cell_text(func, sch.trace, [])
+    assert "size, size_a, size_b = sch.sample_perfect_tile(k, 3, 8, decision=[7, 5, 2])" in text
+    exec(text, {"sch": (again := Schedule(func))})
+    assert structural_equal(again.mod, sch.mod)
 
 
 def test_a_candidate_of_a_seed_is_made_where_it_is_lowered() -> None:

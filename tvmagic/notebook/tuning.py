@@ -13,8 +13,8 @@ from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table, in_k
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator
 from tvmagic.tune import CostModel, Database, Trial, TuneResult, load, tune_operator
+from tvmagic.tune.instant.cell import cell_text
 from tvmagic.tune.loading import find
-from tvmagic.tune.text import schedule_lines
 
 __all__ = ["Tuned", "tune"]
 
@@ -40,8 +40,8 @@ class Tuned(Parts):
     def cell(self) -> str:
         """The cell that makes the version that was found."""
         version, op = self.result.version, self.result.operator
-        lines = schedule_lines(op.to_prim_func(), version.schedule.trace)
-        return "\n".join([f"%%schedule {op.name} -n {version.name}", *(lines or ["pass  # the plain loops"])])
+        calls = cell_text(op.to_prim_func(), version.schedule.trace.simplified(remove_postproc=False), [])
+        return f"%%schedule {op.name} -n {version.name}\n{calls or 'pass  # the plain loops'}"
 
 
 def standings_table(result: TuneResult) -> Table:

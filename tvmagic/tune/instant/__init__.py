@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine
 from tvmagic.codegen.target import resolved
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise
+from tvmagic.tune.instant import contraction, elementwise, rows, stencil
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
 __all__ = ["Instant", "auto", "decide"]
@@ -21,6 +21,7 @@ __all__ = ["Instant", "auto", "decide"]
 class Instant:
     """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it."""
 
+    program: PrimFunc | IRModule
     schedule: Schedule
     decisions: list[tuple[int, str]]
 
@@ -28,6 +29,13 @@ class Instant:
     def texts(self) -> list[str]:
         """The sentences."""
         return [text for _, text in self.decisions]
+
+    @property
+    def cell(self) -> str:
+        """The calls as the text of a `%%schedule` cell, with a comment for each decision."""
+        from tvmagic.tune.instant.cell import cell_text
+
+        return cell_text(self.program, self.schedule.trace, self.decisions)
 
 
 def auto(func: Any, target: Any = None) -> Schedule:
@@ -67,6 +75,7 @@ class _Attempt:
     """One pass of the rules over a program, but for blocks that they are known not to fit; `at` is the present one."""
 
     def __init__(self, program: PrimFunc | IRModule, machine: Machine, refused: set[str]) -> None:
+        self.program = program
         self.sch = Schedule(program, error_render_level="none")
         self.machine, self.refused = machine, refused
         self.notes = Decisions(self.sch)
@@ -75,8 +84,22 @@ class _Attempt:
     def run(self) -> Instant:
         self._each(self._inline)
         self._each(self._contract)
+        self._chains()
         self._each(self._spread)
-        return Instant(self.sch, self.notes.items)
+        return self._tidied()
+
+    def _tidied(self) -> Instant:
+        """The schedule without the calls that only looked."""
+        sch = self.sch
+        before, trace = sch.trace.insts, sch.trace.simplified(remove_postproc=False)
+        kept = {id(inst): n for n, inst in enumerate(trace.insts)}
+        places = [kept.get(id(inst)) for inst in before]
+        decisions = [
+            (next((n for n in places[place:] if n is not None), len(trace.insts)), text)
+            for place, text in self.notes.items
+        ]
+        sch.trace, sch.error_render_level = trace, "detail"
+        return Instant(self.program, sch, decisions)
 
     def _each(self, rule: Callable[[BlockInfo], object]) -> None:
         """Apply a rule to each block that is still as it was written."""
@@ -97,6 +120,28 @@ class _Attempt:
         plan = contraction.plan_contraction(info, self.machine)
         if plan is not None:
             contraction.apply(self.sch, plan, self.machine, self.notes)
+
+    def _chains(self) -> None:
+        """Chains that share rows, from the last block of the program back."""
+        done: set[str] = set()
+        while True:
+            infos = [i for b in blocks_of(self.sch) if (i := look(self.sch, b)) is not None and self._untouched(b)]
+            infos = [i for i in infos if i.name not in done and i.name not in self.refused]
+            if not infos:
+                return
+            out = infos[-1]
+            done.add(out.name)
+            chain = rows.chain_before(self.sch, out, infos[:-1])
+            if chain is not None:
+                self.at = out.name
+                done |= {i.name for i in chain.blocks}
+                rows.apply(self.sch, chain, self.machine, self.notes)
+                continue
+            pipeline = stencil.pipeline_before(self.sch, out, infos[:-1])
+            if pipeline is not None:
+                self.at = out.name
+                done |= {i.name for i in pipeline.members}
+                stencil.apply(self.sch, pipeline, self.machine, self.notes)
 
     def _spread(self, info: BlockInfo) -> None:
         if not info.reduced:

@@ -11,114 +11,122 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine, Tile
+from tvmagic.codegen.target.machine import Machine, Tile
 from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var
 from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.loops import chunks, copy_block, hint_partition
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
-from tvmagic.tune.instant.loops import chunks, copy_block
 
 __all__ = ["Plan", "apply", "plan_contraction"]
 
-_PACK_ROWS = 32  # rows of the product from which packing the vector operand is worth its copy
+_SYMBOLIC = 512  # the size that a symbolic one is taken to have
+_REST = 6.0  # how much slower the elements are that do not fill a tile
+_PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
 
 
 @dataclass
 class Plan:
     """How a contraction is computed.
 
-    `wide` is read as vectors along `column`, `narrow` one element at a time, along `row` (None where there is one row).
-    `tile` is what stays in registers; `pad` is whether the sizes are rounded up to it.
+    `wide` is read as vectors along `column`, `narrow` one element at a time along `row`. `tile` is what stays in
+    registers. Sizes that it does not divide are rounded up to it (`pad`), or the rest gets loops of its own.
     """
 
     info: BlockInfo
     wide: Access
     narrow: Access
     column: Axis
-    row: Axis | None
+    row: Axis
     tile: Tile
     pad: bool
     pack_wide: bool
     pack_narrow: bool
     cost: float = field(default=math.inf)
 
+    def unit(self, axis: Axis) -> int:
+        """How many values of an axis are in a tile."""
+        return self.tile.columns if axis is self.column else self.tile.rows if axis is self.row else 1
+
     def padded(self, axis: Axis) -> int:
-        """The extent of an axis, rounded up to the tile where sizes are."""
-        assert axis.extent is not None
-        size = self.tile.columns if axis is self.column else self.tile.rows if axis is self.row else 1
-        return -(-axis.extent // size) * size if self.pad else axis.extent
+        """The extent of an axis, rounded up to the tile; a guess for a symbolic one."""
+        unit = self.unit(axis)
+        return -(-extent_or_guess(axis) // unit) * unit
+
+    def uneven(self, axis: Axis) -> bool:
+        """Whether the tile does not divide an axis."""
+        return axis.extent is None or axis.extent % self.unit(axis) != 0
+
+
+def extent_or_guess(axis: Axis) -> int:
+    """The extent of an axis; a symbolic one is taken to be of middle size."""
+    return axis.extent if axis.extent is not None else _SYMBOLIC
 
 
 def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
     """The cheapest way to compute a block as a contraction; None where it is not one."""
-    if info.combine not in (Add, Max, Min, Mul) or not info.constant or not info.store.plain:
+    if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
         return None
     operands = [a for a in info.loads if a.variables]
-    if len(operands) != 2 or operands[0].buffer is operands[1].buffer or any(not a.extent for a in info.axes):
+    if len(operands) != 2 or operands[0].buffer is operands[1].buffer or any(a.extent == 0 for a in info.axes):
         return None
     best: Plan | None = None
     for wide, narrow in (operands, operands[::-1]):
         for column in info.spatial:
-            if column.var not in wide.variables or column.var in narrow.variables or (column.extent or 0) < 2:
-                continue
-            for plan in _plans(info, machine, wide, narrow, column):
-                if best is None or plan.cost < best.cost:
-                    best = plan
+            if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
+                for plan in _plans(info, machine, wide, narrow, column):
+                    if best is None or plan.cost < best.cost:
+                        best = plan
     return best
 
 
 def _plans(info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis) -> list[Plan]:
     """The ways with vectors along `column` of the operand `wide`."""
-    rows = [
-        a for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables and (a.extent or 0) > 1
-    ]
-    if not rows:
-        return []
-    padding = info.store.plain and wide.plain and narrow.plain and info.combine is Add and _is_product(info)
+    rows = [a for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables and a.extent != 1]
     lanes = machine.lanes(info.store.buffer.dtype)
     found: list[Plan] = []
     for row in rows:
+        # Rounding up needs accesses at plain variables and zeros that change nothing.
+        padding = info.constant and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
         for count, vectors in machine.tiles():
-            shape = Tile(count, vectors, lanes)
-            plan = _planned(info, machine, wide, narrow, column, row, shape, padding)
+            plan = _planned(info, machine, wide, narrow, column, row, Tile(count, vectors, lanes), padding)
             if plan is not None:
                 found.append(plan)
     return found
 
 
-def _is_product(info: BlockInfo) -> bool:
-    return isinstance(info.value, Mul)
-
-
 def _planned(
     info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis, row: Axis, tile: Tile, padding: bool
 ) -> Plan | None:
-    assert column.extent is not None and row.extent is not None
-    if tile.rows > row.extent or tile.columns >= 2 * max(column.extent, tile.lanes):
+    if tile.rows > extent_or_guess(row) or tile.columns >= 2 * max(extent_or_guess(column), tile.lanes):
         return None
-    uneven = column.extent % tile.columns != 0 or row.extent % tile.rows != 0
-    if uneven and not padding:
+    plan = Plan(info, wide, narrow, column, row, tile, False, False, False)
+    uneven = plan.uneven(column) or plan.uneven(row)
+    plan.pad = uneven and padding
+    rows = math.prod(
+        extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
+    )
+    packable = wide.plain and (plan.pad or not plan.uneven(column))
+    plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or rows >= _PACK_ROWS)
+    if wide.step(column.var) != 1 and not plan.pack_wide:
         return None
-    rows = math.prod(a.extent or 1 for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables)
-    last = info.reduced[-1].var if info.reduced else None
-    pack_wide = wide.plain and (uneven or wide.step(column.var) != 1 or rows >= _PACK_ROWS)
-    if wide.step(column.var) != 1 and not pack_wide:
-        return None
-    streams = narrow.step(last) in (0, 1) if last is not None else True
-    pack_narrow = narrow.plain and (row.extent % tile.rows != 0 or not streams)
-    plan = Plan(info, wide, narrow, column, row, tile, uneven, pack_wide, pack_narrow)
-    plan.cost = _cost(plan, machine, rows)
+    streams = narrow.step(info.reduced[-1].var) in (0, 1)
+    even = row.extent is not None and (plan.pad or not plan.uneven(row))
+    plan.pack_narrow = narrow.plain and even and (plan.uneven(row) or not streams)
+    plan.cost = _cost(plan, machine)
     return plan
 
 
-def _cost(plan: Plan, machine: Machine, rows: int) -> float:
+def _cost(plan: Plan, machine: Machine) -> float:
     """Cycles by the model: steps of the tile, copies into packed operands, stores of the result."""
     info, tile = plan.info, plan.tile
     extents = {a.var: plan.padded(a) for a in info.axes}
-    steps = math.prod(extents.values()) / (tile.rows * tile.columns)
-    cycles = steps * (
-        machine.tile_cost(tile.rows, tile.vectors) - 0.02 * tile.rows * tile.vectors / (tile.rows + tile.vectors)
-    )
-    columns = extents[plan.column.var]
+    reuse = tile.rows * tile.vectors / (tile.rows + tile.vectors)
+    step = machine.tile_cost(tile.rows, tile.vectors) - 0.02 * reuse
+    cycles = math.prod(extents.values()) / (tile.rows * tile.columns) * step
+    for axis in (plan.row, plan.column):
+        if not plan.pad and plan.uneven(axis):  # the rest is computed by elements
+            share = (extent_or_guess(axis) % plan.unit(axis)) / extent_or_guess(axis)
+            cycles *= 1 + share * (_REST if axis.extent is not None else 1)
     if plan.pack_wide:
         contiguous = plan.wide.step(plan.column.var) == 1
         cycles += plan.wide.elements(extents) * (2 / tile.lanes if contiguous else 1.5)
@@ -126,9 +134,8 @@ def _cost(plan: Plan, machine: Machine, rows: int) -> float:
         cycles += plan.narrow.elements(extents) * 1.2
     stored = math.prod(e for a, e in zip(info.axes, extents.values()) if not a.reduced)
     contiguous = info.store.step(plan.column.var) == 1
-    cycles += stored * (1 / tile.lanes if contiguous and not plan.column.extent % tile.lanes else 1.0)
-    del rows, columns
-    return cycles
+    whole = contiguous and plan.column.extent is not None and not plan.column.extent % tile.lanes
+    return cycles + stored * (1 / tile.lanes if whole else 1.0 if contiguous else 3.0)
 
 
 # ---------------------------------------------------------------------------- applying it
@@ -145,31 +152,24 @@ class _Application:
         self.block = plan.info.rv
 
     def run(self) -> None:
-        plan, sch = self.plan, self.sch
+        plan = self.plan
         self.notes.say(plan.tile.words(self.machine))
         if plan.pad:
             self._pad()
-        wide = self._packed(plan.wide, plan.column, plan.tile.columns) if plan.pack_wide else None
-        narrow = self._packed(plan.narrow, plan.row, plan.tile.rows) if plan.pack_narrow else None
-        last = self._last()
-        del sch
-        self._tile(wide, narrow, last)
+        wide = self._packed(plan.wide, plan.column) if plan.pack_wide else None
+        narrow = self._packed(plan.narrow, plan.row) if plan.pack_narrow else None
+        self._tile(wide, narrow, self._last())
 
     # ------------------------------------------------------------------------ sizes, packing
 
     def _pad(self) -> None:
         """Round the sizes up to the tile."""
         plan = self.plan
-        sizes = {plan.column: plan.tile.columns, plan.row: plan.tile.rows}
-        names = [
-            f"{a.name} {a.extent} to {plan.padded(a)}"
-            for a in (plan.row, plan.column)
-            if a and plan.padded(a) != a.extent
-        ]
+        names = [f"{a.name} {a.extent} to {plan.padded(a)}" for a in (plan.row, plan.column) if plan.uneven(a)]
         self.notes.say(
             f"sizes rounded up to whole tiles in the packed copies, so that no step asks: {', '.join(names)}"
         )
-        self.sch.pad_einsum(self.block, [sizes.get(a, 1) for a in plan.info.axes])
+        self.sch.pad_einsum(self.block, [plan.unit(a) for a in plan.info.axes])
 
     def _reading(self, access: Access) -> int:
         """Which of the block's reads is the one of an operand, whose buffer may have been replaced."""
@@ -179,10 +179,9 @@ class _Application:
                 return number
         raise LookupError(access.buffer.name)
 
-    def _packed(self, access: Access, axis: Axis | None, width: int) -> Any:
-        """A copy of an operand in panels of `width` elements of `axis`; the block that writes it."""
-        assert axis is not None
-        sch, plan = self.sch, self.plan
+    def _packed(self, access: Access, axis: Axis) -> Any:
+        """A copy of an operand in panels of the tile's elements of `axis`; the block that writes it."""
+        sch, plan, width = self.sch, self.plan, self.plan.unit(axis)
         number = self._reading(access)
         buffer = sch.get(self.block).reads[number].buffer
         copy = None
@@ -241,14 +240,30 @@ class _Application:
             chain.append(consumers[0])
             current = consumers[0]
         if not chain:
-            return sch.cache_write(block, 0, "local")
+            stored = sch.cache_write(block, 0, "local")
+            self._columns_last()
+            return stored
         names = [sch.get(b).name_hint for b in chain[(1 if self.plan.pad else 0) :]]
         if names:
             self.notes.say(f"{', '.join(names)} computed on each tile before it leaves the registers")
         for middle in chain[:-1]:
             sch.compute_inline(middle)
         sch.set_scope(block, 0, "local")
+        self._columns_last()
         return chain[-1]
+
+    def _columns_last(self) -> None:
+        """A tile whose columns are not the last axis of the result is kept with them last, so that they are vectors."""
+        plan = self.plan
+        indices = [i for i in plan.info.store.indices]
+        place = indices.index(plan.column.var)
+        if place == len(indices) - 1:
+            return
+        order = [n for n in range(len(indices)) if n != place] + [place]
+        names = [f"d{n}" for n in range(len(indices))]
+        layout = eval(f"lambda {', '.join(names)}: [{', '.join(names[n] for n in order)}]")
+        self.notes.say(f"the tile is kept with {plan.column.name} last, and turned when it is stored")
+        self.sch.transform_layout(self.block, ("write", 0), layout)
 
     def _follows(self, producer: Any, info: BlockInfo) -> bool:
         """Whether a block reads each element of the producer's result once, at the place that it writes."""
@@ -261,28 +276,30 @@ class _Application:
     # ------------------------------------------------------------------------ loops
 
     def _tile(self, wide: Any, narrow: Any, last: Any) -> None:
-        sch, plan, machine = self.sch, self.plan, self.machine
-        axes = plan.info.axes
-        loops = dict(zip(axes, sch.get_loops(self.block)))
-        tile = plan.tile
-        assert plan.row is not None
+        sch, plan, machine, tile = self.sch, self.plan, self.machine, self.plan.tile
+        loops = dict(zip(plan.info.axes, sch.get_loops(self.block)))
         # 1. the loops of the tile
         column, columns, lanes = sch.split(loops[plan.column], [None, tile.vectors, tile.lanes])
         row, rows = sch.split(loops[plan.row], [None, tile.rows])
         # 2. how much of the operand that is read by elements stays in the second cache
         outer, inner = self._blocks(loops, row)
-        reduced = [loops[a] for a in plan.info.reduced]
+        rests = [] if plan.pad else [x for x, a in ((row, plan.row), (column, plan.column)) if plan.uneven(a)]
         panel = [column]
-        sch.reorder(*outer, *panel, *inner, *reduced, rows, columns, lanes)
-        if len(outer) < 1 or self._count(outer) < machine.cores:
+        if not outer or (self._count(outer) < machine.cores and column not in rests):
             outer, panel = [*outer, column], []
+        together = [loop for loop in outer if loop not in rests] or outer[:1]
+        outer = [*together, *[loop for loop in outer if loop not in together]]
+        reduced = [loops[a] for a in plan.info.reduced]
+        sch.reorder(*outer, *panel, *inner, *reduced, rows, columns, lanes)
         # 3. what stores the tile, and the copies
         self.notes.say("the tile is stored once its sums are complete")
         sch.reverse_compute_at(last, (inner or panel or outer)[-1])
-        everywhere = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+        everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
         if narrow is not None:
             sch.compute_at(narrow, everywhere)
-        self.notes.say(f"{self._count([everywhere])} blocks in parallel on {machine.cores} cores")
+        count = self._count([everywhere])
+        if count > 1:
+            self.notes.say(f"{count} blocks in parallel on {machine.cores} cores")
         sch.parallel(everywhere)
         sch.unroll(rows)
         sch.unroll(columns)
@@ -293,45 +310,45 @@ class _Application:
             copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine)
         if narrow is not None:
             copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, below=1)
+        if rests:
+            self.notes.say("what does not fill a tile gets loops of its own, so that no full tile asks")
+        for loop in rests:
+            hint_partition(sch, loop)
 
     def _blocks(self, loops: dict[Axis, Any], row: Any) -> tuple[list[Any], list[Any]]:
         """The loops outside of the panels and those inside, so that what is read by elements inside stays in cache."""
         sch, plan, machine = self.sch, self.plan, self.machine
         limit = machine.cache(2) // 2
-        narrow = plan.narrow
-        size = narrow.buffer.dtype.bits // 8
+        narrow, size = plan.narrow, max(1, plan.narrow.buffer.dtype.bits // 8)
         extents = {a.var: plan.padded(a) for a in plan.info.reduced}
-        assert plan.row is not None
         extents[plan.row.var] = plan.tile.rows
+        tiled = (plan.row, plan.column)
         others = [
             a for a in plan.info.spatial
-            if a not in (plan.row, plan.column) and a.var in narrow.variables and a.var not in plan.wide.variables
+            if a not in tiled and a.var in narrow.variables and a.var not in plan.wide.variables
         ]  # fmt: skip
-        outer = [loops[a] for a in plan.info.spatial if a not in (plan.row, plan.column, *others)]
+        outer = [loops[a] for a in plan.info.spatial if a not in (*tiled, *others)]
         inner: list[Any] = []
         full = True
-        for axis, loop, unit in [(plan.row, row, plan.tile.rows), *[(a, loops[a], 1) for a in reversed(others)]]:
+        for axis, loop in [(plan.row, row), *[(a, loops[a]) for a in reversed(others)]]:
+            unit = plan.unit(axis)
             count = plan.padded(axis) // unit
-            fits = 1
-            for wanted in range(1, count + 1) if full else ():
-                extents[axis.var] = wanted * unit
-                if narrow.elements(extents) * size > limit:
-                    break
-                fits = wanted
-            tasks = max(1, count // 2) if machine.cores > 1 and axis is plan.row else count
-            chosen = min(fits, tasks) if full else 1
-            extents[axis.var] = chosen * unit
-            if chosen == count:
-                inner.insert(0, loop)
-            elif chosen == 1:
+            fits = self._fitting(axis, count, extents, limit // size) if full else 1
+            rest = not plan.pad and plan.uneven(axis)
+            if axis is plan.row and machine.cores > 1 and not rest and plan.column.extent is not None:
+                fits = min(fits, max(1, count // 2))
+            if axis.extent is None or fits == 1 < count:
                 outer.append(loop)
-                full = False
+                full, fits = False, 1
+            elif fits == count or rest:
+                inner.insert(0, loop)
             else:
-                chosen = chunks(count, chosen, machine.cores)
-                out, ins = sch.split(loop, [None, chosen])
+                fits = chunks(count, fits, machine.cores)
+                out, ins = sch.split(loop, [None, fits])
                 outer.append(out)
                 inner.insert(0, ins)
                 full = False
+            extents[axis.var] = fits * unit
         held = narrow.elements(extents) * size
         self.notes.say(
             f"{held // 1024} KB of {narrow.buffer.name} stay in the second cache ({machine.cache(2) // 1024} KB) "
@@ -339,12 +356,24 @@ class _Application:
         )
         return outer, inner
 
+    def _fitting(self, axis: Axis, count: int, extents: dict[Var, int], limit: int) -> int:
+        """How many steps along an axis the operand may take until what is read is more than `limit` elements; at least 1."""
+        unit = self.plan.unit(axis)
+        low, high = 1, count
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.plan.narrow.elements({**extents, axis.var: middle * unit}) <= limit:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
     def _count(self, loops: list[Any]) -> int:
         return math.prod(self._extent(loop) for loop in loops)
 
     def _extent(self, loop: Any) -> int:
         extent = self.sch.get(loop).extent
-        return extent.value if isinstance(extent, IntImm) else 1
+        return extent.value if isinstance(extent, IntImm) else _SYMBOLIC
 
     def _store(self, last: Any) -> None:
         """Vectors for the block that stores the tile, along the axis in which its result is contiguous."""

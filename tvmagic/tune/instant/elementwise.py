@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvmagic.codegen.machine_description import Machine
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of
+from tvmagic.tune.instant.loops import extent_of, hint_partition
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
-_HINT = "pragma_loop_partition_hint"
 _CHUNK = 8192  # elements of a chunk at least: less does not pay for waking a thread
 _COSTLY = {
     "tir.exp",
@@ -81,6 +80,9 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
         return
     axis = vector_axis(info)
     lanes = machine.lanes(info.store.buffer.dtype)
+    if axis is not None and (other := _crossed(info, axis)) is not None:
+        _transposed(sch, info, loops, axis, other, machine, notes)
+        return
     order = [loop for a, loop in loops.items() if a is not axis]
     inner: list[Any] = []
     whole = _flat(info) and len(loops) > 1
@@ -107,7 +109,7 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
     else:
         outer = [*order, *inner]
     if hint is not None:
-        sch.annotate(hint, _HINT, 1)
+        hint_partition(sch, hint)
     _on_cores(sch, outer, order, info, machine)
 
 
@@ -133,3 +135,33 @@ def _on_cores(sch: Schedule, outer: list[Any], order: list[Any], info: BlockInfo
         sch.parallel(outer[0])
         return
     sch.parallel(order[0] if len(order) == 1 else sch.fuse(*order) if order else outer[0])
+
+
+def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:
+    """Another axis along which something is read that moves far along `axis`: a transpose."""
+    for access in info.loads:
+        if access.step(axis.var) not in (0, 1):
+            for other in info.spatial:
+                if access.step(other.var) == 1 and (other.extent or 256) >= 8 and (axis.extent or 256) >= 8:
+                    return other
+    return None
+
+
+def _transposed(
+    sch: Schedule, info: BlockInfo, loops: dict[Axis, Any], axis: Axis, other: Axis, machine: Machine, notes: Decisions
+) -> None:
+    """Squares of some cache lines, so that each line that is read or written is used as a whole."""
+    side = 2 * machine.line // max(1, info.store.buffer.dtype.bits // 8)
+    notes.say(
+        f"{info.name}: squares of {side} x {side}, as it is read along {other.name} and written along {axis.name}"
+    )
+    far, near = sch.split(loops[axis], [None, side])
+    far_other, near_other = sch.split(loops[other], [None, side])
+    rest = [loop for a, loop in loops.items() if a not in (axis, other)]
+    sch.reorder(*rest, far_other, far, near_other, near)
+    for loop, a in ((far, axis), (far_other, other)):
+        if a.extent is None or a.extent % side:
+            hint_partition(sch, loop)
+    outer = [*rest, far_other]
+    if _size(info.axes) >= _CHUNK:
+        sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % side else sch.fuse(*outer))
