@@ -11,27 +11,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AllocateConst,
+    AssertStmt,
     AttrStmt,
     BinaryOp,
     BlockRealize,
+    Broadcast,
     BufferLoad,
     BufferRealize,
     BufferStore,
     Call,
+    Cast,
     CmpOp,
+    ConstExpr,
+    DeclBuffer,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
     IntImm,
+    Let,
+    LetStmt,
     LogicalOp,
+    Node,
+    Not,
+    Prefetch,
     PrimExpr,
     PrimFunc,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Ramp,
+    Reduce,
+    Select,
     SeqStmt,
+    Shuffle,
     Stmt,
     Var,
     Visitor,
+    While,
     handles,
 )
 
@@ -147,11 +168,19 @@ class _Counter(Visitor):
                 cost = cost + self.visit(node)
         return cost
 
-    @handles(Stmt)
+    @handles(Node)
+    def unknown(self, node: Node) -> Cost:
+        raise TVMagicError(f"what a node `{type(node).__name__}` costs is not known", node=node)
+
+    @handles(LetStmt, AssertStmt, Evaluate, ProducerStore, ProducerRealize, Prefetch, AllocateConst, DeclBuffer, While)
     def statement(self, node: Stmt) -> Cost:
         return self.visit_all(*(getattr(node, f.name, None) for f in node.FIELDS if f.kind.name in ("STMT", "EXPR")))
 
-    @handles(PrimExpr)
+    @handles(ConstExpr, Var)
+    def leaf(self, node: PrimExpr) -> Cost:
+        return Cost()
+
+    @handles(Not, Cast, Select, Let, Ramp, Broadcast, Shuffle, ProducerLoad, Reduce)
     def expression(self, node: Any) -> Cost:
         cost = Cost()
         for f in node.FIELDS:
