@@ -82,13 +82,15 @@ class Cluster:
         """Each task with its result as it is ready; see `Workforce`."""
         waiting = list(tasks)
         for _ in range(_TRIES):
+            if time.monotonic() >= deadline:
+                return
             lost: list[Task] = []
             for task, result in self._round(waiting, deadline):
                 if result is None:
                     lost.append(task)
                 else:
                     yield task, result
-            if not lost or time.monotonic() > deadline:
+            if not lost:
                 return
             waiting = lost
             self.open(self.contents)

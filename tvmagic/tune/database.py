@@ -11,13 +11,13 @@ import contextlib
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.operators.peaks import cache_folder
 
 __all__ = ["VARIABLE", "Database", "Entry", "default_path"]
 
@@ -30,16 +30,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def default_path() -> Path:
-    """The file that `TVMAGIC_TUNED` names, else one in the user's folder of caches."""
-    if os.environ.get(VARIABLE):
-        return Path(os.environ[VARIABLE])
-    if sys.platform == "win32":
-        folder = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    elif sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Caches"
-    else:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return folder / "tvmagic" / _FILE
+    """The file that `TVMAGIC_TUNED` names, else one in the folder for what is kept between sessions."""
+    return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else cache_folder() / _FILE
 
 
 @dataclass(frozen=True)
