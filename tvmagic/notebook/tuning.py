@@ -49,7 +49,12 @@ def standings_table(result: TuneResult) -> Table:
     name, standings = result.operator.name, result.choice.standings
     numpy = next((s.seconds for s in standings if s.name == "NumPy"), None)
     rows = [
-        [s.name, format_seconds(s.seconds), f"{numpy / s.seconds:.2f}" if numpy else "", "current" if s.current else ""]
+        [
+            s.name,
+            format_seconds(s.seconds) if math.isfinite(s.seconds) else "stopped",
+            f"{numpy / s.seconds:.2f}" if numpy and math.isfinite(s.seconds) else "",
+            "current" if s.current else "",
+        ]
         for s in standings
     ]
     if result.trials:

@@ -1,4 +1,4 @@
-"""A schedule as it travels to a worker: the trace of its calls as JSON."""
+"""A schedule as it travels to a worker: the trace of its calls as JSON, or what was made of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.driver import lower, with_checks
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir import IRModule, PrimFunc, load_json, save_json
+from tvmagic.operators.operator import Version
 from tvmagic.tir.schedule import Schedule, Trace
 from tvmagic.tune.space import random_schedule
 
@@ -19,8 +20,8 @@ __all__ = ["Candidate", "replay"]
 
 
 class Candidate:
-    """`{"trace": [instructions, decisions]}`, or `{"random": seed, "width": bytes of a vector}`, of which a worker makes
-    the trace. `text` tells candidates apart.
+    """`{"trace": [instructions, decisions]}`; `{"random": seed, "width": bytes of a vector}`, of which a worker makes the
+    trace; or `{"lowered": JSON}`, a module for what has no trace. `text` tells candidates apart.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -37,9 +38,18 @@ class Candidate:
         """A schedule by the rules, made by the worker that looks at it first."""
         return Candidate({"random": seed, "width": width})
 
+    @staticmethod
+    def of_version(version: Version) -> Candidate:
+        """A version of an operator as it is: by its trace, if it has one."""
+        schedule = version.schedule
+        if isinstance(schedule, Schedule) and schedule.trace.insts:
+            return Candidate.of_trace(schedule.trace)
+        with with_checks(version.operator.check_bounds):
+            return Candidate({"lowered": save_json(version.operator.lower(schedule))})
+
     @property
     def trace(self) -> Any:
-        """The JSON of its trace; None before a worker made it."""
+        """The JSON of its trace; None if it has none, or before a worker made it."""
         return self.data.get("trace")
 
     def made(self, problem: Problem) -> Candidate:
@@ -51,6 +61,8 @@ class Candidate:
 
     def lower(self, problem: Problem) -> IRModule:
         """Its lowered module; `TVMagicError` if a call is refused or a pass fails."""
+        if "lowered" in self.data:
+            return load_json(self.data["lowered"])
         with with_checks(problem.check_bounds):
             return lower(replay(problem.module(), self.trace).mod, name=problem.name)
 

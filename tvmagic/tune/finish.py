@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ __all__ = ["Choice", "Finish", "Standing", "checked_version"]
 
 _FASTER = 0.99  # of the user's time that a schedule may take to replace it
 _TURN = 0.12  # seconds that each version is measured
-_FAR = 5.0  # times the fastest, above which a version is not measured any more
+_FAR = 2.5  # times the fastest, above which a version is not measured any more
+_SHORT = 1e-3  # seconds that do not matter
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,11 @@ class Finish:
         self.numpy: list[Standing] = []
         self.compared_with = ""
 
-    def choose(self, finalists: Sequence[Trial]) -> Choice:
+    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float]) -> Choice:
         """The fastest right one becomes the operator's version `name`, if it is faster than what calls use now.
 
-        One that is slower is kept beside the user's own versions, but not instead of the plain loops or of an earlier
+        `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
+        not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions, but not instead of the plain loops or of an earlier
         version of that name.
         """
         new = self.checked(finalists)
@@ -85,7 +87,9 @@ class Finish:
             raise TVMagicError(f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}")
         previous, replaced = self.op.current, self.op.versions.get(self.name)
         old = [*self.op.versions.values()] or [previous]
-        times = self.measured([*new, *old])
+        best = min(t.seconds or 0.0 for t in finalists)
+        far = {id(v): known[v.name] for v in old if known.get(v.name, 0.0) > max(_FAR * best, _SHORT)}
+        times = far | self.measured([*new, *(v for v in old if id(v) not in far)])
         best = min(new, key=lambda v: times[id(v)])
         current = times[id(best)] < _FASTER * times[id(previous)]
         kept = current or replaced is None and bool(self.op.versions)
@@ -128,7 +132,7 @@ class Finish:
             self.compared_with = numpy.words
             calls.append(numpy.call)
         first = [_seconds(call) for call in calls]
-        close = [n for n, once in enumerate(first) if once < max(_FAR * min(first), 1e-3)]
+        close = [n for n, once in enumerate(first) if once < max(_FAR * min(first), _SHORT)]
         turn = min(_TURN, max(self.deadline - time.monotonic(), 0.1) / len(close) / 2)
         with alone():
             timings = measure_in_turns([calls[n] for n in close], turn, turns=4, repeats=2)

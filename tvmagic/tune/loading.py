@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.operator import Operator
+from tvmagic.runtime.threads import num_threads
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Finish
 from tvmagic.tune.problem import Problem, program_key
 from tvmagic.tune.search import Trial, TuneResult
 from tvmagic.tune.worker import machine_kind
+from tvmagic.tune.workers import LocalWorkers
 
 __all__ = ["find", "load"]
 
@@ -42,12 +45,31 @@ def load(
             f"`{database.path}` has no schedule of `{op.name}` for this target",
             hint="; ".join(database.notes()) or f"`%tune {op.name}` searches for one",
         )
-    problem = Problem.of(op, 0, sizes, 0, target)
+    problem = Problem.of(op, 0, sizes, num_threads(), target)
     kind, notes = machine_kind(), database.notes()
     if entries[0].machine != kind:
         notes.append(f"the schedule was measured on another kind of machine: {entries[0].machine}, not {kind}")
     finish = Finish(op, problem, name, started)
     trials = [Trial(n + 1, "database", Candidate.of_trace(e.trace), e.seconds) for n, e in enumerate(entries[:5])]
-    choice = finish.choose(trials)
+    choice = finish.choose(trials, _times(op, problem, entries[0].seconds))
     elapsed = time.monotonic() - started
     return TuneResult(op, (), choice, finish.compared_with, elapsed, "", (*notes, *finish.notes), False, database)
+
+
+def _times(op: Operator, problem: Problem, best: float) -> dict[str, float]:
+    """Seconds of the versions that an operator has, each stopped when it has taken three times the best."""
+    versions = [*op.versions.values()] or [op.current]
+    tasks = [
+        {
+            "id": v.name,
+            "do": "try",
+            "candidate": Candidate.of_version(v).data,
+            "best": {machine_kind(): best},
+            "limit": 10.0,
+        }
+        for v in versions
+    ]
+    with LocalWorkers(1) as workers:
+        workers.open(problem.to_bytes())
+        results = workers.run(tasks, time.monotonic() + 20.0 * len(tasks))
+        return {task["id"]: result.get("seconds", math.inf) for task, result in results}

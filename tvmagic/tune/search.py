@@ -17,7 +17,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.operator import Operator, Version
-from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Choice, Finish
@@ -178,7 +177,7 @@ def tune_operator(
         first = next((t.error for t in search.trials if t.error), "there was no time for one")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
     finish = Finish(op, problem, name, started + seconds)
-    choice = finish.choose(search.finalists())
+    choice = finish.choose(search.finalists(), search.times_of_versions())
     notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]
     return TuneResult(
         op, tuple(search.trials), choice, finish.compared_with, time.monotonic() - started, search.model.name,
@@ -253,6 +252,12 @@ class _Search:
         ranked = [t for t in self.ranked(machine_kind()) or self.ranked() if t.candidate.trace is not None]
         return [t for t in ranked if (t.seconds or 0.0) <= 1.1 * (ranked[0].seconds or 0.0)][:3]
 
+    def times_of_versions(self) -> dict[str, float]:
+        """Seconds of the versions that the operator has, by name; infinite if they were stopped or failed."""
+        origins = {t.origin: math.inf if t.seconds is None else t.seconds for t in self.trials}
+        versions = [*self.op.versions.values()] or [self.op.current]
+        return {v.name: origins[f"version {v.name}"] for v in versions if f"version {v.name}" in origins}
+
     # ------------------------------------------------------------------ the rounds
 
     def run(self, most: int | None, deadline: float, reserve: float) -> None:
@@ -269,16 +274,14 @@ class _Search:
             self.notes.append("the search ended early: no other schedules were found")
 
     def seeds(self) -> list[_Proposal]:
-        """What is tried first: the instant schedule, those of the database, the user's own."""
+        """What is tried first: the instant schedule, those of the database, the versions that the operator has."""
         found = [_Proposal("instant", Candidate.of_trace(auto(self.op, self.problem.code_target).trace))]
         if self.database is not None:
             known = self.database.entries(self.problem.key, self.problem.target)
             self.notes += self.database.notes()
             found += [_Proposal("database", Candidate.of_trace(e.trace)) for e in known[:_PARENTS]]
-        for version in reversed(self.op.versions.values()):
-            schedule = version.schedule
-            if isinstance(schedule, Schedule) and schedule.trace.insts:
-                found.append(_Proposal(f"version {version.name}", Candidate.of_trace(schedule.trace)))
+        for version in reversed([*self.op.versions.values()] or [self.op.current]):
+            found.append(_Proposal(f"version {version.name}", Candidate.of_version(version)))
         return self.new(found)
 
     def proposals(self, count: int) -> list[_Proposal]:
