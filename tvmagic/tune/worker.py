@@ -22,6 +22,7 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_hash
+from tvmagic.runtime.threads import num_threads, set_num_threads
 from tvmagic.tune.alone import alone, together
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.features import features_of
@@ -31,6 +32,7 @@ __all__ = ["Bench", "machine_kind"]
 
 SLOWER = 3.0  # times the best so far that a call may take
 GRACE = 0.3  # seconds that any call may take: ending the process costs more
+_WAIT = 10.0  # times as long a call may take on a machine that is busy with other things
 _LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take
 _RUNS = 8  # measured of a candidate that may be the best, of which the least counts
 _RUN_SECONDS = 0.01  # how long a run is at least, of as many calls as that takes
@@ -41,8 +43,6 @@ def machine_kind() -> str:
     """What times depend on, of the machine that this process runs on: the processor and the number of threads."""
     import llvmlite.binding as llvm
 
-    from tvmagic.runtime.threads import num_threads
-
     return f"{llvm.get_host_cpu_name()}, {num_threads()} threads"
 
 
@@ -50,8 +50,6 @@ class Bench:
     """The tasks, on one problem. `tell(phase)` is called before each part of a trial that may fail to come back."""
 
     def __init__(self, problem: Problem, tell: Callable[[str], None] = lambda phase: None) -> None:
-        from tvmagic.runtime.threads import set_num_threads
-
         self.problem, self.tell = problem, tell
         if problem.threads:
             set_num_threads(problem.threads)
@@ -130,7 +128,7 @@ class Bench:
         for case in self.problem.cases:
             outputs = self.fresh(case.inputs)
             arguments = self.problem.operator.arguments(case.inputs, outputs)
-            with _alarm(most):
+            with _alarm(_WAIT * most, most):
                 start = time.perf_counter()
                 module(*arguments)
                 least = min(least, time.perf_counter() - start)
@@ -162,7 +160,7 @@ class Bench:
                 op.start(inputs, outputs)
             module(*arguments)
 
-        with alone() as had, _alarm(most + 2 * _SECONDS + 2.0):
+        with alone() as had, _alarm(_WAIT * (most + 4 * _SECONDS), most + 4 * _SECONDS):
             times = _runs(call, best, once)
         found = {"seconds": min(times), "times": times, "checked": True}
         stopped = best is not None and min(times) > SLOWER * best
@@ -188,17 +186,23 @@ def _runs(call: Callable[[], None], best: float | None, once: float) -> list[flo
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """The system ends this process if it is still here after `seconds`, even inside compiled code."""
+def _alarm(seconds: float, busy: float = math.inf) -> Iterator[None]:
+    """The system ends this process if it is still here after `seconds`, even inside compiled code, or after `busy`
+    seconds of each thread's processor time, which other work on the machine does not use up.
+    """
     if not hasattr(signal, "setitimer"):  # there who started the process ends it
         yield
         return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+    limits = {signal.ITIMER_REAL: seconds, signal.ITIMER_PROF: busy * num_threads()}
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, signal.SIG_DFL)
+    for timer, limit in limits.items():
+        signal.setitimer(timer, max(limit, 0.01) if limit < math.inf else 0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer in limits:
+            signal.setitimer(timer, 0)
 
 
 @contextlib.contextmanager

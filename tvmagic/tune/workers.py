@@ -228,7 +228,7 @@ def end_text(status: int | None, phase: str) -> str:
     """Why a process ended, in a few words, from its exit status."""
     while_doing = {"build": " while it was compiled", "run": " while it ran"}.get(phase, "")
     if status is not None and status < 0:
-        if hasattr(signal, "SIGALRM") and status == -signal.SIGALRM:
+        if hasattr(signal, "SIGALRM") and -status in (signal.SIGALRM, signal.SIGPROF):
             return f"stopped: it took too long{while_doing}"
         try:
             return f"the process ended by {signal.Signals(-status).name}{while_doing}"
