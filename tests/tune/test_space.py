@@ -44,7 +44,7 @@ def trace_of(sch: Schedule) -> Any:
 
 def check(bench: Bench, trace: Any) -> None:
     """Build and run a schedule; `TVMagicError` if it does not fit or a value is wrong."""
-    bench.check(bench.build(Candidate({"trace": trace})), 60.0, None)
+    bench.check(bench.build(Candidate({"trace": trace})), 60.0, 60.0, None)
 
 
 @pytest.mark.parametrize("name", CELLS)

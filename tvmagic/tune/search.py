@@ -263,7 +263,9 @@ class _Search:
     def run(self, most: int | None, deadline: float, reserve: float) -> None:
         """Try schedules until there were `most`, there is nothing new, or `reserve` seconds are left until `deadline`."""
         self.deadline, left = deadline - reserve, most if most is not None else 1 << 30
-        left -= self.measure(self.seeds()[:left])
+        first, *others = self.seeds()
+        left -= self.measure([first])  # alone, so that the others can be stopped at three times its time
+        left -= self.measure(others[: max(left, 0)])
         idle = 0
         while left > 0 and time.monotonic() < self.deadline and idle < _IDLE_ROUNDS:
             tried = self.measure(self.proposals(min(left, _BATCH * self.force.count)))
@@ -375,7 +377,7 @@ class _Search:
     def measure(self, proposals: Sequence[_Proposal]) -> int:
         """Try proposals; how many were tried before the time was up."""
         left, bests = self.deadline - time.monotonic(), self.bests()
-        limit = min(_LIMIT, max(left, 0.1))
+        limit = min(_LIMIT, max(0.4 * left, 0.1))
         tasks = {
             (task := self.task(do="try", candidate=p.candidate.data, best=bests, limit=limit))["id"]: (task, p)
             for p in proposals

@@ -32,7 +32,6 @@ __all__ = ["Bench", "machine_kind"]
 
 SLOWER = 3.0  # times the best so far that a call may take
 GRACE = 0.3  # seconds that any call may take: ending the process costs more
-_WAIT = 10.0  # times as long a call may take on a machine that is busy with other things
 _LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take
 _RUNS = 8  # measured of a candidate that may be the best, of which the least counts
 _RUN_SECONDS = 0.01  # how long a run is at least, of as many calls as that takes
@@ -88,7 +87,7 @@ class Bench:
     def attempt(self, candidate: Candidate, best: float | None, limit: float) -> dict[str, Any]:
         """Build, check and measure a candidate; `best` are the seconds a call of the best on machines of this kind.
 
-        `limit`: seconds after which it is given up in any case.
+        `limit`: seconds after which a part of it is given up in any case.
         """
         started = time.perf_counter()
         found: dict[str, Any] = {"machine": machine_kind()}
@@ -104,10 +103,10 @@ class Bench:
                     module = self.build(Candidate({"trace": found["trace"]}) if "trace" in found else candidate)
                 most = limit if best is None else min(limit, max(SLOWER * best, GRACE))
                 self.tell("run")
-                first = self.check(module, most, best)
+                first = self.check(module, most, limit, best)
             found |= {"seconds": first, "times": [first], "stopped": True, "checked": False}
             if best is None or first <= max(SLOWER * best, 1e-3):
-                found |= self.measure(module, best, first, most)
+                found |= self.measure(module, best, first, most, limit)
         except TVMagicError as error:
             found["error"] = error.message
         found["elapsed"] = time.perf_counter() - started
@@ -119,7 +118,7 @@ class Bench:
 
         return compile_module(self.lowered(candidate), self.problem.code_target, self.problem.check_bounds)
 
-    def check(self, module: Any, most: float, best: float | None) -> float:
+    def check(self, module: Any, most: float, limit: float, best: float | None) -> float:
         """Run on each set of inputs and compare; seconds of the least call. `TVMagicError` if a result is wrong.
 
         A candidate whose first call shows that it is too slow is not called again.
@@ -128,7 +127,7 @@ class Bench:
         for case in self.problem.cases:
             outputs = self.fresh(case.inputs)
             arguments = self.problem.operator.arguments(case.inputs, outputs)
-            with _alarm(_WAIT * most, most):
+            with _alarm(limit, most):
                 start = time.perf_counter()
                 module(*arguments)
                 least = min(least, time.perf_counter() - start)
@@ -148,7 +147,7 @@ class Bench:
                 output.reshape(-1).view(np.uint8).fill(0xA5)
         return outputs
 
-    def measure(self, module: Any, best: float | None, once: float, most: float) -> dict[str, Any]:
+    def measure(self, module: Any, best: float | None, once: float, most: float, limit: float) -> dict[str, Any]:
         """Seconds a call, which takes about `once`: the least of several runs, fewer if it cannot be the best."""
         op, inputs = self.problem.operator, self.problem.cases[0].inputs
         outputs = op.fresh_outputs(inputs)
@@ -160,7 +159,7 @@ class Bench:
                 op.start(inputs, outputs)
             module(*arguments)
 
-        with alone() as had, _alarm(_WAIT * (most + 4 * _SECONDS), most + 4 * _SECONDS):
+        with alone() as had, _alarm(limit, most + 4 * _SECONDS):
             times = _runs(call, best, once)
         found = {"seconds": min(times), "times": times, "checked": True}
         stopped = best is not None and min(times) > SLOWER * best
