@@ -92,9 +92,14 @@ class Machine:
         return self.fma_per_cycle * self.fma_latency
 
     def tile_cost(self, rows: int, vectors: int) -> float:
-        """Cycles for a step of a tile of sums in registers: what is slowest of its multiply-adds, their latency, its loads."""
+        """Cycles for a step of a tile of sums in registers.
+
+        The slowest of its multiply-adds, their latency and its loads; a little for each load, as they share the ports
+        with others, and for sums so few that a delay of one delays all.
+        """
         work = rows * vectors / self.fma_per_cycle
-        return max(work, float(self.fma_latency), (rows + vectors) / self.loads_per_cycle)
+        cycles = max(work, float(self.fma_latency), (rows + vectors) / self.loads_per_cycle)
+        return cycles + 0.05 * (rows + vectors) + 0.2 * max(0.0, 1.5 * self.fma_latency - work)
 
     def tiles(self) -> list[tuple[int, int]]:
         """All tiles (rows, vectors) whose sums fit the registers beside a row of vectors, a broadcast element and one to spare."""
@@ -102,13 +107,8 @@ class Machine:
         return [(r, v) for v in range(1, 5) for r in range(1, most) if r * v + v + 1 < most]
 
     def tile(self, dtype: DataType | str = "float32") -> Tile:
-        """The tile of a large product that does most in a cycle; of equal ones that with the fewest loads."""
-
-        def score(shape: tuple[int, int]) -> tuple[float, float]:
-            rows, vectors = shape
-            return rows * vectors / self.tile_cost(rows, vectors), rows * vectors / (rows + vectors)
-
-        rows, vectors = max(self.tiles(), key=score)
+        """The tile of a large product that takes the fewest cycles for an element."""
+        rows, vectors = min(self.tiles(), key=lambda shape: self.tile_cost(*shape) / (shape[0] * shape[1]))
         return Tile(rows, vectors, self.lanes(dtype))
 
 

@@ -120,9 +120,7 @@ def _cost(plan: Plan, machine: Machine) -> float:
     """Cycles by the model: steps of the tile, copies into packed operands, stores of the result."""
     info, tile = plan.info, plan.tile
     extents = {a.var: plan.padded(a) for a in info.axes}
-    reuse = tile.rows * tile.vectors / (tile.rows + tile.vectors)
-    step = machine.tile_cost(tile.rows, tile.vectors) - 0.02 * reuse
-    cycles = math.prod(extents.values()) / (tile.rows * tile.columns) * step
+    cycles = math.prod(extents.values()) / (tile.rows * tile.columns) * machine.tile_cost(tile.rows, tile.vectors)
     for axis in (plan.row, plan.column):
         if not plan.pad and plan.uneven(axis):  # the rest is computed by elements
             share = (extent_or_guess(axis) % plan.unit(axis)) / extent_or_guess(axis)
