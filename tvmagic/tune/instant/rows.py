@@ -20,7 +20,6 @@ from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
 
-_LONG = 1 << 16  # elements of a row from which several cores share it
 _NARROW = 4  # partial results at least
 _WINDOW = 32  # steps of a reduction that are written out
 
@@ -82,9 +81,6 @@ class _Rows:
 
     def run(self) -> None:
         sch, chain, out = self.sch, self.chain, self.chain.out
-        if not chain.members and self._few_long(out):
-            return
-        column = vector_axis(out) if not (chain.members or out.reduced) or self._along(out) is None else None
         loops = dict(zip(out.axes, sch.get_loops(out.rv)))
         across = self._across()
         outer = [loops[a] for a in chain.shared if a is not across]
@@ -94,7 +90,6 @@ class _Rows:
             loops = dict(zip(out.axes, sch.get_loops(out.rv)))
             outer = [loops[a] for a in chain.shared if a is not across]
         inside = [loops[a] for a in out.spatial if a not in chain.shared]
-        del column
         if across is not None:
             self._columns(across, loops, outer, inside, store)
             return
@@ -327,9 +322,3 @@ class _Rows:
         vector_parts(sch, loop, lanes, True)
         if reduced:
             sch.decompose_reduction(info.rv, reduced[0])
-
-    # ------------------------------------------------------------------------ few long rows
-
-    def _few_long(self, info: BlockInfo) -> bool:
-        """A reduction with fewer results than cores: each core takes a part of a row; whether it was one."""
-        return False
