@@ -43,6 +43,10 @@ _LARGEST_UNROLLED = 4096
 _INT64 = DataType("int64")
 
 
+# The annotation of a loop whose sums and extrema may be taken in any order.
+ANY_ORDER = "pragma_any_order"
+
+
 class FunctionEmitter(MemoryEmitter):
     """Emits the body of one LLVM function."""
 
@@ -137,6 +141,11 @@ class FunctionEmitter(MemoryEmitter):
     def attribute(self, stmt: AttrStmt) -> Stmt | None:
         if stmt.attr_key in ("thread_extent", "virtual_thread"):
             return self.context.threads.launch(self, stmt)
+        if stmt.attr_key == ANY_ORDER and not self.any_order:
+            self.any_order = True
+            self.statement(stmt.body)
+            self.any_order = False
+            return None
         return stmt.body
 
     @handles(AssertStmt)

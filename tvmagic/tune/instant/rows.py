@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.target.machine import K, Machine
-from tvmagic.ir import IterVar, Var
+from tvmagic.ir import Add, IterVar, Mul, Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import hint_partition, own_loops, vector_parts
+from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, vector_parts
 from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
@@ -119,9 +119,14 @@ class _Rows:
             return
         axis = self._along(info)
         lanes = self.machine.lanes(info.store.buffer.dtype)
-        if axis is None or axis.extent is None or self._lanes(axis.extent, lanes)[0] < min(lanes, _NARROW):
+        if axis is None or info.combine is Add or self._lanes(axis.extent, lanes)[1] == 0:
             if not is_out:
                 sch.compute_at(info.rv, row)
+            if axis is not None and axis is info.reduced[-1] and info.combine is not Mul:
+                self.notes.say(
+                    f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop"
+                )
+                any_order(sch, info.rv, 1)
             return
         self._partial_sums(info, axis, row, is_out)
 
@@ -159,16 +164,18 @@ class _Rows:
             sch.unroll(piece)
         sch.vectorize(lane)
         sch.decompose_reduction(partial, steps[0])
+        if info.combine is not Mul:
+            any_order(sch, info.rv, 1)
 
     @staticmethod
     def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
-        """How many partial results there are, a divisor of the extent if it has a good one, and in how many whole vectors."""
+        """How many partial results there are, in how many vectors; none of them where whole vectors do not divide."""
         if extent is None:
-            return 1, 1
+            return 1, 0
         for vectors in (4, 2, 1):
             if extent % (vectors * lanes) == 0 and extent > vectors * lanes:
                 return vectors * lanes, vectors
-        return max((w for w in range(1, min(3 * lanes, extent)) if extent % w == 0), default=1), 1
+        return 1, 0
 
     # ------------------------------------------------------------------------ along columns
 
