@@ -21,7 +21,7 @@ from tvmagic.operators.operator import Version
 from tvmagic.tune import auto, decide
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from instant_cells import KINDS, random_cell  # noqa: E402
+from instant_cells import KINDS, random_cell
 
 CELLS = {
     "matmul": "A: float32[70, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
