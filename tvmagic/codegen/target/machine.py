@@ -30,24 +30,26 @@ class Cache:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of a product kept in registers: `rows` times `vectors` sums of `lanes` elements each."""
+    """A tile of a product kept in registers: `rows` times `vectors` sums of `lanes` elements each.
+
+    `registers` is how many vector registers there are. As text it says which of them the tile takes.
+    """
 
     rows: int
     vectors: int
     lanes: int
+    registers: int
 
     @property
     def columns(self) -> int:
         """Elements of a row of the tile."""
         return self.vectors * self.lanes
 
-    def words(self, machine: Machine) -> str:
-        """The tile in a sentence, with the registers that it takes."""
-        sums = self.rows * self.vectors
+    def __str__(self) -> str:
         plural = "s" if self.vectors > 1 else ""
         return (
-            f"{self.rows} rows x {self.vectors} vector{plural} of {self.lanes}: {sums} of {machine.vector_registers} "
-            f"registers for sums, {self.vectors + 1} for operands"
+            f"{self.rows} rows x {self.vectors} vector{plural} of {self.lanes}: {self.rows * self.vectors} of "
+            f"{self.registers} registers for sums, {self.vectors + 1} for operands"
         )
 
 
@@ -92,24 +94,35 @@ class Machine:
         return self.fma_per_cycle * self.fma_latency
 
     def tile_cost(self, rows: int, vectors: int) -> float:
-        """Cycles for a step of a tile of sums in registers: what is slowest of its multiply-adds, their latency, its loads."""
+        """Cycles for a step of a tile of sums in registers.
+
+        The slowest of its multiply-adds, their latency and its loads; a little for each load, as they share the ports
+        with others, and for sums so few that a delay of one delays all.
+        """
         work = rows * vectors / self.fma_per_cycle
-        return max(work, float(self.fma_latency), (rows + vectors) / self.loads_per_cycle)
+        cycles = max(work, float(self.fma_latency), (rows + vectors) / self.loads_per_cycle)
+        return cycles + 0.05 * (rows + vectors) + 0.2 * max(0.0, 1.5 * self.fma_latency - work)
 
     def tiles(self) -> list[tuple[int, int]]:
         """All tiles (rows, vectors) whose sums fit the registers beside a row of vectors, a broadcast element and one to spare."""
         most = self.vector_registers
         return [(r, v) for v in range(1, 5) for r in range(1, most) if r * v + v + 1 < most]
 
-    def tile(self, dtype: DataType | str = "float32") -> Tile:
-        """The tile of a large product that does most in a cycle; of equal ones that with the fewest loads."""
+    def tile(self, dtype: DataType | str = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
+        """The tile of a large product that takes the fewest cycles for an element.
 
-        def score(shape: tuple[int, int]) -> tuple[float, float]:
-            rows, vectors = shape
-            return rows * vectors / self.tile_cost(rows, vectors), rows * vectors / (rows + vectors)
+        It divides `rows` and `columns`, the sizes of the product, where they are given and a tile that does is not much
+        slower than the best one.
+        """
+        lanes = self.lanes(dtype)
 
-        rows, vectors = max(self.tiles(), key=score)
-        return Tile(rows, vectors, self.lanes(dtype))
+        def cost(shape: tuple[int, int]) -> float:
+            return self.tile_cost(*shape) / (shape[0] * shape[1])
+
+        best = min(self.tiles(), key=cost)
+        even = [t for t in self.tiles() if (rows or 0) % t[0] == 0 and (columns or 0) % (t[1] * lanes) == 0]
+        chosen = min((t for t in even if cost(t) < 1.5 * cost(best)), key=cost, default=best)
+        return Tile(*chosen, lanes, self.vector_registers)
 
 
 K, M = 1 << 10, 1 << 20

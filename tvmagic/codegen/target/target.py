@@ -108,9 +108,12 @@ class Target:
         width = self.attrs.get("vector-width")
         return at_width(machine, width) if width else machine
 
-    def tile(self, dtype: Any = "float32") -> Tile:
-        """The tile of a product that the vector registers hold: `rows`, `vectors` of `lanes`, together `columns`."""
-        return self.machine.tile(dtype)
+    def tile(self, dtype: Any = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
+        """The tile of a product that the vector registers hold: `rows`, and `vectors` of `lanes`, together `columns`.
+
+        It divides the sizes of the product, `rows` and `columns`, where they are given and a good tile does.
+        """
+        return self.machine.tile(dtype, rows, columns)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The option `name`, or `default` where it is not set."""

@@ -88,7 +88,9 @@ def _plans(info: BlockInfo, machine: Machine, wide: Access, narrow: Access, colu
         # Rounding up needs accesses at plain variables and zeros that change nothing.
         padding = info.constant and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
         for count, vectors in machine.tiles():
-            plan = _planned(info, machine, wide, narrow, column, row, Tile(count, vectors, lanes), padding)
+            plan = _planned(
+                info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
+            )
             if plan is not None:
                 found.append(plan)
     return found
@@ -120,9 +122,7 @@ def _cost(plan: Plan, machine: Machine) -> float:
     """Cycles by the model: steps of the tile, copies into packed operands, stores of the result."""
     info, tile = plan.info, plan.tile
     extents = {a.var: plan.padded(a) for a in info.axes}
-    reuse = tile.rows * tile.vectors / (tile.rows + tile.vectors)
-    step = machine.tile_cost(tile.rows, tile.vectors) - 0.02 * reuse
-    cycles = math.prod(extents.values()) / (tile.rows * tile.columns) * step
+    cycles = math.prod(extents.values()) / (tile.rows * tile.columns) * machine.tile_cost(tile.rows, tile.vectors)
     for axis in (plan.row, plan.column):
         if not plan.pad and plan.uneven(axis):  # the rest is computed by elements
             share = (extent_or_guess(axis) % plan.unit(axis)) / extent_or_guess(axis)
@@ -153,7 +153,7 @@ class _Application:
 
     def run(self) -> None:
         plan = self.plan
-        self.notes.say(plan.tile.words(self.machine))
+        self.notes.say(str(plan.tile))
         if plan.pad:
             self._pad()
         wide = self._packed(plan.wide, plan.column) if plan.pack_wide else None
@@ -255,7 +255,7 @@ class _Application:
     def _columns_last(self) -> None:
         """A tile whose columns are not the last axis of the result is kept with them last, so that they are vectors."""
         plan = self.plan
-        indices = [i for i in plan.info.store.indices]
+        indices = list(plan.info.store.indices)
         place = indices.index(plan.column.var)
         if place == len(indices) - 1:
             return
