@@ -18,7 +18,6 @@ a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -26,7 +25,7 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.affine import Affine, affine_of, is_proved, solve_extents
@@ -68,6 +67,7 @@ class Notation:
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
         self.read: set[str] = set()
+        self.made: set[str] = set()  # the names of stages that statements need besides their own
         self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
 
     def prepare(self, statements: list[ast.stmt]) -> None:
@@ -188,8 +188,8 @@ def dtype_hint(text: str) -> str:
     if inside is not None:
         return f"write it as `{inside}[...]`, with the sizes in brackets"
     common = {"float": "float32", "int": "int32", "double": "float64", "half": "float16"}
-    close = [common[text]] if text in common else difflib.get_close_matches(text, known, n=1)
-    return f"did you mean `{close[0]}`?" if close else "write a name such as float32, int8 or bool"
+    close = common.get(text) or closest(text, known)
+    return f"did you mean `{close}`?" if close else "write a name such as float32, int8 or bool"
 
 
 class _Statement:
@@ -521,10 +521,11 @@ class _Statement:
         return tensor(*[bound[n] for n in free])
 
     def _fresh(self, name: str) -> str:
-        taken, candidate, count = self.notation.tensors, name, 0
+        taken, candidate, count = {*self.notation.tensors, *self.notation.made}, name, 0
         while candidate in taken:
             count += 1
             candidate = f"{name}_{count}"
+        self.notation.made.add(candidate)
         return candidate
 
 
