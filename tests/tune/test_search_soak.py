@@ -13,7 +13,9 @@ from tvmagic.tune import Database, load, tune_operator
 pytestmark = pytest.mark.soak
 
 MATMUL = "X: float32[{0}, {0}]\nW: float32[{0}, {0}]\nY[i, j] += X[i, k] * W[k, j]"
-SOFTMAX = "X: float32[512, 512]\nY[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nZ[i, j] = Y[i, j] / sum(Y[i, q], over=q)"
+SOFTMAX = (
+    "X: float32[512, 512]\nY[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nZ[i, j] = Y[i, j] / sum(Y[i, q], over=q)"
+)
 
 
 @pytest.mark.parametrize("text", [MATMUL.format(1024), MATMUL.format(333), SOFTMAX], ids=["1024", "333", "softmax"])

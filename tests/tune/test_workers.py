@@ -144,7 +144,9 @@ def test_a_worker_ends_when_its_search_is_gone(op: Operator, tmp_path: Path) -> 
     process.stdout.close()
 
 
-@pytest.mark.parametrize("status, text", [(-9, "SIGKILL"), (-14, "too long"), (-27, "too long"), (3, "status 3"), (None, "status None")])
+@pytest.mark.parametrize(
+    "status, text", [(-9, "SIGKILL"), (-14, "too long"), (-27, "too long"), (3, "status 3"), (None, "status None")]
+)
 def test_the_end_of_a_process_in_words(status: int | None, text: str) -> None:
     assert text in end_text(status, "run") and end_text(status, "run").endswith("while it ran")
 
