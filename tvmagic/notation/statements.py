@@ -28,7 +28,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
-from tvmagic.notation.affine import Affine, affine_of, is_proved, solve_extents
+from tvmagic.notation.affine import Affine, affine_of, is_proved, shrunk, solve_extents
 from tvmagic.notation.expressions import (
     DTYPES,
     FUNCTIONS,
@@ -333,6 +333,7 @@ class _Statement:
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
         ranges.update(solve_extents(sums, ranges, used - set(ranges)))
+        ranges.update(shrunk(sums, ranges, {*self.axes} - given))
         self._complete(ranges, used)
         self._check_bounds(ranges)
         return ranges
@@ -381,8 +382,10 @@ class _Statement:
                     self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
                     f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
                 )  # fmt: skip
+            under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
+            why = ": what it indexes is read only under a condition" if under and all(under) else ""
             fail_at(
-                self.source, node, f"the extent of `{name}` cannot be inferred",
+                self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
 
@@ -557,6 +560,10 @@ class _Layered(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def named_function(names: list[str], body: Any) -> Any:
