@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
     Evaluate,
+    IfThenElse,
     IntImm,
     IterVar,
     LetStmt,
@@ -93,10 +94,12 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
 
 
 def _memory_ranks(sch: Schedule) -> dict[Stage, int]:
-    """The memory of the stages that have loops bound to threads, of those that others read."""
+    """The memory of the stages that have loops bound to threads, and memory that is theirs and others read."""
+    scans = [s.op for s in sch.stages if isinstance(s.op, ScanOp)]
+    shared = {t.op for scan in scans for t in (*scan.init, *scan.update)}  # stored in the scan's memory
     bound = [
         s for s in sch.stages
-        if not s.is_output and any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())
+        if not s.is_output and s.op not in shared and any(a.bind_thread is not None for a in s.iter_var_attrs.values())
     ]  # fmt: skip
     if not bound:
         return {}
@@ -200,6 +203,7 @@ class _Assembler(Mutator):
         self.plan = plan
         self.values: dict[Var, PrimExpr] = {}
         self.launched: dict[Any, PrimExpr] = {}
+        self.conditions: list[PrimExpr] = []
         self.tensors: dict[Tensor, Tensor] = {}
         # tensors without a memory of their own: parts of a scan
         self.unrealized: set[Tensor] = set()
@@ -254,14 +258,33 @@ class _Assembler(Mutator):
         return self._at(self.plan.at_update, node)
 
     def _launch(self, node: AttrStmt) -> Stmt:
-        known = self.launched.get(node.node)
-        if known is not None:
-            _check_extents(node, known)
+        if node.node in self.launched:
+            self._check_all_come(node)
             return self.visit(node.body)
         self.launched[node.node] = node.value
         result = self.visit_children(node)
         del self.launched[node.node]
         return result
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        self.conditions.append(condition)
+        then = self.visit(node.then_case)
+        self.conditions.pop()
+        other = None if node.else_case is None else self.visit(node.else_case)
+        return node.replace(condition=condition, then_case=then, else_case=other)
+
+    def _check_all_come(self, node: AttrStmt) -> None:
+        """A loop over threads that were launched outside of it runs in all of them."""
+        var = node.node.var
+        if not is_const(node.value, 1) and any(uses_var(c, (var,)) for c in self.conditions):
+            raise ScheduleError(
+                f"a loop of {node.value} iterations is bound to `{var.name}` where not all of these threads come: "
+                "a loop outside of it is bound to them too, and its iterations are fewer",
+                span=node.span,
+                hint="bind one of the two loops only",
+            )
 
     def _about_tensor(self, node: AttrStmt) -> Stmt:
         """A fact on a tensor: on the one that the user knows; none where it has no memory."""
@@ -293,17 +316,6 @@ class _Assembler(Mutator):
     def _renamed(self, node: Any) -> Any:
         other = self.tensors.get(node.producer)
         return node if other is None else node.replace(producer=other)
-
-
-def _check_extents(node: AttrStmt, known: PrimExpr) -> None:
-    """All threads of an axis run what is inside of its launch: that many iterations, or one that is the same for all."""
-    if is_const(node.value, 1) or Analyzer().can_prove_equal(node.value, known):
-        return
-    raise ScheduleError(
-        f"a loop of `{node.value}` iterations is bound to `{node.node.var.name}`, inside of a launch of `{known}` threads",
-        span=node.span,
-        hint="split the loop by the number of threads, and bind the inner loop",
-    )
 
 
 _ATTRS: dict[str, Callable[[_Assembler, AttrStmt], Stmt]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import (
     EQ,
     LT,
@@ -110,7 +110,7 @@ class _Structure(Visitor):
                 continue
             tags = self.blocks.setdefault(stmt, set())
             if node.node.thread_tag in tags:
-                raise TVMagicError(
+                raise BuildError(
                     f"`{stmt.buffer_var.name}` is memory of a block, and two launches of `{node.node.thread_tag}` use it",
                     node=stmt,
                     hint="compute it inside the blocks that read it, or keep it in global memory",
@@ -461,7 +461,7 @@ class _Kernels(Mutator):
         around = [var for var in free_vars(node) if var in self.own] if structure.axes else []
         for var in around:
             if self.users.setdefault(var, node) is not node:
-                raise TVMagicError(
+                raise BuildError(
                     f"`{var.name}` is memory that each thread has of its own, and two kernels use it: it ends with the first",
                     node=self.own[var],
                     hint="compute it inside the threads that read it, or keep it in global memory",
@@ -488,7 +488,7 @@ def ThreadsAsLoops() -> Pass:
 
     Not a pass of TVM's: it lets this machine run what is meant for a GPU. It comes after ThreadSync and
     LowerThreadAllreduce. Kernels without barriers stay as they are. Raises `TVMagicError` where not all threads
-    come to a barrier.
+    come to a barrier, `BuildError` where a thread or block would read memory of its own that is gone.
     """
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
