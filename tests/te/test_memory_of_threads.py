@@ -149,3 +149,52 @@ def test_loops_outside_of_the_threads_do_not_begin_at_what_these_read(layout: An
     a, c = np.arange(16, dtype="float32").reshape(4, 4), np.zeros((4, 4), "float32")
     tvmagic.build(s, [A, C], check_bounds=True)(a, c)
     assert (c == np.diag(a) + 1).all()
+
+
+def flag(own: bool) -> tuple[Any, list[Any], Any]:
+    """Row sums of a constant that each thread computes for itself; a loop of that is bound to more threads."""
+    X = te.placeholder((3, 5), "int64", name="X")
+    one = te.compute((4,), lambda i: te.const(1, "int64"), name="one")
+    k = te.reduce_axis((0, 5), name="k")
+    total = te.compute((3,), lambda i: te.sum(X[i, k] * one[0], axis=k), name="total")
+    s = te.create_schedule(total.op)
+    s[total].bind(total.op.axis[0], te.thread_axis("threadIdx.y"))
+    _, inner = s[one].split(one.op.axis[0], 4)
+    s[one].bind(inner, te.thread_axis("threadIdx.x"))
+    s[one].compute_at(s[total], k)
+    if own:
+        W = s.cache_read(one, "local", [total])
+        s[W].compute_at(s[total], k)
+    return s, [X, total], one
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_outside_of_a_launch_is_done_once(own: bool) -> None:
+    s, args, _ = flag(own)
+    x, out = np.arange(15, dtype="int64").reshape(3, 5), np.zeros(3, "int64")
+    tvmagic.build(s, args)(x, out)
+    assert (out == x.sum(axis=1)).all()
+
+
+def test_steps_of_a_scan_are_stored_in_memory_of_the_thread_around_it() -> None:
+    state = te.placeholder((3, 2), name="state")
+    first = te.compute((1, 2), lambda t, i: te.const(1.0), name="first")
+    update = te.compute((3, 2), lambda t, i: state[t - 1, i] + 1.0, name="update")
+    S = te.scan(first, update, state, name="S")
+    out = te.compute((4,), lambda i: S[2, 0] + S[2, 1], name="out")
+    for part, axis in ((first, "i"), (update, "i"), (first, "t")):
+        s = te.create_schedule(out.op)
+        s[out].bind(out.op.axis[0], te.thread_axis("threadIdx.x"))
+        s[S].compute_at(s[out], out.op.axis[0])
+        loop = part.op.axis[0 if axis == "t" else 1]
+        _, inner = s[part].split(loop, 4)
+        s[part].bind(inner, te.thread_axis("threadIdx.y"))
+        if axis == "i":  # both elements are read
+            with pytest.raises(
+                ScheduleError, match=f"stage `{part.name}`: loop `i.inner` is bound to `threadIdx.y`, but its"
+            ):
+                tvmagic.lower(s, [out])
+            s[S].set_scope("shared")
+        result = np.zeros(4, "float32")
+        tvmagic.build(s, [out])(result)
+        assert (result == 6).all()

@@ -94,17 +94,14 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
 
 
 def _memory_ranks(sch: Schedule) -> dict[Stage, int]:
-    """The memory of the stages that have loops bound to threads, and memory that is theirs and others read."""
-    scans = [s.op for s in sch.stages if isinstance(s.op, ScanOp)]
-    shared = {t.op for scan in scans for t in (*scan.init, *scan.update)}  # stored in the scan's memory
-    bound = [
-        s for s in sch.stages
-        if not s.is_output and s.op not in shared and any(a.bind_thread is not None for a in s.iter_var_attrs.values())
-    ]  # fmt: skip
-    if not bound:
+    """The memory of the stages that have loops bound to threads; an output's is not listed, as all share it."""
+    scans = {t.op: s for s in sch.stages if isinstance(s.op, ScanOp) for t in (*s.op.init, *s.op.update)}
+    bound = [s for s in sch.stages if any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())]
+    stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
+    if all(memory.is_output for memory in stored.values()):
         return {}
     context = Context(sch)
-    return {stage: storage_scope_rank(stage, context) for stage in bound}
+    return {s: storage_scope_rank(memory, context) for s, memory in stored.items() if not memory.is_output}
 
 
 class _Plan:
