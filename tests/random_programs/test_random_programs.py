@@ -38,6 +38,8 @@ SEEDS: dict[str, dict[int, str]] = {
         72: "scan inside compute_at",
         30063: "a copy in shared memory is read where it is not realized",
         30133: "an update outside of a launch, by each thread that has memory of its own",
+        892: "a stage in a scan whose time axis is fused, of a size whose sign is not known",
+        50769: "vectors in memory whose bytes are no power of two",
         50095: "the first step of a scan, over threads that have its memory of their own",
     },
     "beyond": {},
@@ -54,6 +56,7 @@ SEEDS: dict[str, dict[int, str]] = {
         84: "a reduction moved under a loop that runs backwards",
         244: "a reduction moved into the loop of another one",
         2556: "a Select whose condition its values count on",
+        50673: "a copy of all that a piece of a partitioned loop declares",
         3543: "a region that depends on a cached index",
     },
     "cell": {
