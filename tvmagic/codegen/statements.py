@@ -260,8 +260,10 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def _loop_metadata(self, stmt: For) -> str:
-        """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot."""
+        """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize."""
         extent = stmt.extent
+        if stmt in self.context.repeated:
+            return self.context.loop_metadata("vectorize.enable", "i1 false")
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
             return ""
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
