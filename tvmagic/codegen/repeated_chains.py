@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tvmagic.codegen.chains import ChainVisitor
+from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
