@@ -40,7 +40,7 @@ MAX_BITS = 64
 
 
 def _with_bits(dtype: DataType, bits: int) -> DataType:
-    return DataType(f"int{bits}").with_lanes(dtype.lanes)
+    return DataType(f"int{bits}").with_lanes_of(dtype)
 
 
 class _Wide(Visitor):

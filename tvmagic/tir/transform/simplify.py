@@ -166,7 +166,7 @@ class StmtSimplifier(AnalyzerMutator):
 def _can_inline(value: PrimExpr) -> bool:
     if isinstance(value, (ConstExpr, Var)) and not isinstance(value, StringImm):
         return True
-    return value.dtype.is_int and value.dtype.lanes >= 1 and side_effect(value) <= CallEffect.PURE
+    return value.dtype.is_int and side_effect(value) <= CallEffect.PURE
 
 
 def _same_place(load: BufferLoad, store: BufferStore) -> bool:
