@@ -4,7 +4,8 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import arith, ir, tir
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import InternalError, ScheduleError, TVMagicError
+from tvmagic.script import tir as T
 
 SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve"
 vs = tir.vscale()
@@ -275,3 +276,227 @@ def test_truncated_quotients_of_vectors_are_split_only_if_all_lanes_have_one_sig
 def test_the_set_of_a_scalable_ramp_is_open_at_the_far_end(stride, low, high):
     found = arith.IntSet.vector(tir.Ramp(3, stride, FOUR))
     assert (str(found.min_value), str(found.max_value)) == (low, high)
+
+
+# ---------------------------------------------------------------------------- split
+
+
+@T.prim_func
+def doubled(a: T.Buffer((90,), "float32"), b: T.Buffer((90,), "float32")):
+    for i in range(90):
+        with T.block("B"):
+            v = T.axis.spatial(90, i)
+            b[v] = a[v] * T.float32(2)
+
+
+@T.prim_func
+def scalable_loop(b: T.Buffer((90,), "float32")):
+    for i in range(T.vscale() * 4):
+        with T.block("B"):
+            v = T.axis.spatial(T.vscale() * 4, i)
+            b[v] = T.float32(2)
+
+
+def split(function, factors, target=SVE, **options):
+    schedule = tir.Schedule(function)
+    (loop,) = schedule.get_loops(schedule.get_block("B"))
+    with tvm.target.Target(target):
+        schedule.split(loop, factors, **options)
+    return schedule
+
+
+@pytest.mark.parametrize("factors", [[tir.ceildiv(90, FOUR), FOUR], [None, FOUR], [None, 4 * vs]], ids=str)
+def test_split_takes_multiples_of_vscale(factors):
+    schedule = split(doubled, factors)
+    text = schedule.mod.script()
+    assert "for i_0, i_1 in T.grid((T.vscale() * 4 + 89) // (T.vscale() * 4), T.vscale() * 4):" in text
+    assert "v = T.axis.spatial(90, i_0 * (T.vscale() * 4) + i_1)" in text
+    assert "T.where(i_0 * (T.vscale() * 4) + i_1 < 90)" in text
+    again = tir.Schedule(doubled)
+    with tvm.target.Target(SVE):
+        schedule.trace.apply_to_schedule(again, remove_postproc=False)
+    ir.assert_structural_equal(schedule.mod, again.mod)
+
+
+def test_a_scalable_split_without_a_predicate():
+    schedule = split(doubled, [tir.ceildiv(90, FOUR), FOUR], disable_predication=True)
+    assert "T.where" not in schedule.mod.script()
+
+
+def test_a_scalable_loop_splits_without_a_predicate_where_the_product_is_its_extent():
+    text = split(scalable_loop, [vs * 2, 2]).mod.script()
+    assert "T.grid(T.vscale() * 2, 2)" in text and "T.where" not in text
+    assert "T.where" in split(scalable_loop, [vs * 3, 2]).mod.script()
+
+
+def test_a_scalable_split_without_the_target_is_refused(capsys):
+    text = "The product of factors is not larger than or equal to the extent of loop tir.For#0"
+    with pytest.raises(ScheduleError, match=text):
+        split(doubled, [tir.ceildiv(90, FOUR), FOUR], "llvm -mtriple=aarch64-linux-gnu")
+    assert "Warning: The expression contains scalable values." in capsys.readouterr().err
+
+
+def test_primitives_other_than_split_refuse_sizes_with_vscale():
+    schedule = tir.Schedule(doubled)
+    (loop,) = schedule.get_loops(schedule.get_block("B"))
+    with pytest.raises(TVMagicError, match="is not a number"):
+        schedule.loop_partition(loop, [FOUR, None])
+
+
+# ---------------------------------------------------------------------------- VectorizeLoop
+
+
+def vectorized(body, target=SVE, parameters="A: T.Buffer((64,)), B: T.Buffer((64,), 'int32'), n: T.int32", **config):
+    lines = "\n".join("    " + line for line in body.split("\n"))
+    module = tvm.IRModule({"main": tvm.script.from_source(f"@T.prim_func\ndef main({parameters}):\n{lines}")})
+    with tvm.target.Target(target), tvm.transform.PassContext(config=config):
+        function = tir.transform.VectorizeLoop()(module)["main"]
+    text = function.script(show_meta=False).split("main(", 1)[1].split(":\n", 1)[1]
+    return "\n".join(line[4:] for line in text.split("\n"))
+
+
+SLICE, ONE = "0:T.vscale() * 4", "T.Broadcast(T.float32(1.0), T.vscale() * 4)"
+VECTORIZED = [
+    (
+        "A[i * 2] = T.Cast('float32', B[i]) + T.float32(1)",
+        f'A[T.Ramp(0, 2, T.vscale() * 4)] = T.Cast("float32xvscalex4", B[{SLICE}]) + {ONE}',
+    ),
+    ("B[i] = i", f"B[{SLICE}] = T.Ramp(0, 1, T.vscale() * 4)"),
+    ("A[i] = T.reinterpret('float32', B[i])", f'A[{SLICE}] = T.reinterpret("float32xvscalex4", B[{SLICE}])'),
+    (
+        "A[i] = T.if_then_else(n < 3, A[i], T.float32(1))",
+        f"A[{SLICE}] = T.if_then_else(n < 3, A[{SLICE}], {ONE})",
+    ),
+    (
+        "A[i] = T.if_then_else(i < n, A[i], T.float32(1))",
+        "for i_s in range(T.vscale() * 4):\n    A[i_s] = T.if_then_else(i_s < n, A[i_s], T.float32(1.0))",
+    ),
+    (
+        "A[i] = T.Select(A[i] < T.float32(1) and 2 < n, A[i], T.float32(1))",
+        f"A[{SLICE}] = T.Select(A[{SLICE}] < {ONE} and T.Broadcast(2 < n, T.vscale() * 4), A[{SLICE}], {ONE})",
+    ),
+    (
+        "v: T.float32 = A[i] + T.float32(1)\n    A[i] = v + v",
+        f"v: T.float32xvscalex4 = A[{SLICE}] + {ONE}\nA[{SLICE}] = v + v",
+    ),
+    (
+        "A[i] = T.call_llvm_pure_intrin('float32', 'llvm.sqrt', T.uint32(1), A[i])",
+        f'A[{SLICE}] = T.call_llvm_pure_intrin("float32xvscalex4", "llvm.sqrt", T.uint32(1), A[{SLICE}])',
+    ),
+    (
+        "if n < 3:\n        A[i] = T.float32(1)\n    else:\n        A[i] = A[i] + T.float32(1)",
+        f"if n < 3:\n    A[{SLICE}] = {ONE}\nelse:\n    A[{SLICE}] = A[{SLICE}] + {ONE}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), VECTORIZED, ids=[b for b, _ in VECTORIZED])
+def test_a_vectorized_loop_of_scalable_extent_becomes_vectors(body, expected):
+    assert vectorized("for i in T.vectorized(T.vscale() * 4):\n    " + body) == expected
+
+
+@pytest.mark.parametrize("op", ["+", "-", "*", "//", "%", "T.min", "T.max", "T.truncdiv", "T.truncmod"])
+def test_operators_become_vectors(op):
+    def applied(a, b):
+        return f"{op}({a}, {b})" if op.startswith("T.") else f"{a} {op} {b}"
+
+    found = vectorized(f"for i in T.vectorized(T.vscale() * 4):\n    B[i] = {applied('B[i]', 'n')}")
+    expected = applied(f"B[{SLICE}]", "T.Broadcast(n, T.vscale() * 4)").replace("T.truncdiv", "T.Div")
+    assert found == f"B[{SLICE}] = {expected}"
+
+
+def test_the_target_comes_from_the_function_then_the_attribute_then_the_context():
+    body = "for i in T.vectorized(T.vscale() * 4):\n    B[i] = i"
+    attribute = f"T.attr(T.target({SVE!r}), 'target', 0)\n" + body
+    assert "T.Ramp(0, 1" in vectorized(attribute, "llvm -mtriple=x86_64-linux-gnu")
+    assert "T.Ramp(0, 1" in vectorized(f"T.func_attr({{'target': T.target({SVE!r})}})\n{body}", "llvm")
+    with pytest.raises(InternalError, match="Failed to vectorize loop"):
+        vectorized("T.func_attr({'target': T.target('llvm')})\n" + body)
+
+
+def test_scalable_loops_without_the_target_are_refused():
+    for extent, target, shown in (
+        ("T.vscale() * 4", "llvm -mtriple=x86_64-linux-gnu", "llvm -keys=cpu -mtriple=x86_64-linux-gnu"),
+        ("n", SVE, "llvm -keys=arm_cpu,cpu -mattr=+sve -mtriple=aarch64-linux-gnu"),
+    ):
+        with pytest.raises(InternalError) as refused:
+            vectorized(f"for i in T.vectorized({extent}):\n    B[i] = i", target)
+        assert f"Failed to vectorize loop with extent {extent} for target {shown}" in str(refused.value)
+    function = tvm.script.from_source(
+        "@T.prim_func\ndef f(n: T.int32):\n  for i in T.vectorized(n):\n    T.evaluate(i)"
+    )
+    with pytest.raises(InternalError, match=r"with extent n for target \(nullptr\)"):
+        tir.transform.VectorizeLoop()(tvm.IRModule({"f": function}))
+
+
+ONES = "T.Broadcast(T.float32(1), {})"
+AT = "A[j * T.vscale() * 4 : j * T.vscale() * 4 + T.vscale() * 4] = " + ONES.format("T.vscale() * 4")
+
+
+@pytest.mark.parametrize(
+    ("extent", "body", "element", "text"),
+    [
+        (
+            "T.vscale() * 4",
+            "A[j * 4 : j * 4 + 4] = " + ONES.format(4),
+            "float32",
+            "Creating scalable vectors from existing vectors is not supported.",
+        ),
+        ("T.vscale() * 4", AT, "float32", "Creating scalable vectors from existing vectors is not supported."),
+        ("4", AT, "float32", "Vectorizing over existing scalable vectors is not supported."),
+        (
+            "4",
+            "A[j] = " + ONES.format("T.vscale() * 4"),
+            "float32xvscalex4",
+            "Vectorizing over scalable buffer elements is not supported in vectorizer.",
+        ),
+    ],
+)
+def test_vectors_inside_of_vectors_are_refused(extent, body, element, text):
+    with pytest.raises(InternalError) as refused:
+        vectorized(f"for j in T.vectorized({extent}):\n    {body}", parameters=f"A: T.Buffer((64,), '{element}')")
+    assert text in str(refused.value)
+
+
+MASKED = """for o in range(5):
+    for i in T.vectorized({lanes}):
+        if {condition}:
+            {body}"""
+
+
+def masked(lanes="4", condition="o * 4 + i < 18", body="B[o * 4 + i] = B[o * 4 + i]", target=SVE, **config):
+    return vectorized(MASKED.format(lanes=lanes, condition=condition, body=body), target, **config)
+
+
+def test_conditions_on_the_lane_become_masks():
+    mask = 'predicate=T.get_active_lane_mask("uint1x4", o * 4, 18)'
+    expected = (
+        f"for o in range(5):\n    B.vstore([T.Ramp(o * 4, 1, 4)], B.vload([T.Ramp(o * 4, 1, 4)], {mask}), {mask})"
+    )
+    assert masked() == expected
+    assert masked(target="llvm", **{"tir.enable_buffer_level_predication": True}) == expected
+    assert "for o, i_s in T.grid(5, 4)" in masked(target="llvm")
+    assert "for o, i_s in T.grid(5, 4)" in masked(**{"tir.enable_buffer_level_predication": False})
+
+
+def test_conditions_become_scalable_masks():
+    index = "o * (T.vscale() * 4) + i"
+    text = masked("T.vscale() * 4", f"{index} < 18", f"B[{index}] = 1")
+    mask = 'T.get_active_lane_mask("uint1xvscalex4", o * (T.vscale() * 4), 18)'
+    place = "[T.Ramp(o * (T.vscale() * 4), 1, T.vscale() * 4)]"
+    assert f"B.vstore({place}, T.Broadcast(1, T.vscale() * 4), predicate={mask})" in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "body"),
+    [
+        ("o * 4 + i <= 18", "B[o * 4 + i] = 1"),
+        ("18 > o * 4 + i", "B[o * 4 + i] = 1"),
+        ("o * 4 + i < 18", "B[o * 4 + i + 1] = 1"),
+        ("o * 4 + i < 18", "B[o * 4 + i] = B[i]"),
+        ("o * 4 + i < 18", "B[o * 4 + i] = B[o]"),
+        ("i < n", "B[o * 4 + i] = 1"),
+    ],
+)
+def test_other_conditions_leave_the_loop_serial(condition, body):
+    assert "for o, i_s in T.grid(5, 4)" in masked(condition=condition, body=body)
