@@ -27,6 +27,7 @@ FLAGS = {
     "tir.UnrollLoop": "options of UnrollLoop by name",
     "tir.LoopPartition": "options of LoopPartition by name",
     "tir.Simplify": "options of Simplify by name",
+    "tir.RemoveNoOp": "options of RemoveNoOp by name",
     "tir.InjectDoubleBuffer": "options of InjectDoubleBuffer by name",
     "tir.HoistIfThenElse": "options of HoistIfThenElse by name",
     "tir.HoistExpression": "options of HoistExpression by name",

@@ -28,8 +28,10 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.ops import equal, less_equal
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.analysis.effects import side_effect
+from tvmagic.tir.transform.config import pass_options
 from tvmagic.tir.transform.uses import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
@@ -53,9 +55,9 @@ def evaluate_all(*values: PrimExpr) -> Stmt:
 
 
 class _NoOpRemover(AnalyzerMutator):
-    def __init__(self, analyzer: Analyzer, used: Collection[Var]) -> None:
+    def __init__(self, analyzer: Analyzer, used: Collection[Var], contents: BufferContents | None = None) -> None:
         super().__init__(analyzer)
-        self.used = used
+        self.used, self.contents = used, contents
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
@@ -118,7 +120,15 @@ class _NoOpRemover(AnalyzerMutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
+        contents = self.contents
+        if contents is not None and contents.is_overwritten(node):
+            note("remove_no_op.overwritten", "what it stores is overwritten before it is read", node=node)
+            contents.remove_store(node)
+            return evaluate_all(node.value, *node.indices)
         if node.predicate is None and self._stores_what_is_there(node):
+            return evaluate_all(node.value, *node.indices)
+        if contents is not None and contents.holds_already(node, self.analyzer):
+            note("remove_no_op.known", "the elements are known to hold what it stores", node=node)
             return evaluate_all(node.value, *node.indices)
         return node
 
@@ -146,10 +156,22 @@ def remove_no_op(stmt: Stmt) -> Stmt:
     return _NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
 
 
+OPTIONS = {"use_dataflow_analysis": False, "max_simplification_steps": 0}
+
+
 def RemoveNoOp() -> Pass:
-    """Leave out what has no effect: empty loops and branches, unused lets, stores of what is there."""
+    """Leave out what has no effect: empty loops and branches, unused lets, stores of what is there.
+
+    Options under `tir.RemoveNoOp`: with `use_dataflow_analysis` stores go, too, whose elements are overwritten before
+    they are read, or known to hold the value already; `max_simplification_steps` limits how much that may try (0: no
+    limit), a TVMagicError says when it was too little.
+    """
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(remove_no_op(func.body))
+        options = pass_options(context, "tir.RemoveNoOp", OPTIONS)
+        contents = None
+        if options["use_dataflow_analysis"]:
+            contents = BufferContents(func.body, int(options["max_simplification_steps"]))
+        return func.with_body(_NoOpRemover(Analyzer(), used_vars(func.body), contents).visit(func.body))
 
     return prim_func_pass(run, 0, "tir.RemoveNoOp")

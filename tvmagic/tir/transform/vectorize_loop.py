@@ -540,10 +540,14 @@ class _LoopVectorizer(StmtMutator):
         scalable = ContainsVscale()(node.extent)
         if scalable and self.has_sve():
             return
-        needed = "the target has no scalable vectors" if scalable else "the extent is not a positive constant"
+        needed = (
+            "the target has no scalable vectors"
+            if scalable
+            else f"its extent `{node.extent}` is not a positive constant"
+        )
         raise InternalError(
             f"Failed to vectorize loop with extent {node.extent} for target {self.target or '(nullptr)'}: "
-            f"loop `{node.loop_var.name}` cannot be vectorized, since {needed}",
+            f"loop `{node.loop_var.name}` cannot be vectorized: {needed}",
             node=node,
             hint="name a target with +sve"
             if scalable
