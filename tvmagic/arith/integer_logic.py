@@ -43,10 +43,15 @@ from tvmagic.ir import (
     substitute,
 )
 
-__all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear"]
+__all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear", "TooMuchWork"]
 
 MOST_CASES = 24  # of a condition
-MOST_ROWS = 300  # of a system while variables are eliminated
+MOST_ROWS = 60  # of a system while variables are eliminated
+MOST_WORK = 150_000  # rows looked at for all systems since the last `restart`
+
+
+class TooMuchWork(Exception):
+    """A question takes too long; whoever asks it does without the answer."""
 
 
 class Linear:
@@ -163,11 +168,16 @@ class IntegerLogic:
 
     def __init__(self, ranges: Mapping[Var, Range] | None = None, max_steps: int = 0) -> None:
         self.steps, self.max_steps = 0, max_steps
+        self.work = 0
         self.opaque: list[PrimExpr] = []
         self.limits: dict[Var, list[Linear]] = {}
         self.memo: dict[frozenset[Literal], bool] = {}
         for var, range_ in (ranges or {}).items():
             self.bind(var, range_)
+
+    def restart(self) -> None:
+        """Begin a question that may take as much work as the ones before."""
+        self.work = 0
 
     def bind(self, var: Var, range_: Range) -> None:
         """Let `var` lie in a range."""
@@ -402,7 +412,10 @@ class IntegerLogic:
     # ------------------------------------------------------------------ elimination
 
     def _count(self) -> None:
-        self.steps += 1
+        self.steps, self.work = self.steps + 1, self.work + 5
+        if self.work > MOST_WORK:
+            self.work = 0
+            raise TooMuchWork
         if self.max_steps and self.steps > self.max_steps:
             raise TVMagicError(
                 f"RewriteSimplifier exceeded maximum number of rewrites allowed ({self.max_steps})",
@@ -410,12 +423,15 @@ class IntegerLogic:
             )
 
     def _impossible(self, case: Case) -> bool:
+        self._count()
         known = self.memo.get(case)
         if known is None:
-            self._count()
             flags = {(l.number, l.holds) for l in case if l.sum is None}
             known = any((number, not holds) in flags for number, holds in flags)
-            known = known or _Rows(self, [l.sum for l in case if l.sum is not None]).impossible()
+            if not known:
+                rows = _Rows(self, [l.sum for l in case if l.sum is not None])
+                known = rows.impossible()
+                self.work += rows.work
             self.memo[case] = known
         return known
 
@@ -429,61 +445,79 @@ def _tightened(value: Linear) -> Linear:
 
 
 class _Rows:
-    """A system of sums that are at least 0."""
+    """A system of sums that are at least 0, with the terms numbered."""
 
     def __init__(self, logic: IntegerLogic, sums: Sequence[Linear]) -> None:
-        self.rows: dict[Any, Linear] = {}
+        self.rows: dict[tuple[tuple[int, int], ...], int] = {}
         self.contradiction = False
-        seen: set[Any] = set()
+        self.work = 0
+        numbers: dict[Any, int] = {}
         todo = list(sums)
         while todo:  # the rows, and what is known of the terms in them
             row = todo.pop()
-            self.add(row)
-            for term in row.terms:
-                if _key(term) not in seen:
-                    seen.add(_key(term))
+            terms: list[tuple[int, int]] = []
+            for term, factor in row.terms.items():
+                number = numbers.get(_key(term))
+                if number is None:
+                    number = numbers[_key(term)] = len(numbers)
                     todo += _known_of(logic, term)
+                terms.append((number, factor))
+            self.add(tuple(sorted(terms)), row.constant)
 
-    def add(self, row: Linear) -> None:
-        """Take in `row >= 0`; of rows with equal terms the stronger one stays."""
-        row = _tightened(row)
-        if not row.terms:
-            self.contradiction = self.contradiction or row.constant < 0
+    def add(self, terms: tuple[tuple[int, int], ...], constant: int) -> None:
+        """Take in a row; of rows with equal terms the stronger one stays."""
+        if not terms:
+            self.contradiction = self.contradiction or constant < 0
             return
-        key = frozenset((_key(t), c) for t, c in row.terms.items())
-        old = self.rows.get(key)
-        if old is None or row.constant < old.constant:
-            self.rows[key] = row
+        divisor = math.gcd(*[factor for _, factor in terms])
+        if divisor > 1:
+            terms = tuple([(n, factor // divisor) for n, factor in terms])
+            constant //= divisor
+        old = self.rows.get(terms)
+        if old is None or constant < old:
+            self.rows[terms] = constant
 
     def impossible(self) -> bool:
         """Whether the system is proved to have no solution in integers."""
         while self.rows and not self.contradiction:
-            term = self._next()
-            with_term = [r for r in self.rows.values() if term in r.terms]
-            without = [r for r in self.rows.values() if term not in r.terms]
-            lows = [r for r in with_term if r.terms[term] > 0]
-            highs = [r for r in with_term if r.terms[term] < 0]
-            if len(without) + len(lows) * len(highs) > MOST_ROWS:
+            number = self._next()
+            lows: list[tuple[dict[int, int], int]] = []
+            highs: list[tuple[dict[int, int], int]] = []
+            rows, self.rows = self.rows, {}
+            for terms, constant in rows.items():
+                factors = dict(terms)
+                factor = factors.get(number, 0)
+                if factor:
+                    (lows if factor > 0 else highs).append((factors, constant))
+                else:
+                    self.rows[terms] = constant
+            self.work += len(rows) + len(lows) * len(highs)
+            if len(self.rows) + len(lows) * len(highs) > MOST_ROWS:
                 return False
-            self.rows = {}
-            for row in without:
-                self.add(row)
-            for low in lows:
-                for high in highs:
-                    a, b = low.terms[term], -high.terms[term]
-                    divisor = math.gcd(a, b)
-                    self.add(low.times(b // divisor).plus(high, a // divisor))
+            for low, first in lows:
+                for high, second in highs:
+                    self._combine(number, low, first, high, second)
         return self.contradiction
 
-    def _next(self) -> Any:
+    def _combine(self, number: int, low: dict[int, int], first: int, high: dict[int, int], second: int) -> None:
+        """Take in the sum of two rows in which a term cancels."""
+        a, b = low[number], -high[number]
+        divisor = math.gcd(a, b)
+        a, b = a // divisor, b // divisor
+        total = {n: factor * b for n, factor in low.items()}
+        for n, factor in high.items():
+            total[n] = total.get(n, 0) + factor * a
+        self.add(tuple(sorted([(n, factor) for n, factor in total.items() if factor])), first * b + second * a)
+
+    def _next(self) -> int:
         """The term whose elimination makes the fewest rows; one with factors of 1 loses no integer."""
-        counts: dict[Any, list[int]] = {}
-        for row in self.rows.values():
-            for term, factor in row.terms.items():
-                entry = counts.setdefault(term, [0, 0, 0])
+        counts: dict[int, list[int]] = {}
+        for terms in self.rows:
+            for number, factor in terms:
+                entry = counts.setdefault(number, [0, 0, 0])
                 entry[0 if factor > 0 else 1] += 1
                 entry[2] = max(entry[2], abs(factor))
-        return min(counts, key=lambda t: (counts[t][2] > 1, counts[t][0] * counts[t][1] - sum(counts[t][:2])))
+        return min(counts, key=lambda n: (counts[n][2] > 1, counts[n][0] * counts[n][1] - sum(counts[n][:2])))
 
 
 def _known_of(logic: IntegerLogic, term: Any) -> list[Linear]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean
-from tvmagic.arith.integer_logic import Condition, IntegerLogic
+from tvmagic.arith.integer_logic import Condition, IntegerLogic, TooMuchWork
 from tvmagic.ir import (
     And,
     Broadcast,
@@ -86,6 +86,13 @@ class BufferContents:
         place = self._place(stmt)
         if place is None:
             return analyzer.simplify(e)
+        try:
+            return self._simplified(e, stmt, place, analyzer)
+        except TooMuchWork:
+            return analyzer.simplify(e)
+
+    def _simplified(self, e: PrimExpr, stmt: Stmt, place: Place, analyzer: Analyzer) -> PrimExpr:
+        self.logic.restart()
         facts = self.facts_at(stmt)
         e = self._with_known_loads(e, place, self._all(facts))
         with contextlib.ExitStack() as stack:
@@ -113,8 +120,13 @@ class BufferContents:
     def holds_already(self, store: BufferStore, analyzer: Analyzer) -> bool:
         """Whether the elements that a store writes are known to have its value."""
         place = self._place(store)
-        if place is None:
+        try:
+            return place is not None and self._holds_already(store, place, analyzer)
+        except TooMuchWork:
             return False
+
+    def _holds_already(self, store: BufferStore, place: Place, analyzer: Analyzer) -> bool:
+        self.logic.restart()
         load = BufferLoad(store.buffer, store.indices)
         known = self._with_known_loads(load, place, self._all(self.facts_at(store)))
         value = self._with_known_loads(store.value, place, self._all(self.facts_at(store)))
@@ -130,7 +142,14 @@ class BufferContents:
     def is_overwritten(self, store: BufferStore) -> bool:
         """Whether all elements that a store writes are overwritten before they are read."""
         place = self._place(store)
-        if place is None or store.buffer in self.graph.hidden:
+        try:
+            return place is not None and self._is_overwritten(store, place)
+        except TooMuchWork:
+            return False
+
+    def _is_overwritten(self, store: BufferStore, place: Place) -> bool:
+        self.logic.restart()
+        if store.buffer in self.graph.hidden:
             return False
         block = self.graph.blocks[place.block]
         if not block.touches or block.touches[-1].kind != "write" or block.touches[-1].buffer is not store.buffer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmagic.arith.integer_logic import FALSE, TRUE, Condition
+from tvmagic.arith.integer_logic import FALSE, TRUE, Condition, TooMuchWork
 from tvmagic.ir import Buffer
 from tvmagic.tir.analysis.contents.graph import Edge, FlowBlock, Graph, Touch
 from tvmagic.tir.analysis.contents.state import Knowledge
@@ -31,14 +31,19 @@ class Backward:
         self.start: list[Unneeded] = [{}] * count
         self.end: list[Unneeded] = [{}] * count
         self.visits = [0] * count
-        self._guess()
-        self._check()
+        try:
+            self._guess()
+            self._check()
+        except TooMuchWork:
+            self.start = self.end = [{}] * count
 
     def _guess(self) -> None:
         seen: set[int] = set()
         for block in reversed(self.graph.blocks):
-            edges = [e for e in block.after if e.target in seen]
-            self.end[block.number] = self._merged(edges)
+            if block.guess_after is not None:
+                self.end[block.number] = self.start[block.guess_after]
+            else:
+                self.end[block.number] = self._merged([e for e in block.after if e.target in seen])
             self.start[block.number] = self._through(block, self.end[block.number], True)
             seen.add(block.number)
 
@@ -105,7 +110,7 @@ class Backward:
             elif region.elements is not None and not touch.masked:
                 new = region.elements
                 if guess:
-                    new = self.logic.either(new, self._future(block, touch, region))
+                    new = self._future(block, touch, region)
                 result[touch.buffer] = self._either(old, new)
         return result
 
@@ -117,6 +122,6 @@ class Backward:
     def _future(self, block: FlowBlock, touch: Touch, region: Region) -> Condition:
         """The elements that this and later iterations of the loops touch."""
         axes = self.knowledge.axes.of(touch.buffer)
-        solution = Solution(self.logic, block.loops, axes, region.indices)
+        solution = Solution(self.logic, (*block.loops, *region.lane), axes, region.indices)
         touched = solution.touched(block, region.elements or TRUE)
         return self.logic.reduced(self.logic.both(touched, still_to_come(self.logic, block.loops, solution.values)))

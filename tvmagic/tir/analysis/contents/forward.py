@@ -10,8 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tvmagic.arith.integer_logic import TRUE, Condition
-from tvmagic.ir import Buffer, BufferLoad, Call, CallEffect, ConstExpr, Node, PrimExpr, pre_order_visit
+from tvmagic.arith.integer_logic import TRUE, Condition, TooMuchWork
+from tvmagic.ir import (
+    Buffer,
+    BufferLoad,
+    Call,
+    CallEffect,
+    ConstExpr,
+    Node,
+    PrimExpr,
+    pre_order_visit,
+    substitute,
+)
 from tvmagic.ir.functor import Mutator, handles
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.contents.graph import Edge, FlowBlock, Graph, Touch
@@ -47,14 +57,19 @@ class Forward:
         self.end: list[Contents] = [{}] * count
         self.visits = [0] * count
         if any(t.kind != "read" for block in graph.blocks for t in block.touches):
-            self._guess()
-            self._check()
+            try:
+                self._guess()
+                self._check()
+            except TooMuchWork:
+                self.start = self.end = [{}] * count
 
     def _guess(self) -> None:
         seen: set[int] = set()
         for block in self.graph.blocks:
-            edges = [e for e in block.before if e.source in seen]
-            self.start[block.number] = self._merged(edges)
+            if block.guess_before is not None:
+                self.start[block.number] = self.end[block.guess_before]
+            else:
+                self.start[block.number] = self._merged([e for e in block.before if e.source in seen])
             self.end[block.number] = self._through(block, self.start[block.number], True)
             seen.add(block.number)
 
@@ -120,8 +135,8 @@ class Forward:
                 continue
             elements = logic.both(region.elements, where, only)
             regions.append((elements, region))
-            if guess and touch.value is not None:
-                elements = logic.either(elements, self._past(block, touch, region))
+            if guess:
+                elements = self._past(block, touch, region)
             for fact in old:
                 kept.append(Fact(logic.without(logic.both(fact.condition, where), elements), fact.value))
         facts: tuple[Fact, ...] = ()
@@ -145,7 +160,7 @@ class Forward:
         if region.value is None or not self._is_exact(region.value):
             return facts
         solution = self._solution(block, touch, region)
-        for where, value in self._cases(region.value, contents):
+        for where, value in self._cases(substitute(region.value, region.lane_value), contents):
             if not self._is_value(value, touch.buffer):
                 continue
             told = self.knowledge.simplified(solution.replaced(value))
@@ -154,7 +169,9 @@ class Forward:
                 values = solution.values
                 sums = {var: self.logic.linear(v) for var, v in values.items()}
                 earlier = self.logic.both(self._past(block, touch, region), self.logic.replaced(where, sums, values))
-                condition = self.logic.either(condition, earlier)
+                condition = earlier
+            elif guess:
+                condition = self.logic.both(condition, *[self.logic.condition(c) for c in block.scope])
             facts = self.knowledge.with_fact(facts, condition, told)
         return facts
 
@@ -179,7 +196,8 @@ class Forward:
     # ------------------------------------------------------------------ iterations
 
     def _solution(self, block: FlowBlock, touch: Touch, region: Region) -> Solution:
-        return Solution(self.logic, block.loops, self.knowledge.axes.of(touch.buffer), region.indices)
+        axes = self.knowledge.axes.of(touch.buffer)
+        return Solution(self.logic, (*block.loops, *region.lane), axes, region.indices)
 
     def _past(self, block: FlowBlock, touch: Touch, region: Region) -> Condition:
         """The elements that this and earlier iterations of the loops have touched."""

@@ -102,6 +102,9 @@ class FlowBlock:
     touches: list[Touch] = field(default_factory=list[Touch])
     before: list[Edge] = field(default_factory=list[Edge])
     after: list[Edge] = field(default_factory=list[Edge])
+    # the blocks that the first sweep takes for the one before and the one behind, instead of those of the edges
+    guess_before: int | None = None
+    guess_after: int | None = None
 
 
 @dataclass(eq=False)
@@ -254,8 +257,10 @@ class _Builder(Visitor):
         end = self.block
         self.loops = outer
         behind = self.block = self._new_block()
-        self._edge(before, start, Step({}, (var.equal(first),), True), Step({var: first}, runs))
-        self._edge(end, behind, Step({var: last}, runs), Step({}, (var.equal(last),), True))
+        self._edge(before, start, Step({}, (var.equal(first),), True), Step({var: first}, runs, True))
+        self._edge(end, behind, Step({var: last}, runs, True), Step({}, (var.equal(last),), True))
+        if runs:  # it may not run at all
+            self._edge(before, behind, Step({}, (extent <= 0,), True), Step({}, (extent <= 0,), True))
         self._edge(end, start, Step({var: var - 1}, (var > first,), True), Step({var: var + 1}, (var < last,), True))
         return None
 
@@ -290,13 +295,14 @@ class _Builder(Visitor):
         pure = condition is not None and self.graph.is_pure(condition)
         opposite = None if condition is None else normalize_boolean(Not(condition))
         self._next_block()
-        split, ends = self.block, list[FlowBlock]()
+        split, starts, ends = self.block, list[FlowBlock](), list[FlowBlock]()
         for fact, case in ((condition, then_case), (opposite, else_case)):
             outer = self.scope
             parts = [] if fact is None else extract_constraints(fact, keep_composite=False)
             known = tuple([p for p in parts if self.graph.is_pure(p)])
             self.scope = (*outer, *known)
             self.block = self._new_block()
+            starts.append(self.block)
             self._edge(split, self.block, Step({}), Step({}, known, True) if pure else Step({}))
             for part in parts:
                 if not self.graph.is_pure(part):
@@ -309,6 +315,17 @@ class _Builder(Visitor):
         for end, fact in zip(ends, (condition, opposite)):
             known = (fact,) if pure and fact is not None else ()
             self._edge(end, self.block, Step({}, known, pure), Step({}))
+        if pure:
+            self._guess_one_after_another(split, starts, ends)
+
+    def _guess_one_after_another(self, split: FlowBlock, starts: list[FlowBlock], ends: list[FlowBlock]) -> None:
+        """Let the first sweep see the two branches as straight code.
+
+        It takes together what all iterations of the loops do, each under its own condition, and so both branches.
+        """
+        (then_start, else_start), (then_end, else_end) = starts, ends
+        else_start.guess_before, self.block.guess_before = then_end.number, else_end.number
+        then_end.guess_after, split.guess_after = else_start.number, then_start.number
 
     @handles(BlockRealize)
     def block_realize(self, node: BlockRealize) -> None:

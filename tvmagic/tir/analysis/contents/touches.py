@@ -8,7 +8,7 @@ come in between, and is checked by those who use it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.arith.integer_logic import TRUE, Condition, IntegerLogic, Linear, Quotient
@@ -115,7 +115,11 @@ class Region:
 
     elements: Condition | None
     value: PrimExpr | None
-    indices: tuple[PrimExpr, ...] = ()  # of one lane
+    indices: tuple[PrimExpr, ...] = ()
+    # of a vector access: `value` and `indices` are those of the lane whose number is a variable, as if it were a loop's;
+    # `lane_value` tells that number by the axes and the loops
+    lane: tuple[Loop, ...] = ()
+    lane_value: Mapping[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
 
 
 def region_of(
@@ -137,7 +141,7 @@ def _equations(logic: IntegerLogic, axes: Sequence[Var], indices: Sequence[PrimE
 def _vector_region(
     logic: IntegerLogic, axes: Sequence[Var], indices: Sequence[PrimExpr], value: PrimExpr | None
 ) -> Region:
-    """The region of a vector access, with the lane told by the last axis."""
+    """The region of a vector access; the last axis tells the lane."""
     last = indices[-1]
     if isinstance(last, Broadcast):
         last, value = last.value, None  # which lane stores last is left open
@@ -153,8 +157,10 @@ def _vector_region(
         logic.condition(lane >= 0),
         logic.condition(lane < lanes),
     )
-    one = None if value is None else lane_of(value, lane)
-    return Region(elements, one, (*indices[:-1], last.base + last.stride * lane))
+    number = Var("lane", axis.dtype)
+    one = None if value is None else lane_of(value, number)
+    steps = Loop(number, IntImm(axis.dtype, 0), IntImm(axis.dtype, lanes - 1))
+    return Region(elements, one, (*indices[:-1], last.base + last.stride * number), (steps,), {number: lane})
 
 
 # ---------------------------------------------------------------------------- solving for the loops
