@@ -11,11 +11,11 @@ from typing import Any
 
 from tvmagic.arith.wrapping import FromParts
 from tvmagic.ir import Call, IntImm, Mutator, PrimExpr, handles
-from tvmagic.ir.hooks import provided
 
 __all__ = [
     "SVE_VALUES",
     "ContainsVscale",
+    "current_target",
     "is_vscale",
     "known_vscale_values",
     "prove_for_each_vscale",
@@ -25,9 +25,16 @@ __all__ = [
 SVE_VALUES = (1, 2, 4, 8, 16)
 
 
+def current_target() -> Any:
+    """The innermost target entered with `with`, or None."""
+    from tvmagic.target import Target
+
+    return Target.current()
+
+
 def known_vscale_values() -> tuple[int, ...]:
     """What `vscale()` may be for the current target; empty if that is not known."""
-    target = provided("current target")()
+    target = current_target()
     return SVE_VALUES if target is not None and target.has_sve else ()
 
 
@@ -71,7 +78,7 @@ def _is_true(e: PrimExpr) -> bool:
 
 def warn_of_unknown_vscale() -> None:
     """Say on stderr that a proof failed because the target says nothing of `vscale()`."""
-    target = provided("current target")()
+    target = current_target()
     print(
         "Warning: The expression contains scalable values. An attempt to prove by substituting with known values of "
         "vscale was not performed. This proof currently only supports AArch64 SVE targets, but the target was "

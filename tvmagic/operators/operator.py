@@ -13,10 +13,10 @@ import numpy as np
 from tvmagic import te
 from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
+from tvmagic.notation.source import Source, known_sources
+from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
-from tvmagic.operators.inside import Accesses
-from tvmagic.operators.reach import check_reach
-from tvmagic.operators.source import Source, known_sources
+from tvmagic.operators.covered_elements import check_reach
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class Operator:
         """The same computation by NumPy, made from the expression and independent of the compiler."""
         values = check_inputs(self.name, self.inputs, self.bind(arrays, named))
         if self.prim_func is not None:
-            from tvmagic.operators.interpreter import run_function
+            from tvmagic.eval.machine import run_function
 
             outputs = self.fresh_outputs(values)
             for tensor, output in zip(self.outputs, outputs):

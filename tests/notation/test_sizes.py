@@ -1,0 +1,65 @@
+"""Sizes and ranges of the index notation: numbers, names, symbolic sizes, and what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.notation.expressions import NotationError
+from tvmagic.operators import operator
+
+ROW = "X: float32[{}]\nY[i] = X[i]"
+
+
+@pytest.mark.parametrize(("size", "value"), [("1 << 4", 16), ("2**3 - 1", 7), ("17 % 4", 1), ("-3 + 4", 1), ("N", 9)])
+def test_sizes_are_counted_out(size: str, value: int) -> None:
+    op = operator("f", ROW.format(size), {"N": np.int64(9)})
+    assert [int(s) for s in op.inputs[0].shape] == [value]
+
+
+WRONG = [
+    (ROW.format("0"), "at least 1, not 0"),
+    (ROW.format("-4"), "at least 1, not -4"),
+    (ROW.format("10**18 * 100"), "at most 2**63 - 1"),
+    (ROW.format("9**9**9"), "`9 ** 9 ** 9` is not a size"),
+    (ROW.format("4 // 0"), "divided by zero"),
+    (ROW.format("H"), "`H` is 3.5, which is not a whole number"),
+    ("X: float32[n, n // 0]\nY[i, j] = X[i, j]", "division by the constant zero"),
+    ("i: range('a')\nY[i] = i", "`'a'` is not a size"),
+    ("i: range(4.5)\nY[i] = i", "`4.5` is not a size"),
+    ("i: range(3, 3)\nY[i] = i", "the range from 3 to 3 is empty"),
+    ("i: range(0, 9, 2)\nY[i] = i", "an index range is"),
+    ("X: float32[n]\ni: range(m)\nY[i] = X[i]", "no input of `f` has a dimension that is `m` alone"),
+    (ROW.format("2 * n"), "no input of `f` has a dimension that is `n` alone"),
+    ("X: float32[n]\nY[i] = X[i] + X[i + 1]", "`i + 1` of `X` reaches n, outside 0 to n - 1"),
+    ("X: float32[n]\ni: range(n + 2)\nY[i] = X[i]", "reaches n + 1, outside 0 to n - 1"),
+    ("X: float32[n]\ni: range(n)\nY[i] = X[i - 1]", "reaches -1, outside"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG, ids=[m for _, m in WRONG])
+def test_wrong_sizes_are_told_with_their_place(text: str, message: str) -> None:
+    names: dict[str, Any] = {"H": 3.5}
+    with pytest.raises(NotationError) as caught:
+        operator("f", text, names)
+    assert message in caught.value.message and caught.value.span is not None
+
+
+def test_ranges_may_begin_below_zero() -> None:
+    op = operator("f", "X: float32[16]\nr: range(-1, 2)\ni: range(1, 15)\nY[()] += X[i + r]")
+    (x,) = op.random_inputs()
+    np.testing.assert_allclose(op(x), x[:-2].sum() + x[1:-1].sum() + x[2:].sum(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8])
+def test_the_smaller_of_two_symbolic_extents_is_taken(n: int) -> None:
+    op = operator("f", "X: float32[n]\nY[i] = max(X[2 * i], X[2 * i + 1])")
+    x = np.arange(n, dtype="float32")
+    np.testing.assert_array_equal(op(x), x[: n // 2 * 2].reshape(-1, 2).max(1) if n > 1 else x[:0])
+
+
+def test_a_size_that_is_only_a_number_needs_an_input_that_is_read() -> None:
+    op = operator("f", "X: float32[n, m]\nY[i] = X[i, 0] * m")
+    np.testing.assert_array_equal(op(np.ones((2, 7), "float32")), [7, 7])

@@ -1,0 +1,247 @@
+"""What a program costs, counted from the IR: for each statement and for the whole.
+
+Nothing is measured: arithmetic, bytes touched by kind of memory, vector lanes, parallel width and
+allocated bytes follow from the loops around each expression. Both sides of a condition that is not
+constant are not added: the dearer one counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.eval.integers import evaluate
+from tvmagic.eval.tally import Tally
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    BinaryOp,
+    BlockRealize,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Call,
+    CmpOp,
+    DataType,
+    For,
+    ForKind,
+    LogicalOp,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    handles,
+)
+from tvmagic.ir.query import variables_in
+
+__all__ = ["Cost", "CostTally", "ProgramCost", "count"]
+
+# Calls that are arithmetic, each counted as one operation of its lanes.
+_FREE_CALLS = {"likely", "if_then_else", "assume", "ret", "type_annotation", "reinterpret", "address_of", "undef"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Totals over all iterations.
+
+    `arithmetic`: operations on floats, a vector counted by its lanes; `integer`: those on integers,
+    such as addresses; `loaded` and `stored`: bytes by kind of memory (`global`, `local`, ...).
+    """
+
+    arithmetic: int = 0
+    integer: int = 0
+    loaded: Mapping[str, int] = field(default_factory=dict)
+    stored: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.arithmetic + other.arithmetic,
+            self.integer + other.integer,
+            _merged(self.loaded, other.loaded),
+            _merged(self.stored, other.stored),
+        )
+
+    def times(self, factor: int) -> Cost:
+        """The cost of doing it `factor` times."""
+        scale = lambda table: {k: v * factor for k, v in table.items()}  # noqa: E731
+        return Cost(self.arithmetic * factor, self.integer * factor, scale(self.loaded), scale(self.stored))
+
+    @property
+    def touched(self) -> int:
+        """Bytes loaded and stored, in all kinds of memory."""
+        return sum(self.loaded.values()) + sum(self.stored.values())
+
+    @property
+    def weight(self) -> int:
+        """One number for bars: operations plus elements of four bytes touched."""
+        return self.arithmetic + self.touched // 4
+
+
+def _merged(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {k: a.get(k, 0) + b.get(k, 0) for k in (*a, *(k for k in b if k not in a))}
+
+
+@dataclass
+class ProgramCost:
+    """The cost of a function: the total, that of each statement by identity, and widths.
+
+    `lanes` is the widest vector, `parallel` the iterations of the outermost parallel loops,
+    `allocated` bytes of memory allocated inside, at their most for one iteration.
+    """
+
+    total: Cost
+    of: dict[int, Cost]
+    lanes: int
+    parallel: int
+    allocated: int
+
+    def of_statement(self, stmt: Stmt) -> Cost:
+        """The cost of one statement over all iterations of the loops around it."""
+        return self.of.get(id(stmt), Cost())
+
+
+def count(func: PrimFunc, sizes: Mapping[Any, int] | int = 256) -> ProgramCost:
+    """Count what a function costs; symbolic sizes are as given, by variable or one number for all."""
+    tally = CostTally(sizes)
+    total = tally.visit(func.body)
+    tally.spread(func.body, 1)
+    return ProgramCost(total, tally.of, tally.lanes, tally.parallel, tally.allocated)
+
+
+class CostTally(Tally[Cost]):
+    """The cost of one run of each statement; `spread` multiplies by the loops around it."""
+
+    def __init__(self, sizes: Mapping[Any, int] | int) -> None:
+        self.sizes = sizes
+        self.of: dict[int, Cost] = {}
+        self.once: dict[int, Cost] = {}
+        self.factors: dict[int, int] = {}  # how often the body of a loop runs
+        self.lanes, self.parallel, self.allocated, self.depth = 1, 1, 0, 0
+
+    def number(self, node: PrimExpr) -> int:
+        """A size as a number; what is not known of it counts as 1."""
+        if isinstance(self.sizes, int):
+            known = dict.fromkeys(variables_in(node), self.sizes)
+        else:
+            known = {v: self.sizes.get(v, 1) for v in variables_in(node)}
+        try:
+            return int(evaluate(node, known))
+        except TVMagicError:
+            return 1
+
+    def visit(self, node: Any) -> Cost:
+        cost = super().visit(node)
+        if isinstance(node, Stmt):
+            self.once[id(node)] = cost
+        return cost
+
+    def zero(self) -> Cost:
+        return Cost()
+
+    def add(self, a: Cost, b: Cost) -> Cost:
+        return a + b
+
+    def times(self, count: Cost, factor: int) -> Cost:
+        return count.times(factor)
+
+    def longer(self, a: Cost, b: Cost) -> Cost:
+        return a if a.weight >= b.weight else b
+
+    def repeated(self, node: Stmt, inside: Cost, factor: int) -> Cost:
+        self.factors[id(node)] = factor
+        return inside.times(factor)
+
+    def iterations(self, loop: For) -> int:
+        return self.number(loop.extent)
+
+    # ------------------------------------------------------------------------ expressions
+
+    @handles(BinaryOp)
+    def arithmetic(self, node: Any) -> Cost:
+        self.lanes = max(self.lanes, node.dtype.lanes)
+        inside = self.all_of(node.a, node.b)
+        if node.a.dtype.is_float:
+            return inside + Cost(arithmetic=node.a.dtype.lanes)
+        return inside + Cost(integer=node.a.dtype.lanes)
+
+    @handles(CmpOp, LogicalOp)
+    def comparison(self, node: Any) -> Cost:
+        return self.all_of(node.a, node.b) + Cost(integer=node.a.dtype.lanes)
+
+    @handles(Call)
+    def call(self, node: Call) -> Cost:
+        inside = super().call(node)
+        name = getattr(node.op, "name", "").removeprefix("tir.")
+        if name in _FREE_CALLS or not node.dtype.is_float:
+            return inside
+        return inside + Cost(arithmetic=node.dtype.lanes * (2 if name == "fma" else 1))
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> Cost:
+        self.lanes = max(self.lanes, node.dtype.lanes)
+        return self.all_of(*node.indices) + Cost(loaded={node.buffer.scope(): node.dtype.bytes})
+
+    # ------------------------------------------------------------------------ statements
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Cost:
+        self.lanes = max(self.lanes, node.value.dtype.lanes)
+        inside = self.all_of(node.value, *node.indices)
+        return inside + Cost(stored={node.buffer.scope(): node.value.dtype.bytes})
+
+    @handles(For)
+    def loop(self, node: For) -> Cost:
+        extent, is_parallel = self.iterations(node), node.kind == ForKind.PARALLEL
+        if is_parallel and not self.depth:
+            self.parallel = max(self.parallel, extent)
+        if node.kind == ForKind.VECTORIZED:
+            self.lanes = max(self.lanes, extent)
+        self.depth += is_parallel
+        inside = self.visit(node.body)
+        self.depth -= is_parallel
+        return self.repeated(node, inside, extent)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Cost:
+        inside = self.visit(node.body)
+        if node.attr_key in ("thread_extent", "virtual_thread"):
+            return self.repeated(node, inside, self.number(node.value))
+        return inside
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Cost:
+        for buffer in node.block.alloc_buffers:
+            self._allocate(buffer.shape, buffer.dtype)
+        return super().realize(node)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Cost:
+        self._allocate(node.extents, node.dtype)
+        return self.visit(node.body)
+
+    @handles(BufferRealize)
+    def realize_buffer(self, node: BufferRealize) -> Cost:
+        self._allocate([bound.extent for bound in node.bounds], node.buffer.dtype)
+        return self.visit(node.body)
+
+    def _allocate(self, sizes: Iterable[PrimExpr], dtype: DataType) -> None:
+        self.allocated += math.prod(self.number(size) for size in sizes) * dtype.bytes
+
+    def spread(self, stmt: Any, factor: int) -> None:
+        """Set the cost of each statement over all iterations around it."""
+        pending = [(stmt, factor)]
+        while pending:
+            node, times = pending.pop()
+            self.of[id(node)] = self.once.get(id(node), Cost()).times(times)
+            times *= self.factors.get(id(node), 1)
+            if isinstance(node, BlockRealize):
+                pending += [(part, times) for part in (node.block.init, node.block.body) if part is not None]
+            else:
+                for f in node.FIELDS:
+                    value: Any = getattr(node, f.name)
+                    if f.kind.name == "STMT" and value is not None:
+                        pending.append((value, times))
+                    elif f.kind.name == "STMTS" and value:
+                        pending += [(part, times) for part in value]

@@ -1,0 +1,358 @@
+"""An interpreter of programs in NumPy: any function or statement, before, between and after passes.
+
+It shares nothing with code generation, so that a program can be checked after every pass. Loops
+whose iterations do not depend on each other run as lanes (`lanes.py`), the others one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.eval.lane_loops import lane_loops
+from tvmagic.eval.lanes import Conflict, Context, Storage
+from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    IterVar,
+    LetStmt,
+    Prefetch,
+    PrimExpr,
+    PrimFunc,
+    ProducerRealize,
+    ProducerStore,
+    SeqStmt,
+    Stmt,
+    Var,
+    While,
+    handles,
+)
+from tvmagic.ir.numpy_types import numpy_dtype
+
+__all__ = ["Machine", "TooLong", "Unsupported", "run_function", "run_statement"]
+
+Array = Any
+_MOST_LANES = 1 << 20
+
+
+def run_function(func: PrimFunc, arrays: Sequence[np.ndarray], seconds: float | None = None) -> None:
+    """Run a function on arrays (inputs and outputs, contiguous), which it changes in place.
+
+    Raises
+    ------
+    OutOfRange: an access outside a buffer.
+    Unsupported: the program has something that cannot be interpreted.
+    TooLong: it did not end within `seconds`.
+    """
+    machine = Machine(seconds)
+    for param, array in zip(func.params, arrays, strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            machine.values[param] = np.asarray(array)
+            continue
+        machine.bind_buffer(buffer, array)
+    with np.errstate(all="ignore"):
+        machine.visit(func.body)
+
+
+def run_statement(stmt: Stmt, tensors: Mapping[Any, np.ndarray], seconds: float | None = None) -> None:
+    """Run a statement on the arrays of its tensors, which it changes in place; errors as `run_function`."""
+    machine = Machine(seconds)
+    for tensor, array in tensors.items():
+        for size, extent in zip(tensor.shape, array.shape):
+            if isinstance(size, Var):
+                machine.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
+        machine.tensors[tensor_key(tensor)] = whole_storage(tensor.name, array)
+    with np.errstate(all="ignore"):
+        machine.visit(stmt)
+
+
+class Machine(Values):
+    """The statements of a program; loops run as lanes where that is right."""
+
+    # ------------------------------------------------------------------------ statements
+
+    @handles(SeqStmt)
+    def _seq(self, node: SeqStmt) -> None:
+        for part in node.seq:
+            self.visit(part)
+
+    @handles(Evaluate)
+    def _evaluate(self, node: Evaluate) -> None:
+        if isinstance(node.value, Call):
+            self.visit(node.value)
+
+    @handles(Prefetch)
+    def _prefetch(self, node: Prefetch) -> None:
+        return None
+
+    @handles(LetStmt)
+    def _let_stmt(self, node: LetStmt) -> None:
+        self.values[node.var] = self.visit(node.value)
+        self.visit(node.body)
+
+    @handles(AttrStmt)
+    def _attr(self, node: AttrStmt) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            if node.node.var not in self.values:
+                self._iterations(node.node.var, 0, self._uniform(node.value), node.body)
+                return
+        self.visit(node.body)
+
+    @handles(AssertStmt)
+    def _assert(self, node: AssertStmt) -> None:
+        holds = self.visit(node.condition)
+        if self.mask is not None:  # only the lanes that are here must hold it
+            holds = np.logical_or(holds[..., None] if np.ndim(self.mask) > np.ndim(holds) > 0 else holds, ~self.mask)
+        if not np.all(holds):
+            raise TVMagicError(f"an assertion of the program does not hold: {node.message}")
+        self.visit(node.body)
+
+    @handles(IfThenElse)
+    def _if(self, node: IfThenElse) -> None:
+        taken = self.visit(node.condition)
+        if np.ndim(taken) == 0:
+            branch = node.then_case if taken else node.else_case
+            if branch is not None:
+                self.visit(branch)
+            return
+        with self.where(taken):
+            self.visit(node.then_case)
+        if node.else_case is not None:
+            with self.where(~taken):
+                self.visit(node.else_case)
+
+    @handles(While)
+    def _while(self, node: While) -> None:
+        while True:
+            going = self.visit(node.condition)
+            if np.ndim(going):
+                raise Conflict
+            if not going:
+                return
+            self.visit(node.body)
+            self._watch_clock()
+
+    @handles(BufferStore)
+    def _store(self, node: BufferStore) -> None:
+        value = self.visit(node.value)
+        storage, indices = self._address(node.buffer, node.indices)
+        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
+            self._write(storage, indices, value, node.value.dtype.lanes)
+
+    @handles(ProducerStore)
+    def _producer_store(self, node: ProducerStore) -> None:
+        value = self.visit(node.value)
+        indices = [self.visit(i) for i in node.indices]
+        self._write(self._tensor(node.producer), indices, value, node.value.dtype.lanes)
+
+    @handles(ProducerRealize)
+    def _producer_realize(self, node: ProducerRealize) -> None:
+        key = tensor_key(node.producer)
+        if key not in self.tensors or self.tensors[key].level or self.contexts:
+            outer = self.tensors.get(key)
+            mins, extents = self._region(node.bounds)
+            self.tensors[key] = self._new_storage(node.producer.name, node.producer.dtype, mins, extents)
+            self.visit(node.body)
+            if outer is not None:
+                self.tensors[key] = outer
+            else:
+                del self.tensors[key]
+            return
+        self.visit(node.body)
+
+    @handles(BufferRealize)
+    def _buffer_realize(self, node: BufferRealize) -> None:
+        if node.buffer.data not in self.memory:
+            mins, extents = self._region(node.bounds)
+            self.memory[node.buffer.data] = self._new_storage(node.buffer.name, node.buffer.dtype, mins, extents)
+            self.visit(node.body)
+            del self.memory[node.buffer.data]
+            return
+        self.visit(node.body)
+
+    def _region(self, bounds: Any) -> tuple[list[Array], list[int]]:
+        return [self.visit(r.min) for r in bounds], [self._uniform(r.extent) for r in bounds]
+
+    def _uniform(self, node: PrimExpr) -> int:
+        """A size that all lanes agree on; the largest where they do not."""
+        value = np.asarray(self.visit(node))
+        return int(value.max()) if value.ndim else int(value)
+
+    @handles(Allocate)
+    def _allocate(self, node: Allocate) -> None:
+        size = int(np.prod([self._uniform(e) for e in node.extents], dtype=np.int64)) * node.dtype.lanes
+        self._with_memory(node.buffer_var, node.buffer_var.name, node.dtype.element_of, size, node.body)
+
+    def _with_memory(self, var: Var, name: str, dtype: Any, size: int, body: Stmt) -> None:
+        outer = self.memory.get(var)
+        self.memory[var] = self._new_storage(name, dtype, [0], [size])
+        self.visit(body)
+        if outer is not None:
+            self.memory[var] = outer
+        else:
+            del self.memory[var]
+
+    @handles(AllocateConst)
+    def _allocate_const(self, node: AllocateConst) -> None:
+        data = np.ascontiguousarray(node.data).reshape(1, -1)
+        self.memory[node.buffer_var] = Storage(node.buffer_var.name, data, 0, [0], [data.size])
+        self.visit(node.body)
+
+    @handles(DeclBuffer)
+    def _decl_buffer(self, node: DeclBuffer) -> None:
+        self.visit(node.body)
+
+    @handles(BlockRealize)
+    def _block_realize(self, node: BlockRealize) -> None:
+        for iv, value in zip(node.block.iter_vars, node.iter_values):
+            self.values[iv.var] = self.visit(value)
+        holds = self.visit(node.predicate)
+        if np.ndim(holds) == 0 and not holds:
+            return
+        with self.where(holds if np.ndim(holds) else None):
+            self._block(node.block)
+
+    def _block(self, block: Block) -> None:
+        for buffer in block.alloc_buffers:
+            extents = [self._uniform(s) for s in buffer.shape]
+            size = int(np.prod(extents, dtype=np.int64))
+            self.memory[buffer.data] = self._new_storage(buffer.name, buffer.dtype, [0], [size])
+        for match in block.match_buffers:
+            mins = [self.visit(r.min) for r in match.source.region]
+            extra = len(mins) - len(match.buffer.shape)
+            if extra:
+                raise Unsupported(f"the buffer `{match.buffer.name}` matches a region of another rank")
+            self.views[match.buffer] = (match.source.buffer, mins)
+        if block.init is not None:
+            first: Array = np.asarray(True)
+            for iv in block.iter_vars:
+                if iv.iter_type == IterVar.CommReduce:
+                    assert iv.dom is not None
+                    first = first & (self.values[iv.var] == self.visit(iv.dom.min))
+            if np.ndim(first) or first:
+                with self.where(first if np.ndim(first) else None):
+                    self.visit(block.init)
+        self.visit(block.body)
+
+    # ------------------------------------------------------------------------ loops
+
+    @handles(For)
+    def _for(self, node: For) -> None:
+        if id(node) not in self.serial and self._as_lanes(node):
+            return
+        begin = self.visit(node.min)
+        extent = self.visit(node.extent)
+        self._iterations(node.loop_var, begin, extent, node.body)
+
+    def _iterations(self, var: Var, begin: Array, extent: Array, body: Stmt) -> None:
+        """Run a loop one iteration after the other; lanes that end sooner are masked."""
+        kind = numpy_dtype(var.dtype)
+        last = int(np.max(extent)) if np.size(extent) else 0
+        for step in range(last):
+            self.values[var] = np.asarray(begin + step).astype(kind)
+            if np.ndim(extent):
+                with self.where(step < extent):
+                    self.visit(body)
+            else:
+                self.visit(body)
+            self._watch_clock()
+
+    def _watch_clock(self) -> None:
+        if self.end is not None and time.monotonic() > self.end:
+            raise TooLong("the program takes too long to be interpreted")
+
+    def _as_lanes(self, node: For) -> bool:
+        """Run a nest of loops as lanes; False where it has to run one iteration after the other."""
+        nest, chosen, body = lane_loops(node, self.serial)
+        ranges = [(loop, self.visit(loop.min), self.visit(loop.extent)) for loop in nest if loop in chosen]
+        if not ranges or any(np.ndim(m) or np.ndim(e) for _, m, e in ranges):
+            self.serial.add(id(node))
+            return False
+        extents = [int(e) for _, _, e in ranges]
+        count = int(np.prod(extents, dtype=np.int64))
+        if count * self.count > _MOST_LANES or count < 2:
+            self.serial.add(id(node))
+            return False
+        state = (dict(self.values), dict(self.memory), dict(self.tensors), dict(self.views), self.mask)
+        context = self._enter(count)
+        try:
+            grid = np.unravel_index(np.tile(np.arange(count), self.count // count), extents)
+            for (loop, begin, _), places in zip(ranges, grid):
+                self.values[loop.loop_var] = (begin + places).astype(numpy_dtype(loop.loop_var.dtype))
+            self._run_rest([loop for loop in nest if loop not in chosen], body)
+        except Conflict:
+            context.restore()
+            self.serial.update(id(loop) for loop in nest)
+            return False
+        finally:
+            self.contexts.pop()
+            self.values, self.memory, self.tensors, self.views, self.mask = state
+        return True
+
+    def _enter(self, count: int) -> Context:
+        """Open a context of `count` lanes inside each lane that is active now."""
+        outer, total = self.count, self.count * count
+        owners = [np.repeat(o, count) for o in self.contexts[-1].owner] if self.contexts else []
+        widen: Callable[[Array], Array] = lambda v: np.repeat(v, count, axis=0)  # noqa: E731
+        if self.contexts:
+            self.values = {k: widen(v) if self._has_lanes(k, v, outer) else v for k, v in self.values.items()}
+            self.mask = widen(self.mask) if self.mask is not None and np.ndim(self.mask) else self.mask
+            self.memory = {key: _widened(s, widen) for key, s in self.memory.items()}
+            self.tensors = {key: _widened(s, widen) for key, s in self.tensors.items()}
+            self.views = {b: (o, [widen(m) if np.ndim(m) else m for m in mins]) for b, (o, mins) in self.views.items()}
+        context = Context(total, [*owners, np.arange(total)])
+        self.contexts.append(context)
+        return context
+
+    @staticmethod
+    def _has_lanes(var: Var, value: Array, outer: int) -> bool:
+        return np.ndim(value) >= 1 and (var.dtype.lanes == 1 or np.ndim(value) == 2) and np.shape(value)[0] == outer
+
+    def _run_rest(self, loops: list[For], body: Stmt) -> None:
+        """Run the loops of a nest that are not lanes, then its body."""
+        if not loops:
+            self.visit(body)
+            return
+        loop = loops[0]
+        inner = _Rest(loops[1:], body)
+        begin, extent = self.visit(loop.min), self.visit(loop.extent)
+        self._iterations(loop.loop_var, begin, extent, inner)
+
+    def visit(self, node: Any) -> Any:
+        if type(node) is _Rest:
+            return self._run_rest(node.loops, node.stmt)
+        return super().visit(node)
+
+
+class _Rest(Stmt):
+    """What is left of a nest whose outer loops run already."""
+
+    __slots__ = ("loops", "stmt")
+
+    def __init__(self, loops: list[For], stmt: Stmt) -> None:
+        self.loops, self.stmt, self.span = loops, stmt, None
+
+
+def _widened(storage: Storage, widen: Callable[[Array], Array]) -> Storage:
+    """The same elements seen from more lanes."""
+    mins = [widen(m) if np.ndim(m) else m for m in storage.mins]
+    if all(a is b for a, b in zip(storage.mins, mins)):
+        return storage
+    return Storage(storage.name, storage.data, storage.level, mins, storage.extents)

@@ -1,0 +1,356 @@
+"""Values and memory of the interpreter: what expressions compute, for one iteration or many lanes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.eval.lanes import Context, OutOfRange, Storage
+from tvmagic.eval.ops import BINARY, CALLS, convert
+from tvmagic.ir import (
+    BinaryOp,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    Call,
+    Cast,
+    ConstExpr,
+    IterVar,
+    Let,
+    Node,
+    Not,
+    PrimExpr,
+    ProducerLoad,
+    Ramp,
+    Select,
+    Shuffle,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.meaning import plain
+from tvmagic.ir.numpy_types import numpy_dtype
+
+__all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
+
+Array = Any
+
+
+class Unsupported(TVMagicError):
+    """Something that the interpreter does not know, such as a call of C code."""
+
+
+class TooLong(TVMagicError):
+    """The program did not end in the time that the interpreter was given."""
+
+
+def tensor_key(tensor: Any) -> tuple[int, int]:
+    """What tells tensors apart: the operation and which of its outputs."""
+    return id(tensor.op), tensor.value_index
+
+
+def whole_storage(name: str, array: np.ndarray) -> Storage:
+    if not array.flags.c_contiguous:
+        raise TVMagicError(f"the array of `{name}` is not contiguous")
+    return Storage(name, array.reshape(1, -1), 0, [0] * array.ndim, list(array.shape))
+
+
+class Values(Visitor):
+    """The state of a run: values of variables, memory, and the lanes that are active.
+
+    A value has the shape (), (lanes,), (vector,) or (lanes, vector); which follows from its dtype.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.values: dict[Var, Array] = {}
+        self.memory: dict[Var, Storage] = {}
+        self.tensors: dict[tuple[int, int], Storage] = {}
+        self.views: dict[Buffer, tuple[Buffer, list[Array]]] = {}
+        # arguments with strides: indices of their flattened groups of axes are multiplied by them already
+        self.strided: set[Var] = set()
+        self.contexts: list[Context] = []
+        self.mask: Array = None
+        self.serial: set[int] = set()
+        self.end = None if seconds is None else time.monotonic() + seconds
+
+    def bind_buffer(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Let an argument's array be the memory of its buffer, and its shape the values of its sizes."""
+        strides = np.cumprod([1, *array.shape[:0:-1]])[::-1] if array.ndim else []
+        pairs = [*zip(buffer.shape, array.shape), *zip(buffer.strides, strides), (buffer.elem_offset, 0)]
+        for size, extent in pairs:
+            if isinstance(size, Var):
+                self.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
+        flat = whole_storage(buffer.name, array)
+        self.memory[buffer.data] = Storage(buffer.name, flat.data, 0, [0], [array.size])
+        if buffer.strides:
+            self.strided.add(buffer.data)
+
+    # ------------------------------------------------------------------------ expressions
+
+    def value(self, node: PrimExpr) -> Array:
+        """The value of an expression."""
+        return self.visit(node)
+
+    @handles(Node)
+    def _unknown(self, node: Node) -> Array:
+        raise Unsupported(f"the interpreter does not know nodes of the kind `{type(node).__name__}`")
+
+    @handles(ConstExpr)
+    def _constant(self, node: Any) -> Array:
+        if node.dtype.is_handle:
+            return node.value
+        return np.asarray(plain(node.value), numpy_dtype(node.dtype))
+
+    @handles(Var)
+    def _var(self, node: Var) -> Array:
+        if node not in self.values:
+            raise Unsupported(f"the variable `{node.name}` has no value")
+        return self.values[node]
+
+    @handles(IterVar)
+    def _iter_var(self, node: IterVar) -> Array:
+        return self._var(node.var)
+
+    @handles(BinaryOp)
+    def _binary(self, node: Any) -> Array:
+        a = self.visit(node.a)
+        with self.where(a if type(node).__name__ == "And" else ~a if type(node).__name__ == "Or" else None):
+            b = self.visit(node.b)
+        compute = BINARY[type(node)]
+        return np.asarray(compute(a, b)).astype(numpy_dtype(node.dtype.element_of), copy=False)
+
+    @handles(Not)
+    def _not(self, node: Not) -> Array:
+        return ~self.visit(node.a)
+
+    @handles(Cast)
+    def _cast(self, node: Cast) -> Array:
+        return convert(self.visit(node.value), node.dtype)
+
+    @handles(Select)
+    def _select(self, node: Select) -> Array:
+        return self._choose(node.condition, node.true_value, node.false_value)
+
+    def _choose(self, condition: Any, yes: Any, no: Any) -> Array:
+        taken = self.visit(condition)
+        if np.ndim(taken) == 0:
+            return self.visit(yes if taken else no)
+        per_lane = condition.dtype.lanes == 1
+        with self.where(taken if per_lane else None):
+            first = self.visit(yes)
+        with self.where(~taken if per_lane else None):
+            second = self.visit(no)
+        if per_lane and yes.dtype.lanes > 1:
+            taken = taken[..., None]
+        return np.where(taken, first, second)
+
+    @handles(Ramp)
+    def _ramp(self, node: Ramp) -> Array:
+        base, stride = np.asarray(self.visit(node.base)), np.asarray(self.visit(node.stride))
+        return base[..., None] + stride[..., None] * np.arange(node.dtype.lanes, dtype=base.dtype)
+
+    @handles(Broadcast)
+    def _broadcast(self, node: Broadcast) -> Array:
+        value = np.asarray(self.visit(node.value))
+        return np.repeat(value[..., None], node.dtype.lanes, axis=-1)
+
+    @handles(Shuffle)
+    def _shuffle(self, node: Shuffle) -> Array:
+        parts = [np.asarray(self.visit(v)) for v in node.vectors]
+        parts = [p if v.dtype.lanes > 1 else p[..., None] for p, v in zip(parts, node.vectors)]
+        wide = max(p.ndim for p in parts)
+        parts = [np.broadcast_to(p, (self.count, *p.shape)) if p.ndim < wide else p for p in parts]
+        picked = np.concatenate(parts, axis=-1)[..., [int(i.value) for i in node.indices]]  # type: ignore[attr-defined]
+        return picked if len(node.indices) > 1 else picked[..., 0]
+
+    @handles(Let)
+    def _let(self, node: Let) -> Array:
+        self.values[node.var] = self.visit(node.value)
+        return self.visit(node.body)
+
+    @handles(Call)
+    def _call(self, node: Call) -> Array:
+        name = getattr(node.op, "name", str(node.op)).removeprefix("tir.")
+        if name == "if_then_else":
+            return self._choose(*node.args)
+        if name == "likely":
+            return self.visit(node.args[0])
+        if name == "reinterpret":
+            return np.asarray(self.visit(node.args[0])).view(numpy_dtype(node.dtype.element_of))
+        if name in ("assume", "undef", "prefetch", "type_annotation"):
+            return np.asarray(0)
+        compute = CALLS.get(name) or CALLS.get(f"tir.{name}")
+        if compute is None:
+            raise Unsupported(f"the interpreter does not know the call `{name}`")
+        result = compute(*[self.visit(a) for a in node.args])
+        return np.asarray(result).astype(numpy_dtype(node.dtype.element_of), copy=False)
+
+    @handles(BufferLoad)
+    def _load(self, node: BufferLoad) -> Array:
+        storage, indices = self._address(node.buffer, node.indices)
+        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
+            return self._read(storage, indices, node.dtype)
+
+    @handles(ProducerLoad)
+    def _producer_load(self, node: ProducerLoad) -> Array:
+        return self._read(self._tensor(node.producer), [self.visit(i) for i in node.indices], node.dtype)
+
+    # ------------------------------------------------------------------------ memory
+
+    @property
+    def count(self) -> int:
+        return self.contexts[-1].count if self.contexts else 1
+
+    def _tensor(self, tensor: Any) -> Storage:
+        found = self.tensors.get(tensor_key(tensor))
+        if found is None:
+            raise Unsupported(f"the tensor `{tensor.name}` is used where it has no memory")
+        return found
+
+    def _address(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> tuple[Storage, list[Array]]:
+        """The memory of a buffer, and the indices into it."""
+        places = [self.visit(i) for i in indices]
+        if self.contexts and any(i.dtype.lanes > 1 for i in indices):  # the lanes of loops before those of a vector
+            places = [
+                p if np.ndim(p) != 1 else p[None] if i.dtype.lanes > 1 else p[:, None] for p, i in zip(places, indices)
+            ]
+        while buffer in self.views:
+            buffer, mins = self.views[buffer]
+            places = [p + (m[..., None] if np.ndim(p) > np.ndim(m) > 0 else m) for p, m in zip(places, mins)]
+        storage = self.memory.get(buffer.data)
+        if storage is None:
+            raise Unsupported(f"the buffer `{buffer.name}` is used where it has no memory")
+        if len(storage.extents) == len(buffer.shape) > 1 and not buffer.strides:
+            return storage, places
+        place = self._flat(buffer, places)
+        lanes = buffer.dtype.lanes
+        if lanes > 1:  # memory holds elements, not vectors
+            vectors = np.asarray(place if indices[-1].dtype.lanes > 1 else np.expand_dims(place, -1))
+            elements = np.expand_dims(vectors, -1) * lanes + np.arange(lanes)
+            place = elements.reshape((*vectors.shape[:-1], -1))
+        return storage, [place]
+
+    def _flat(self, buffer: Buffer, places: list[Array]) -> Array:
+        total: Array = np.asarray(self.visit(buffer.elem_offset))
+        if buffer.strides:
+            sizes = [self.visit(s) for s in buffer.strides]
+            terms = [self._times(p, s) for p, s in zip(places, sizes)]
+        elif buffer.data in self.strided and buffer.axis_separators:
+            terms = places
+        else:
+            terms, step = [], np.asarray(1)
+            for place, size in zip(reversed(places), reversed(buffer.shape)):
+                terms.append(self._times(place, step))
+                step = step * self.visit(size)
+        for term in terms:
+            total = term if np.ndim(total) == 0 and total == 0 else self._plus(total, term)
+        return total
+
+    @staticmethod
+    def _times(a: Array, b: Array) -> Array:
+        return a * (b[..., None] if np.ndim(a) > np.ndim(b) > 0 else b)
+
+    def _plus(self, a: Array, b: Array) -> Array:
+        """The sum of two places, of which one may be a vector and the other a lane's scalar."""
+        wide = max(np.ndim(a), np.ndim(b))
+        if wide == 2 or (wide == 1 and not self.contexts):
+            a = a[..., None] if np.ndim(a) == 1 and self.contexts else a
+            b = b[..., None] if np.ndim(b) == 1 and self.contexts else b
+        return a + b
+
+    def _place(self, storage: Storage, indices: list[Array], lanes: int) -> tuple[Array, Array, Array]:
+        """The row and column of elements in a storage, and which of them are really accessed."""
+        shape: tuple[int, ...] = (self.count,) if self.contexts else ()
+        shape = (*shape, lanes) if lanes > 1 else shape
+        column: Array = np.zeros(shape, np.int64)
+        inside: Array = np.ones(shape, bool)
+        for index, low, extent in zip(indices, storage.mins, storage.extents):
+            offset = self._shaped(index, shape, lanes) - self._shaped(low, shape, 1)
+            inside &= (offset >= 0) & (offset < extent)
+            column = column * extent + offset
+        active = (
+            self._shaped(self.mask, shape, 1 if self._mask_is_scalar() else lanes) if self.mask is not None else None
+        )
+        wrong = ~inside if active is None else ~inside & active
+        if np.any(wrong):
+            raise OutOfRange(f"an access outside `{storage.name}`")
+        active = inside if active is None else active & inside
+        row: Array = np.zeros(shape, np.int64)
+        if storage.level:
+            row = self._shaped(self.contexts[-1].owner[storage.level - 1], shape, 1)
+        return np.where(inside, row, 0), np.where(inside, column, 0), active
+
+    def _mask_is_scalar(self) -> bool:
+        return np.ndim(self.mask) < 2 and bool(self.contexts)
+
+    def _shaped(self, value: Array, shape: tuple[int, ...], lanes: int) -> Array:
+        """A value of any form in the shape of an access."""
+        value = np.asarray(value)
+        if lanes == 1 and self.contexts and value.ndim == 1 and len(shape) == 2:
+            value = value[:, None]
+        return np.broadcast_to(value, shape)
+
+    def _elements(self, storage: Storage, indices: list[Array], lanes: int) -> Array:
+        """The elements at `indices`, as they are in memory."""
+        row, column, active = self._place(storage, indices, lanes)
+        for number, context in enumerate(self.contexts):
+            if storage.level <= number:
+                lane = self._shaped(self.contexts[-1].owner[number], np.shape(row), 1)
+                context.read(storage, (row[active], column[active]), lane[active])
+        return storage.data[row, column]
+
+    def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
+        value = self._elements(storage, indices, dtype.lanes)
+        wanted = numpy_dtype(dtype.element_of)
+        if value.dtype is not wanted and value.dtype != wanted:
+            value = value.view(wanted) if value.dtype.itemsize == wanted.itemsize else value.astype(wanted)
+        return value
+
+    def _write(self, storage: Storage, indices: list[Array], value: Array, lanes: int) -> None:
+        row, column, active = self._place(storage, indices, lanes)
+        value = np.asarray(value)
+        if self.contexts and lanes > 1 and value.ndim == 1 and value.shape != (lanes,):
+            value = value[:, None]
+        value = np.broadcast_to(value, np.shape(row))
+        for number, context in enumerate(self.contexts):
+            if storage.level <= number:
+                lane = self._shaped(self.contexts[-1].owner[number], np.shape(row), 1)
+                context.save(storage)
+                context.write(storage, (row[active], column[active]), lane[active])
+        if value.dtype != storage.data.dtype and value.dtype.itemsize == storage.data.dtype.itemsize:
+            value = value.view(storage.data.dtype)
+        storage.data[row[active], column[active]] = value[active]
+
+    def _new_storage(self, name: str, dtype: Any, mins: list[Array], extents: list[int]) -> Storage:
+        """Fresh memory, for each lane its own; floats begin as NaN, so that reading them early shows."""
+        kind = numpy_dtype(dtype.element_of)
+        size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
+        if size * self.count > 1 << 28:
+            raise TooLong(f"`{name}` needs too much memory to be interpreted")
+        data = np.full((self.count, size), np.nan if kind.kind == "f" else 0, kind)
+        return Storage(name, data, len(self.contexts), mins, extents)
+
+    @contextmanager
+    def where(self, condition: Array) -> Iterator[None]:
+        """Only the lanes in which `condition` holds are active inside."""
+        if condition is None:
+            yield
+            return
+        before = self.mask
+        condition = np.asarray(condition)
+        if before is not None:
+            if np.ndim(before) and condition.ndim and np.ndim(before) != condition.ndim:
+                wide, thin = (before, condition) if np.ndim(before) > condition.ndim else (condition, before)
+                condition = wide & thin[..., None]
+            else:
+                condition = condition & before
+        self.mask = condition
+        try:
+            yield
+        finally:
+            self.mask = before
