@@ -38,7 +38,8 @@ def contraction(draw: random.Random) -> str:
     sizes = _sizes(draw, names)
     left, right, out = ["i", "k"], ["k", "j"], ["i", "j"]
     if draw.random() < 0.3:
-        left.append("b"), right.append("b"), out.append("b")
+        for indices in (left, right, out):
+            indices.append("b")
     if draw.random() < 0.3:
         draw.choice([left, right]).append("m")
         if draw.random() < 0.7:

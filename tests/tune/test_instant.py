@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from instant_cells import KINDS, random_cell
 
 import tvmagic
 from tvmagic import te, tir
@@ -19,9 +19,6 @@ from tvmagic.operators import operator
 from tvmagic.operators.measure import check
 from tvmagic.operators.operator import Version
 from tvmagic.tune import auto, decide
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from instant_cells import KINDS, random_cell
 
 CELLS = {
     "matmul": "A: float32[70, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
