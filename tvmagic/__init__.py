@@ -10,7 +10,7 @@ import itself is quick and loads neither LLVM nor widgets.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
@@ -36,7 +36,7 @@ _NAMES = {
 _ALIASES = {"error": "tvmagic.errors", "_ffi": "tvmagic._ffi"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
         globals()[name] = value
@@ -50,14 +50,14 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES, *_NAMES, *_ALIASES])
 
 
-def load_ipython_extension(ipython: Any) -> None:
+def load_ipython_extension(ipython: _Any) -> None:
     """`%load_ext tvmagic`"""
     from tvmagic.notebook import load_ipython_extension as load
 
     load(ipython)
 
 
-def unload_ipython_extension(ipython: Any) -> None:
+def unload_ipython_extension(ipython: _Any) -> None:
     """`%unload_ext tvmagic`"""
     from tvmagic.notebook import unload_ipython_extension as unload
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmagic.codegen.target_check import check_architecture, check_features_of_host, check_machine
 from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.ir import Identified
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
 
@@ -35,7 +36,7 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-class Target:
+class Target(Identified):
     """A kind of code generator with its options.
 
     `target` is a text (`"llvm -mtriple=aarch64-linux-gnu -mattr=+sve"`), a JSON text or mapping with
@@ -154,7 +155,7 @@ class Target:
         return hash(str(self))
 
 
-class TargetKind:
+class TargetKind(Identified):
     """A kind of code generator, by its `name`."""
 
     def __init__(self, name: str) -> None:

@@ -6,6 +6,7 @@ one object, so that two dtypes are compared by `is` where speed matters.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -13,18 +14,30 @@ from tvmagic.errors import TVMagicError
 
 __all__ = ["DataType", "dtype_of"]
 
-_PATTERN = re.compile(r"(int|uint|float|bfloat|handle|bool|void)(\d*)(?:x(\d+)|xvscalex(\d+))?$")
+_PATTERN = re.compile(
+    r"(int|uint|float|bfloat|handle|bool|void|e4m3_float(?=8)|e5m2_float(?=8))(\d*)(?:x(\d+)|xvscalex(\d+))?$"
+)
 _DEFAULT_BITS = {"int": 32, "uint": 32, "float": 32, "handle": 64, "bool": 1, "bfloat": 16, "void": 0}
 _TABLE: dict[str, DataType] = {}
+# the largest finite value of each type of floats
+_LARGEST = {
+    "float16": 65504.0,
+    "float32": float.fromhex("0x1.fffffep127"),
+    "float64": float.fromhex("0x1.fffffffffffffp1023"),
+    "bfloat16": float.fromhex("0x1.fep127"),
+    "e4m3_float8": 448.0,
+    "e5m2_float8": 57344.0,
+}
 
 
 class DataType(str):
     """The type of a scalar or of a vector of scalars.
 
-    Attributes: `code` (`int`, `uint`, `float`, `bfloat`, `bool`, `handle`, `void`), `bits` of one
-    lane, `lanes` (1 for a scalar), and the tests `is_int` (signed), `is_uint` (`bool` included, as
-    in TVM), `is_float` (`bfloat16` included), `is_bool`, `is_handle`, `is_vector`,
-    `is_index` (a scalar int32 or int64, the types that constants fold in).
+    Attributes: `code` (`int`, `uint`, `float`, `bfloat`, `e4m3_float`, `e5m2_float`, `bool`, `handle`, `void`), `bits` of
+    one lane, `lanes` (1 for a scalar), and the tests `is_int` (signed), `is_uint` (`bool` included, as
+    in TVM), `is_float` (`bfloat16` and `is_float8` included), `is_float8`, `is_bool`, `is_handle`, `is_vector`,
+    `is_index` (a scalar int32 or int64, the types that constants fold in). `largest` is the largest finite value of a
+    float.
     """
 
     code: str
@@ -33,6 +46,8 @@ class DataType(str):
     is_int: bool
     is_uint: bool
     is_float: bool
+    is_float8: bool
+    largest: float
     is_bool: bool
     is_handle: bool
     is_vector: bool
@@ -76,6 +91,20 @@ class DataType(str):
         return self
 
 
+class _BoolType(DataType):
+    """A type of bools, which TVM also writes `uint1`, `uint1x4`."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and other.startswith("uint1"):
+            other = "bool" + other[5:]
+        return str.__eq__(self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
 def _parse(text: str) -> DataType:
     match = _PATTERN.match(text)
     if not match:
@@ -94,12 +123,14 @@ def _parse(text: str) -> DataType:
     canonical = name if lanes == 1 else f"{name}x{lanes}"
     value = _TABLE.get(canonical)
     if value is None:
-        value = str.__new__(DataType, canonical)
+        value = str.__new__(_BoolType if code == "bool" else DataType, canonical)
         value.code, value.bits, value.lanes = code, bits, lanes
         value.is_bool = code == "bool"
         value.is_int = code == "int"
         value.is_uint = code == "uint" or code == "bool"
-        value.is_float = code == "float" or code == "bfloat"
+        value.is_float8 = code in ("e4m3_float", "e5m2_float") and bits == 8
+        value.is_float = code == "float" or code == "bfloat" or value.is_float8
+        value.largest = _LARGEST.get(name, math.inf)
         value.is_handle = code == "handle"
         value.is_vector = lanes > 1
         value.is_index = code == "int" and lanes == 1 and bits in (32, 64)

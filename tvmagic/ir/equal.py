@@ -20,6 +20,7 @@ from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.values import SEQUENCES
 
 __all__ = [
     "ObjectPathPair",
@@ -63,7 +64,9 @@ class Comparison:
 
     def equal(self, a: object, b: object) -> bool:
         cls = type(a)
-        return cls is type(b) and COMPARE[cls](self, a, b)
+        if cls is not type(b):  # sequences of all kinds are the same kind of thing
+            return isinstance(a, SEQUENCES) and isinstance(b, SEQUENCES) and _same_items(self, a, b)
+        return COMPARE[cls](self, a, b)
 
     def bind(self, a: Any, b: Any) -> bool:
         self.forward[id(a)] = id(b)
@@ -132,7 +135,7 @@ def _same_buffer(state: Comparison, a: Buffer, b: Buffer) -> bool:
 
 def _same_items(state: Comparison, a: Any, b: Any) -> bool:
     for i, (x, y) in enumerate(zip(a, b)):
-        if type(x) is not type(y) or not COMPARE[type(x)](state, x, y):
+        if not (COMPARE[type(x)](state, x, y) if type(x) is type(y) else state.equal(x, y)):
             return state.differs("index", i)
     return len(a) == len(b) or state.differs("missing index", min(len(a), len(b)))
 
@@ -159,7 +162,8 @@ def _same_plain(state: Comparison, a: Any, b: Any) -> bool:
 
 
 def _same_array(state: Comparison, a: Any, b: Any) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+    """Whether two NumPy arrays, or two NDArrays, have the same type, shape and bytes."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _same_float(state: Comparison, a: FloatImm, b: FloatImm) -> bool:
@@ -211,7 +215,7 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
 
 def _same_value(state: Comparison, a: Any, b: Any) -> bool:
     """Whether two plain values (or operators, or functions called) are equal."""
-    return type(a) is type(b) and COMPARE[type(a)](state, a, b)
+    return state.equal(a, b)
 
 
 class _Compares(dict[type, Compare]):

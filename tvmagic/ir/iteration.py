@@ -123,9 +123,12 @@ class CommReducer(Node):
 
 @node(walk="combiner axis source init condition value_index")
 class Reduce(PrimExpr):
-    """The reduction of `source` over `axis`; element `value_index` of a tuple reduction."""
+    """The reduction of `source` over `axis`; element `value_index` of a tuple reduction.
 
-    combiner: CommReducer
+    A `combiner` of None is a placeholder of tools: such a reduction can be built, not computed.
+    """
+
+    combiner: CommReducer | None
     source: tuple[PrimExpr, ...]
     axis: tuple[IterVar, ...]
     condition: PrimExpr

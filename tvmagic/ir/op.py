@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.node import Identified
 
-__all__ = ["CallEffect", "Op"]
+__all__ = ["CallEffect", "CallEffectKind", "Op"]
 
 
 class CallEffect(enum.IntEnum):
@@ -28,7 +29,20 @@ class CallEffect(enum.IntEnum):
     OPAQUE = 7
 
 
-class Op:
+class CallEffectKind:
+    """The effects of calls under TVM's names: the values of the attribute `TCallEffectKind` of operators."""
+
+    ExprAnnotation = 0
+    Pure = 1
+    ReadState = 2
+    UpdateState = 3
+    SpecialCallArg = 4
+    EmbedInfo = 5
+    ControlJump = 6
+    Opaque = UpdateState  # as in TVM
+
+
+class Op(Identified):
     """An operator. There is one object for each name; `Op.get("tir.exp")` finds it."""
 
     __slots__ = ("_attrs", "effect", "name", "script_name", "vectorizable")
@@ -50,6 +64,14 @@ class Op:
 
             close = difflib.get_close_matches(name, Op.registry, n=1)
             raise TVMagicError(f"there is no operator `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+        return op
+
+    @staticmethod
+    def made(name: str) -> Op:
+        """The operator called `name`; a new one, whose calls count as opaque, if there is none yet."""
+        op = Op.registry.get(name)
+        if op is None:
+            op = Op.registry[name] = Op(name, CallEffect.OPAQUE, False, "")
         return op
 
     def set_attr(self, key: str, value: Any, level: int = 10) -> None:
@@ -87,10 +109,6 @@ class Op:
     def __repr__(self) -> str:
         return f"Op({self.name})"
 
-    def same_as(self, other: object) -> bool:
-        """Whether `other` is this very object."""
-        return self is other
-
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Op.get, (self.name,)
 
@@ -98,7 +116,7 @@ class Op:
 # attributes that the compiler keeps as fields
 _FIELDS: dict[str, Callable[[Any], tuple[str, Any]]] = {
     "TVectorizable": lambda value: ("vectorizable", bool(value)),
-    "TCallEffectKind": lambda value: ("effect", CallEffect(value)),
+    "TCallEffectKind": lambda value: ("effect", CallEffect(int(value))),
     "TScriptPrinterName": lambda value: ("script_name", str(value)),
 }
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.constants import cast as cast
 from tvmagic.ir.constants import const as const
 from tvmagic.ir.constants import infinity as infinity
@@ -23,8 +23,10 @@ from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import (
     BOOL,
     EQ,
+    FLOAT32,
     GE,
     GT,
+    INT32,
     LE,
     LT,
     NE,
@@ -105,7 +107,11 @@ def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     """`lhs - rhs`"""
-    return binary(Sub, lhs, rhs, span)
+    result = binary(Sub, lhs, rhs, span)
+    if result.dtype.is_uint and isinstance(result, IntImm) and isinstance(lhs, IntImm) and isinstance(rhs, IntImm):
+        if lhs.value < rhs.value:
+            raise TVMagicError(f"{lhs} - {rhs} is below zero, which `{result.dtype}` does not hold")
+    return result
 
 
 def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
@@ -115,12 +121,19 @@ def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """`a / b` as C divides: integers towards zero."""
-    return binary(Div, a, b, span)
+    return binary(Div, a, _divisor(b), span)
+
+
+def _divisor(b: Any) -> PrimExpr:
+    b = expr(b)
+    if isinstance(b, FloatImm) and b.value == 0:
+        raise TVMagicError("division by the constant zero", node=b)
+    return b
 
 
 def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """`a / b` on floats; on two integers the rounding must be named."""
-    a, b = expr(a), expr(b)
+    a, b = expr(a), _divisor(b)
     if not a.dtype.is_float and not b.dtype.is_float:
         raise TVMagicError(
             "`/` on two integers does not say how it rounds",
@@ -234,7 +247,10 @@ def logical_not(a: Any, span: Span | None = None) -> PrimExpr:
 
 def _chain(name: str, combine: Callable[..., PrimExpr], args: tuple[Any, ...], span: Span | None) -> PrimExpr:
     if not args:
-        raise TVMagicError(f"`{name}` takes one condition or more")
+        raise WrongValueError(f"`{name}` takes one condition or more")
+    for arg in args:
+        if not expr(arg).dtype.is_bool:
+            raise TVMagicError(f"`{name}` takes bools, not `{expr(arg).dtype}`", hint="write a comparison")
     result = expr(args[0])
     for arg in args[1:]:
         result = combine(result, arg, span)
@@ -289,7 +305,9 @@ def bitwise_xor(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
 def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
     """`~x`"""
     x = expr(x)
-    return Call(x.dtype, "tir.bitwise_not", (x,), span)
+    if x.dtype.is_float:
+        raise TVMagicError("Cannot use ~ operator on float type Expr.")
+    return Call(x.dtype, "tir.bitwise_not", (_integers("bitwise_not", x, 0)[0],), span)
 
 
 def _check_shift(y: PrimExpr, bits: int) -> None:
@@ -338,7 +356,15 @@ sinh, cosh = _float_call("sinh"), _float_call("cosh")
 asin, acos, atan = _float_call("asin"), _float_call("acos"), _float_call("atan")
 asinh, acosh, atanh = _float_call("asinh"), _float_call("acosh"), _float_call("atanh")
 sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
-clz = _float_call("clz")
+
+
+
+def clz(x: Any, span: Span | None = None) -> PrimExpr:
+    """How many of the leading bits of `x`, an integer, are zero; an int32."""
+    x = expr(x)
+    return Call(INT32.with_lanes(x.dtype.lanes), "tir.clz", (x,), span)
+
+
 popcount = _float_call("popcount")
 
 
@@ -424,6 +450,8 @@ def isnan(x: Any, span: Span | None = None) -> PrimExpr:
         return make_const(_bool_type(x), 0)
     if isinstance(x, FloatImm):
         return IntImm(BOOL, math.isnan(x.value))
+    if x.dtype.bits == 16:
+        x = cast(FLOAT32.with_lanes(x.dtype.lanes), x)
     return Call(_bool_type(x), "tir.isnan", (x,), span)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from tvmagic.ir import ObjectPath, convert
 from tvmagic.ir.registry import get_global_func, register_func
 from tvmagic.runtime.device import Device, cpu, device
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel
     from tvmagic.runtime.module import Module
     from tvmagic.runtime.ndarray import NDArray
@@ -41,7 +41,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     # NumPy and LLVM are loaded with what needs them
     import importlib
 

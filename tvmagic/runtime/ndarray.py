@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.node import Identified
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.device import Device, cpu
 
@@ -24,7 +25,7 @@ def aligned_empty(shape: Any, dtype: Any) -> np.ndarray:
     return np.ndarray(shape, dtype, raw, -raw.__array_interface__["data"][0] % _ALIGNMENT)
 
 
-class NDArray:
+class NDArray(Identified):
     """An array with TVM's interface around a NumPy array, which it shares."""
 
     __slots__ = ("_array",)
@@ -63,6 +64,9 @@ class NDArray:
 
     asnumpy = numpy
 
+    def tobytes(self) -> bytes:
+        """The bytes of its elements, the last dimension the fastest."""
+        return self._array.tobytes()
     def copyfrom(self, source: Any) -> NDArray:
         """Take the values of `source`, which has this shape. An array of uint16 is the bits of bfloat16."""
         values = source._array if isinstance(source, NDArray) else np.asarray(source)

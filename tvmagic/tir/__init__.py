@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
@@ -20,6 +20,7 @@ from tvmagic.ir import (
     Allocate,
     AllocateConst,
     And,
+    Any,
     AssertStmt,
     AttrStmt,
     Block,
@@ -31,6 +32,7 @@ from tvmagic.ir import (
     BufferRegion,
     BufferStore,
     Call,
+    CallEffectKind,
     Cast,
     CommReducer,
     DataProducer,
@@ -189,7 +191,7 @@ _PACKAGES = (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     if name in _PACKAGES:

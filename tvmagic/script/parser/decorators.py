@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir.function import name_as_python
 from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live import LiveSource, is_inside_module_class
 from tvmagic.script.parser.source import reported
@@ -28,7 +29,9 @@ def prim_func(func: Any = None, private: bool = False, check_well_formed: bool =
         if is_inside_module_class(caller):
             return function
         try:
-            return read_function(LiveSource.of(function, caller), private, check_well_formed)
+            func = read_function(LiveSource.of(function, caller), private, check_well_formed)
+            name_as_python(func, function.__name__)
+            return func
         except DiagnosticError as error:
             raise reported(error) from error.__cause__
 
@@ -58,7 +61,9 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
         if not isinstance(cls, type):
             raise TVMagicError(f"`I.ir_module` stands over a class, not over a `{type(cls).__name__}`")
         try:
-            return read_module(LiveSource.of(cls, caller), check_well_formed)
+            module = read_module(LiveSource.of(cls, caller), check_well_formed)
+            name_as_python(module, cls.__name__)
+            return module
         except DiagnosticError as error:
             raise reported(error) from error.__cause__
 

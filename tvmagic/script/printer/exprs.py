@@ -48,6 +48,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.ops import add
+from tvmagic.ir.unknown import Any as UnknownSize
 from tvmagic.script.printer.core import (
     ADD,
     AND,
@@ -241,6 +242,11 @@ ITER_TYPES = (
 )
 
 
+@prints(UnknownSize)
+def _unknown_size(printer: Printer, node: UnknownSize) -> Text:
+    return f"{printer.tir('Any')}()", ATOM
+
+
 @prints(IterVar)
 def _iter_var(printer: Printer, node: IterVar) -> Text:
     var = printer.text(node.var)
@@ -305,6 +311,8 @@ def _call(printer: Printer, node: Call) -> Text:
     if isinstance(op, GlobalVar):
         return f"{printer.text(op)}({printer.values(node.args)})", ATOM
     arguments = [printer.text(a) for a in node.args]
+    if not op.script_name:  # a user's operator, whose results may be of any type
+        return f"{printer.tir('call_intrin')}({', '.join([repr(str(node.dtype)), repr(op.name), *arguments])})", ATOM
     if op.name in _DTYPE_FIRST:
         arguments.insert(0, f'"{node.dtype}"')
     elif op.name in _DTYPE_LAST:

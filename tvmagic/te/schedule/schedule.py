@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.errors import ScheduleError, TVMagicError, visible
-from tvmagic.ir import IterVar
+from tvmagic.ir import Identified, IterVar
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext
 from tvmagic.te.operation import caller_span
@@ -27,7 +27,7 @@ def create_schedule(ops: Any) -> Schedule:
     return Schedule(given)
 
 
-class Schedule:
+class Schedule(Identified):
     """Stages in an order in which each stands behind what it reads.
 
     `s[C]` is the stage of a tensor or operation. Attributes: `outputs` (operations), `stages`,

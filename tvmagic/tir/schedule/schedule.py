@@ -14,6 +14,7 @@ from tvmagic.ir import (
     FloatImm,
     For,
     GlobalVar,
+    Identified,
     IntImm,
     IRModule,
     PrimExpr,
@@ -71,7 +72,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class Schedule:
+class Schedule(Identified):
     """A program, and the calls that transform it step by step.
 
     Parameters

@@ -6,7 +6,7 @@ A name such as `Simplify` makes the pass: `Simplify()(mod)` runs it.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.passes import PassContext, Sequential, prim_func_pass
 from tvmagic.tir.transform.config import register_options
@@ -68,7 +68,7 @@ _PASSES = {
 register_options()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _PASSES:
         value = getattr(importlib.import_module(f"tvmagic.tir.transform.{_PASSES[name]}"), name)
         globals()[name] = value

@@ -8,9 +8,9 @@ from typing import Any
 import tvmagic.ir as _nodes
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferRegion, Call, Op, PrimExpr, StringImm, expr, ops
-from tvmagic.script.ir_builder.tir.values import as_value, dtype_from
+from tvmagic.script.ir_builder.tir.values import as_value, dtype_from, dtype_function
 
-__all__ = ["NODES", "OPERATORS"]
+__all__ = ["NODES", "OPERATORS", "further_name"]
 
 
 def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -295,6 +295,29 @@ def _node(name: str) -> Callable[..., PrimExpr]:
     call.__doc__ = cls.__doc__
     call.__wrapped__ = cls  # type: ignore[attr-defined]
     return call
+
+
+def registered_operator(name: str) -> Callable[..., Call] | None:
+    """The function that calls the operator `tir.<name>`, which a user has registered; None if there is none.
+
+    It takes the operands, and the result's type as `dtype` (by default that of the first operand).
+    """
+    op = Op.registry.get(f"tir.{name}")
+    if op is None:
+        return None
+
+    def call(*args: Any, dtype: Any = None) -> Call:
+        values = [_argument(a) for a in args]
+        return Call(dtype_from(dtype) if dtype else values[0].dtype if values else "void", op, values)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"A call of `{op.name}`."
+    return call
+
+
+def further_name(name: str) -> Callable[..., Any] | None:
+    """What `T.<name>` means if it is none of the names listed: a type such as `int32x4`, or a user's operator."""
+    return dtype_function(name) or registered_operator(name)
 
 
 OPERATORS = _operators()
