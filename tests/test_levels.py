@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent / "tvmagic"
 LEVEL = {
     "errors": 0, "ir": 0, "script": 1, "arith": 1, "passes": 1, "eval": 1, "te": 2, "tir": 2, "cinn": 3, "ascend": 3,
-    "codegen": 3, "runtime": 3, "driver": 4, "operators": 5, "tune": 5, "notebook": 6,
+    "codegen": 3, "runtime": 3, "driver": 4, "operators": 5, "tune": 5, "testing": 5, "notebook": 6,
 }  # fmt: skip
 # Thin modules that only give names at the places where TVM has them.
 NAMES_ONLY = {"__init__", "_ffi", "transform", "target", "container", "nd"}

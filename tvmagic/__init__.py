@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "arith", "ascend", "cinn", "codegen", "container", "driver", "errors", "ir", "nd", "notebook", "operators",
-    "passes", "runtime", "script", "target", "te", "tir", "transform", "tune",
+    "passes", "runtime", "script", "target", "te", "testing", "tir", "transform", "tune",
 )  # fmt: skip
 _NAMES = {
     "IRModule": "tvmagic.ir",
