@@ -20,6 +20,7 @@ from tvmagic.ir import (
     ForKind,
     IRModule,
     IterVar,
+    Op,
     PointerType,
     PrimFunc,
     PrimType,
@@ -264,7 +265,7 @@ def _plain_options() -> tuple[Any, ...] | None:
     values = {key: getattr(value, "value", value) for key, value in context.config.items()}
     if context.instruments or not all(isinstance(v, (bool, int, str)) for v in values.values()):
         return None
-    return (context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
+    return (Op.all_rules(), context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
 
 
 # TVM has these names in `driver.build_module`.

@@ -94,10 +94,9 @@ def test_bit_operators_take_integers() -> None:
 def test_a_vector_beside_a_number_keeps_its_type() -> None:
     v, c = tir.Var("v", "int16x4"), tir.const(1, "int8x2")
     assert (c >> 1).dtype == "int8x2" and (c << 1).dtype == "int8x2"
-    assert [(e).dtype for e in (v & 3, v | 3, v ^ 3, v + 1, v * 2, v // 2, v % 2, 3 & v, 1 + v)] == ["int16x4"] * 9
-    assert (v < 3).dtype == "boolx4"
-    assert (tir.Var("w", "uint8x4") + 1).dtype == "uint8x4"
-    assert (tir.Var("w", "float16x4") * 2.0).dtype == "float16x4"
+    assert [e.dtype for e in (v & 3, v | 3, v ^ 3, v << 3, v >> 3, 3 & v, 1 << v)] == ["int16x4"] * 7
+    assert (tir.Var("w", "uint8x4") & 1).dtype == "uint8x4"
+    assert (v + 1).dtype == "int32x4", "of other operators the number is an int32, as in TVM"
 
 
 def test_lanes_are_expressions() -> None:
@@ -189,9 +188,9 @@ def test_no_module_has_names_of_typing() -> None:
     import types
     import typing
 
-    from tvmagic import driver, runtime, transform
+    from tvmagic import runtime, transform
 
-    modules: list[types.ModuleType] = [tvm, tir, te, ir, arith, tir.transform, tir.schedule, tir.analysis, driver, runtime]
+    modules: list[types.ModuleType] = [tvm, tir, te, ir, arith, tir.transform, tir.schedule, tir.analysis, runtime]
     for module in [*modules, transform, tir.stmt_functor, T, I]:
         for name in dir(module):
             if not name.startswith("_") and hasattr(typing, name):

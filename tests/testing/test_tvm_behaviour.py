@@ -103,7 +103,7 @@ def test_parameters_of_tests(tmp_path: pathlib.Path) -> None:
         class TestFurther(TestInside):
             kind = tvm.testing.parameter("r")
         """,
-        "-v",
+        "-vv",
     )
     assert "19 passed" in out, out
     assert "test_all_combinations[1-first]" in out or "test_all_combinations[first-1]" in out, out

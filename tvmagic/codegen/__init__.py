@@ -31,14 +31,16 @@ def _module_of(mod: Any) -> IRModule:
 
 @deep
 def with_threads(mod: Any, target: Any = None) -> IRModule:
-    """The lowered module with what its launches of threads need before code is made of them.
+    """The lowered module with what it needs before code is made of it.
 
-    That is barriers and, for a CPU, loops in the place of threads that wait for each other. The other functions
+    Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops in the place of threads that wait for each other. The other functions
     do this themselves, unless they are told `prepared`.
     """
     from tvmagic.codegen.threads import prepare_threads
+    from tvmagic.tir.transform.lower_intrin import lower_by_rules
 
-    return prepare_threads(_module_of(mod), resolved(target))
+    target = resolved(target)
+    return prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target)
 
 
 @deep

@@ -68,7 +68,7 @@ def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool
 
     `strided`: the indices are, or will be, multiplied by strides, which count elements of the whole memory.
     """
-    groups = buffer.offset_of(indices)
+    groups = buffer.unsimplified_offset_of(indices)
     offset = groups[0]
     for group, size in zip(groups[1:], buffer.get_flattened_buffer().shape[1:]):
         offset = offset + group if strided else offset * size + group

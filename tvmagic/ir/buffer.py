@@ -153,7 +153,11 @@ class Buffer(Node):
         return BufferRegion(self, result) if region else BufferLoad(self, result)
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
-        """The flat index of the element at `indices`, one for each group of axes."""
+        """The flat index of the element at `indices`, one for each group of axes, simplified."""
+        return list(provided("flat index")()(self, exprs(indices)))
+
+    def unsimplified_offset_of(self, indices: Any) -> list[PrimExpr]:
+        """The flat index of the element at `indices`, one for each group of axes, as shape and strides give it."""
         groups: list[PrimExpr] = []
         start, positions = 0, exprs(indices)
         for end in [*(int(s) for s in self.axis_separators), len(self.shape)]:

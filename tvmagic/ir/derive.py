@@ -275,7 +275,8 @@ def deep_comparison(cls: type[Node], names: dict[str, Any]) -> Function:
             tests.append(f"({x} is {y} or deep_equal({x}, {y}))")
         else:
             tests.append(f"{x} is {y}")
-    return generate(f"same_{cls.__name__}", ["a", "b"], [f"return {' and '.join(tests) or 'True'}"], names)
+    # a class without fields is what it is by identity
+    return generate(f"same_{cls.__name__}", ["a", "b"], [f"return {' and '.join(tests) if cls.FIELDS else 'False'}"], names)
 
 
 def hasher(cls: type[Node], seed: int, names: dict[str, Any]) -> Function:

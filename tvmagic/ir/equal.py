@@ -20,6 +20,7 @@ from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.unknown import Any as Any_
 from tvmagic.ir.values import SEQUENCES
 
 __all__ = [
@@ -201,12 +202,12 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
     first = {var.name_hint: var for var in a.functions}
     second = {var.name_hint: var for var in b.functions}
     for name in sorted(first.keys() ^ second.keys()):
-        return state.differs("missing key", name) or state.differs("attr", "functions")
+        return state.differs("missing key", first.get(name) or second[name]) or state.differs("attr", "functions")
     for name, var in first.items():
         state.bind(var, second[name])
     for name in sorted(first):
         if not state.equal(a.functions[first[name]], b.functions[second[name]]):
-            return state.differs("key", name) or state.differs("attr", "functions")
+            return state.differs("key", first[name], second[name]) or state.differs("attr", "functions")
     return state.equal(a.attrs, b.attrs) or state.differs("attr", "attrs")
 
 
@@ -250,6 +251,7 @@ COMPARE.update(
         PrimFunc: _same_function,
         IRModule: _same_module,
         dict: _same_mapping,
+        Any_: _same_object,
     }
 )
 
@@ -300,8 +302,6 @@ def _extend(path: ObjectPath, part: Any, kind: str, key: Any) -> ObjectPath:
 
 
 def _item(part: Any, key: Any) -> Any:
-    if isinstance(key, str) and any(isinstance(k, GlobalVar) for k in part):
-        return next((value for k, value in part.items() if k.name_hint == key), None)
     return part.get(key)
 
 
@@ -319,7 +319,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     if mismatch is None:
         return
     raise StructuralMismatch(
-        f"StructuralEqual check failed, caused by lhs at {mismatch.lhs_path}:\n{_shown(lhs, mismatch.lhs_path)}\n"
+        f"ValueError: StructuralEqual check failed, caused by lhs at {mismatch.lhs_path}:\n{_shown(lhs, mismatch.lhs_path)}\n"
         f"and rhs at {mismatch.rhs_path}:\n{_shown(rhs, mismatch.rhs_path)}"
     )
 

@@ -47,6 +47,7 @@ class Op(Identified):
 
     __slots__ = ("_attrs", "effect", "name", "script_name", "vectorizable")
     registry: ClassVar[dict[str, Op]] = {}
+    with_rules: ClassVar[set[str]] = set()  # the operators for which users have given rules for lowering
 
     def __init__(self, name: str, effect: CallEffect, vectorizable: bool, script_name: str) -> None:
         self.name = name
@@ -85,8 +86,22 @@ class Op(Identified):
                 hint=f"pass level={level + 1} to replace it",
             )
         self._attrs[key] = level, value
+        if key.endswith(".FLowerIntrin"):
+            Op.with_rules.add(self.name)
         if key in _FIELDS:
             setattr(self, *_FIELDS[key](value))
+
+    def lowering_rule(self, kind: str) -> Callable[[Any], Any] | None:
+        """The rule by which a user has calls of the operator rewritten for targets of this kind."""
+        if self.name not in Op.with_rules:
+            return None
+        return self.get_attr(f"{kind}.FLowerIntrin") or self.get_attr("default.FLowerIntrin")
+
+    @staticmethod
+    def all_rules() -> tuple[tuple[str, str, int], ...]:
+        """What identifies the rules for lowering that are known now: operator, attribute and object."""
+        attrs = [(name, *item) for name in sorted(Op.with_rules) for item in sorted(Op.get(name)._attrs.items())]
+        return tuple([(name, key, id(value[1])) for name, key, value in attrs if key.endswith(".FLowerIntrin")])
 
     def get_attr(self, key: str) -> Any:
         """The value of an attribute, or None."""

@@ -146,7 +146,7 @@ def _folding_function(name: str) -> Handler:
     return handler
 
 
-prints(Mod)(_folding_function("truncmod"))
+prints(Mod)(_function("truncmod", "a", "b"))
 prints(Min)(_folding_function("min"))
 prints(Max)(_folding_function("max"))
 prints(Select)(_function("Select", "condition", "true_value", "false_value"))

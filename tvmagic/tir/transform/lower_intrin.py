@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import NE, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Op, PrimExpr, PrimFunc, Select, handles
+from tvmagic.ir import NE, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Mutator, Op, PrimExpr, PrimFunc, Select, handles
 from tvmagic.ir.ops import (
     add,
     bitwise_and,
@@ -54,6 +54,12 @@ _FUNCTIONS: dict[str, Callable[[Call], PrimExpr]] = {
 
 
 class _IntrinLower(AnalyzerMutator):
+    """`kind`: that of the target whose rules count."""
+
+    def __init__(self, analyzer: Analyzer, kind: str) -> None:
+        super().__init__(analyzer)
+        self.kind = kind
+
     @handles(FloorDiv)
     def quotient(self, node: FloorDiv) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
@@ -97,17 +103,44 @@ class _IntrinLower(AnalyzerMutator):
         new = super().call(node)
         if not isinstance(new, Call) or not isinstance(new.op, Op):
             return new
-        rule = new.op.get_attr("llvm.FLowerIntrin") or new.op.get_attr("default.FLowerIntrin")
-        rule = rule or _FUNCTIONS.get(new.op.name)
+        rule = new.op.lowering_rule(self.kind) or _FUNCTIONS.get(new.op.name)
         lowered = new if rule is None else rule(new)
         return new if lowered is new or lowered is None else self.visit(lowered)
+
+
+class _ByRules(Mutator):
+    """Rewrites calls by the rules that users have registered."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        new = self.visit_children(node)
+        rule = new.op.lowering_rule(self.kind) if isinstance(new.op, Op) else None
+        lowered = None if rule is None else rule(new)
+        return new if lowered is None or lowered is new else self.visit(lowered)
+
+
+def lower_by_rules(mod: IRModule, kind: str) -> IRModule:
+    """The module with the rules of `register_intrin_lowering` for targets of this kind, and those for all, applied."""
+    if not Op.with_rules:
+        return mod
+    rewrite = _ByRules(kind)
+    return mod.map_functions(lambda func: func.with_body(rewrite.visit(func.body)))
+
+
+def _kind(func: PrimFunc) -> str:
+    """The kind of target that a function is for."""
+    target = func.attrs.get("target")
+    return "llvm" if target is None else str(target).split()[0]
 
 
 def LowerIntrin() -> Pass:
     """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations."""
 
     def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        lower = _IntrinLower(Analyzer())
+        lower = _IntrinLower(Analyzer(), _kind(func))
         lower.mark_sizes(func)
         return func.with_body(lower.visit(func.body))
 

@@ -73,6 +73,8 @@ def _names() -> dict[str, _Any]:
         "float16",
         "float32",
         "float64",
+        "e4m3_float8",
+        "e5m2_float8",
     ):
         table.update({f"{base}x{n}": values.dtype_function(f"{base}x{n}") for n in (4, 8, 16, 32, 64)})
     table.update(OPERATORS)

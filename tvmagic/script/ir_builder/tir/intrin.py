@@ -263,6 +263,13 @@ def fmod(x: Any, y: Any) -> PrimExpr:
     return ops.subtract(x, ops.multiply(ops.trunc(ops.binary(_nodes.Div, x, expr(as_value(y)))), as_value(y)))
 
 
+def truncmod(a: Any, b: Any) -> PrimExpr:
+    """The remainder of `truncdiv`, with the sign of `a`; of constants too the node itself, which prints like this."""
+    a, b = ops.match_types(expr(as_value(a)), expr(as_value(b)))
+    result = ops.truncmod(a, b)  # refuses what are no integers
+    return result if isinstance(result, _nodes.Mod) else _nodes.Mod(a, b)
+
+
 def _operators() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {name: _wrap(getattr(ops, name), name) for name in _PLAIN}
     table["fabs"] = table["abs"]
@@ -275,7 +282,7 @@ def _operators() -> dict[str, Callable[..., Any]]:
     for function in (call_extern, call_pure_extern, call_llvm_intrin, call_llvm_pure_intrin, call_intrin):
         table[function.__name__] = _forward_dtype(function)
     table.update(reinterpret=_forward_dtype(reinterpret), large_uint_imm=_forward_dtype(large_uint_imm))
-    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, Call=call_node)
+    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, truncmod=truncmod, Call=call_node)
     return table
 
 
