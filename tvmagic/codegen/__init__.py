@@ -37,7 +37,7 @@ def with_threads(mod: Any, target: Any = None) -> IRModule:
     do this themselves, unless they are told `prepared`.
     """
     from tvmagic.codegen.threads import prepare_threads
-    from tvmagic.tir.transform.lower_intrin import lower_by_rules
+    from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
     target = resolved(target)
     return prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target)
