@@ -462,3 +462,171 @@ def test_errors_are_runtime_errors() -> None:
     assert issubclass(tvm.TVMError, RuntimeError) and issubclass(tvm.error.InternalError, tvm.TVMError)
     for cls in (tvm.tir.ScheduleError, tvm.error.DiagnosticError, tvm.error.TVMError):
         assert issubclass(cls, tvm.TVMError)
+
+
+def test_errors_have_the_classes_that_users_ask_for() -> None:
+    @T.prim_func
+    def outside(A: T.Buffer((4,), "float32"), B: T.Buffer((5,), "float32")) -> None:
+        for i in range(5):
+            with T.block("b"):
+                vi = T.axis.spatial(5, i)
+                B[vi] = A[vi]
+
+    with pytest.raises(tir.ScheduleError, match="buffer A"):
+        tir.analysis.OOBChecker()(ir.IRModule.from_expr(outside))
+    for call in (lambda: tir.TensorIntrin.get("not_there"), tvm.script.ir_builder.IRBuilder.current):
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(ValueError), te.tag_scope(tag="a"), te.tag_scope(tag="b"):
+        pass
+    two = ir.IRModule({"one": outside, "two": outside})
+    with pytest.raises(ValueError, match="does not know which function to be working on"):
+        tir.Schedule(two).get_block("b")
+    sch, other = tir.Schedule(outside), tir.Schedule(outside)
+    with pytest.raises(IndexError):
+        sch.get(other.get_block("b"))
+    block = sch.get_block("b")
+    sch.remove_rv(block)
+    with pytest.raises(IndexError):
+        sch.get(block)
+    for place in (("write", 1), ("read", -1)):
+        with pytest.raises(AssertionError):
+            sch.set_axis_separator("b", place, [1])
+        with pytest.raises(tir.ScheduleError):
+            sch.set_axis_separator("b", place, [1])
+    state = te.placeholder((4, 4))
+    init = te.compute((1, 4), lambda _, i: te.const(0.0))
+    scan = te.scan(init, te.compute((4, 4), lambda t, i: state[t - 1, i]), state)
+    with pytest.raises(TypeError, match="Unsupported Operation: ScanOp."):
+        te.create_prim_func([scan])
+    v = tir.Var("n", "int32")
+    loop = tir.For(tir.Var("i", "int32"), 0, v, tir.ForKind.VECTORIZED, tir.Evaluate(0))
+    with pytest.raises(tvm.error.InternalError):
+        tir.transform.VectorizeLoop()(ir.IRModule.from_expr(tir.PrimFunc([v], loop)))
+    for cls in ("WrongValueError", "WrongTypeError", "WrongIndexError", "AssertionFailedError"):
+        assert issubclass(getattr(tvm.error, cls), tvm.TVMError)
+
+
+@T.prim_func
+def nest(A: T.Buffer((8, 4), "float32")) -> None:
+    for i, k in T.grid(8, 4):
+        with T.block("b"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            A[vi, vk] = 1.0
+
+
+def test_levels_of_errors() -> None:
+    texts = {}
+    for level in ("detail", "fast", "none"):
+        sch = tir.Schedule(nest, error_render_level=level)
+        with pytest.raises(tir.ScheduleError) as error:
+            sch.get_block("zz")
+        (texts[level],) = error.value.args
+        assert texts[level] == str(error.value)
+        with pytest.raises(tir.ScheduleError) as error:
+            sch.fuse(*reversed(sch.get_loops("b")))
+        assert ("for i in range(8):" in str(error.value)) == (level == "detail")
+    assert "Cannot find a block with the name: zz" in texts["detail"]
+    assert "Cannot find a block with the specified name" in texts["fast"] and "zz" not in texts["fast"]
+    assert texts["none"] == "(not rendered)"
+    with pytest.raises(AttributeError):
+        tir.Schedule(nest).not_there  # noqa: B018
+
+
+def test_places_of_an_error_are_numbered() -> None:
+    sch = tir.Schedule(nest)
+    i, k = sch.get_loops(sch.get_block("b"))
+    with pytest.raises(tir.ScheduleError) as error:
+        sch.fuse(k, i)
+    lines = str(error.value).splitlines()
+    for label, loop in (("# tir.For#1", "for i in range(8):"), ("# tir.For#0", "for k in range(4):")):
+        at = next(n for n, line in enumerate(lines) if line.strip() == label)
+        assert lines[at + 1].strip() == loop
+        assert lines[at + 2] == " " * lines[at].index("#") + "^" * len(loop)
+    with pytest.raises(tir.ScheduleError, match=r"# tir\.Block#0\n *with T\.block\(\"b\"\):\n *\^+\n"):
+        sch.compute_inline("b")
+
+
+def test_refusals_have_the_words_that_users_look_for() -> None:
+    @T.prim_func
+    def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32"), D: T.Buffer((8, 8), "float32")) -> None:
+        B = T.alloc_buffer((8, 8))
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + 1.0
+        for i, j in T.grid(8, 8):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = B[vi, vj] + C[vi, vj]
+
+    def loops(sch: tir.Schedule, name: str) -> list[tir.schedule.LoopRV]:
+        return sch.get_loops(sch.get_block(name))
+
+    sch = tir.Schedule(chain)
+    with pytest.raises(tir.ScheduleError, match=r"requires all the consumer\(s\)"):
+        sch.compute_at(sch.get_block("B"), loops(sch, "C")[0])
+    with pytest.raises(tir.ScheduleError, match=r"requires all the producer\(s\)"):
+        sch.reverse_compute_at(sch.get_block("D"), loops(sch, "C")[0])
+    with pytest.raises(tir.ScheduleError, match="ancestor of block"):
+        sch.compute_at(sch.get_block("B"), loops(sch, "B")[0])
+
+    @T.prim_func
+    def inside(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")) -> None:
+        B = T.alloc_buffer((8, 8))
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+        for i in range(8):
+            with T.block("outer"):
+                vi = T.axis.spatial(8, i)
+                for j in range(8):
+                    with T.block("C"):
+                        vj = T.axis.spatial(8, j)
+                        C[vi, vj] = B[vi, vj]
+
+    sch = tir.Schedule(inside)
+    with pytest.raises(tir.ScheduleError, match="same block scope"):
+        sch.compute_at(sch.get_block("B"), loops(sch, "C")[0])
+
+
+def test_what_is_not_well_formed_is_told_in_known_words() -> None:
+    i = tir.Var("i", "int32")
+    let = tir.LetStmt(i, tir.const(42), tir.Evaluate(i))
+
+    def refused(program: object, words: str) -> None:
+        assert not tir.analysis.verify_well_formed(program, assert_mode=False)
+        with pytest.raises(ValueError, match=words):
+            tir.analysis.verify_well_formed(program)
+
+    func = tir.PrimFunc([], tir.SeqStmt([let, tir.Evaluate(i)]))
+    refused(func, r"Invalid use of undefined variable i at .* no longer in-scope\.")
+    nested = tir.PrimFunc([], tir.LetStmt(i, tir.const(1), let))
+    refused(nested, "ill-formed, due to multiple nested definitions of variable i")
+    refused(tir.PrimFunc([], tir.SeqStmt([let, let])), "multiple definitions of variable i")
+    one = tir.PrimFunc([], let)
+    refused(ir.IRModule({"one": one, "two": one}), "multiple definitions of variable i")
+    tx = tir.IterVar(ir.Range(0, 256), "threadIdx_x", tir.IterVar.ThreadIndex, "threadIdx.x")
+    launch = tir.AttrStmt(tx, "thread_extent", 256, tir.Evaluate(tx.var))
+    kernel = tir.PrimFunc([], launch)
+    assert tir.analysis.verify_well_formed(tir.PrimFunc([], tir.SeqStmt([launch, launch])))
+    refused(ir.IRModule({"one": kernel, "two": kernel}), "multiple definitions of variable threadIdx_x")
+
+
+def test_a_bound_buffer_is_defined_below_it() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((256, 256), "float32")) -> None:
+        for ti, tj in T.grid(16, 16):
+            offset = T.int32()
+            B = T.Buffer((16, 16), "float32", elem_offset=offset)
+            T.attr([B, A], "buffer_bind_scope", T.tvm_tuple(ti * 16, 16, tj * 16, 16))
+            for i, j in T.grid(16, 16):
+                B[i, j] = T.Cast("float32", offset)
+
+    assert tir.analysis.verify_well_formed(f)
+    ir.assert_structural_equal(tvm.script.from_source(f.script()), f)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import check_written_size
 from tvmagic.ir.derive import node
@@ -205,7 +205,7 @@ class TensorIntrin(Node):
             provided("tensor intrinsic")  # those that come with the package register when they are loaded
         found = TensorIntrin._registry.get(name)
         if found is None and not allow_missing:
-            raise TVMagicError(f"there is no intrinsic `{name}`")
+            raise WrongValueError(f"there is no intrinsic `{name}`: it is not registered")
         return found
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir import Buffer, IRModule, IterVar, PrimFunc, Span, Stmt, Var
 
 __all__ = ["IRBuilder", "IRBuilderFrame", "current_builder", "name_value"]
@@ -32,7 +32,7 @@ def current_builder() -> IRBuilder:
     """The innermost builder that is open in this thread."""
     builders = _stack.builders
     if not builders:
-        raise TVMagicError(
+        raise WrongValueError(
             "no `IRBuilder` is open here",
             hint="write the function under `@T.prim_func`, or build it inside `with IRBuilder() as ib:`",
         )

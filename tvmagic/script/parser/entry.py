@@ -67,7 +67,7 @@ def checked(result: Any, source: Source) -> Any:
         span = next((node.span for node in around if getattr(node, "span", None) is not None), None)
         raise source.error_at(
             span,
-            f"the program is not well-formed: {problem.message}",
+            f"the program is not well-formed: {problem.text()}",
             "pass `check_well_formed=False` where this is meant",
         )
     return result

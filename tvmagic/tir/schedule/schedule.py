@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmagic import passes
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import InternalError, TVMagicError, WrongIndexError
 from tvmagic.ir import (
     Block,
     FloatImm,
@@ -182,7 +182,7 @@ class Schedule(Identified):
             return self.state.sref_of(rand_var_or_stmt)
         sref = self._values.get(rand_var_or_stmt)
         if not isinstance(sref, StmtSRef):
-            raise TVMagicError("the random variable does not belong to this schedule")
+            raise WrongIndexError("the random variable does not belong to this schedule")
         if sref.stmt is None and sref not in (StmtSRef.inline_mark(), StmtSRef.root_mark()):
             raise ScheduleError("the block or loop that the random variable named is gone")
         return sref
@@ -190,7 +190,7 @@ class Schedule(Identified):
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
         if self._values.pop(rand_var, None) is None:
-            raise TVMagicError("the random variable does not belong to this schedule")
+            raise WrongIndexError("the random variable does not belong to this schedule")
 
     def _number(self, value: Any) -> int | None:
         """A size given as a number, a random variable or an expression of those."""
@@ -245,6 +245,7 @@ class Schedule(Identified):
             if error.primitive is None:
                 error.primitive = kind.method
                 error.mod, error.level = self.mod, self.error_render_level
+                error.args = (str(error),)
             raise
 
     def _run_and_record(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any) -> Any:

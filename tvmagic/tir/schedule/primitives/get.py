@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from tvmagic.errors import WrongValueError
 from tvmagic.ir import Block
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.scope import BlockScope
@@ -21,7 +22,10 @@ def _function_named(state: ScheduleState, func_name: str | None) -> str:
         return names[0]
     if "main" in names:
         return "main"
-    raise ScheduleError("the module has several functions", hint="say which one with func_name or work_on")
+    raise WrongValueError(
+        "the schedule does not know which function to be working on: the module has several",
+        hint="say which one with func_name or work_on",
+    )
 
 
 @primitive("GetBlock", pure=True)
@@ -45,7 +49,11 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
     names = [sref.block.name_hint for sref in blocks if sref is not root]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "the blocks are " + ", ".join(f"`{n}`" for n in names)
-    raise ScheduleError(f"there is no block `{name}` in `{func_name}`", hint=hint)
+    raise ScheduleError(
+        f"Cannot find a block with the name: {name} in `{func_name}`",
+        hint=hint,
+        fast="Cannot find a block with the specified name",
+    )
 
 
 @primitive("GetLoops", pure=True)

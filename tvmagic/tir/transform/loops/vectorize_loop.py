@@ -463,13 +463,13 @@ class _LoopVectorizer(StmtMutator):
             return self.visit_children(node)
         name = node.loop_var.name
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
-            raise TVMagicError(
+            raise InternalError(
                 f"loop `{name}` cannot be vectorized: its extent `{node.extent}` is not a positive constant",
                 node=node,
                 hint="split it by a constant factor and vectorize the inner loop",
             )
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
-            raise TVMagicError(
+            raise InternalError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
