@@ -27,6 +27,8 @@ HOOKS = {
     "tvmagic.script.printer", "tvmagic.script",  # str(node), node.show()
     "tvmagic.arith.analyzer",  # the number of lanes of `A[i * 4 : i * 4 + 4 : 1]`
     "tvmagic.tir.transform.memory.flat_index",  # Buffer.offset_of
+    "tvmagic.codegen.llvm_names",  # calls of LLVM's intrinsics, whose names are checked
+    "tvmagic.runtime.ndarray",  # constant arrays of a program
     "tvmagic.te.saved",  # save_json and load_json of tensors and schedules
     "tvmagic.tir.tensor_intrin",  # TensorIntrin.get finds those that come with the package
     "tvmagic.tir.transform.config",  # PassContext knows the options of all passes

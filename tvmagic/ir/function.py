@@ -112,7 +112,9 @@ class IRModule(Node):
     def __init__(self, functions: Mapping[Any, PrimFunc] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
         self.functions = {}
         for name, function in (functions or {}).items():
-            self.functions[GlobalVar(name) if isinstance(name, str) else name] = function
+            var = GlobalVar(name) if isinstance(name, str) else name
+            var.returns(function.ret_type)
+            self.functions[var] = function
         self.attrs, self.span = attr_dict(attrs), None
 
     __name__ = property(_python_name)

@@ -316,7 +316,7 @@ def _array(reader: _Reader, parts: Any) -> Any:
         array = numpy.frombuffer(base64.b64decode(data, validate=True), dtype=numpy.dtype(str(dtype)))
         if array.dtype.hasobject:
             raise ValueError("objects")
-        return array.reshape([int(n) for n in shape])
+        return provided("array")(array.reshape([int(n) for n in shape]))
     except (ValueError, TypeError) as error:
         raise TVMagicError("an array in the JSON text cannot be read") from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.constants import cast as cast
@@ -51,13 +51,16 @@ from tvmagic.ir.expr import (
     Select,
     StringImm,
     Sub,
-    convert,
     expr,
 )
 from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.meaning import ROUNDINGS, wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
+
+if TYPE_CHECKING:
+    from tvmagic.ir.iteration import GlobalVar
 
 # ---------------------------------------------------------------------------- arithmetic
 
@@ -540,13 +543,23 @@ def _descriptor(arg: Any) -> Any:
 
 
 def call_llvm_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:
-    """A call of the LLVM intrinsic `name`."""
-    return Call(dtype, "tir.call_llvm_intrin", (convert(name), *args), span)
+    """A call of the LLVM intrinsic `name` (or of its number, see `llvm_lookup_intrinsic_id`).
+
+    The first argument, an uint32, says how many of the others determine which of the overloaded functions is meant. A
+    `dtype` of `""` is void. Raises a ValueError if there is no such intrinsic.
+    """
+    return Call(dtype, "tir.call_llvm_intrin", (_intrinsic_name(name), *args), span)
 
 
 def call_llvm_pure_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:
     """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
-    return Call(dtype, "tir.call_llvm_pure_intrin", (convert(name), *args), span)
+    return Call(dtype, "tir.call_llvm_pure_intrin", (_intrinsic_name(name), *args), span)
+
+
+def _intrinsic_name(name: Any) -> StringImm:
+    names = provided("llvm intrinsics")()
+    name = name.value if isinstance(name, (StringImm, IntImm)) else name
+    return StringImm(names.checked(name) if isinstance(name, str) else names.name_of(int(name)))
 
 
 def type_annotation(dtype: Any) -> Call:
@@ -573,3 +586,16 @@ def vscale() -> Call:
 def let(var: Any, value: Any, body: Any, span: Span | None = None) -> Let:
     """`body` with `var` standing for `value`."""
     return Let(var, value, body, span)
+
+
+def call_tir(global_var: GlobalVar, *args: Any) -> Call:
+    """A call of a function of the module by its name, of the type that it returns."""
+    return global_var(*args)
+
+
+def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+    """The number by which the LLVM at hand knows the intrinsic `name`, such as `llvm.ctpop.i8`; an uint32.
+
+    Raises a ValueError if there is no such intrinsic.
+    """
+    return IntImm("uint32", provided("llvm intrinsics")().number_of(name))

@@ -300,9 +300,19 @@ PLAIN_CONVERTERS.update({"DataType": dtype_of, "int": int})
 
 
 class Type(Node):
-    """The type of a variable or of a function's result."""
+    """The type of a variable or of a function's result. Types compare by structure."""
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        from tvmagic.ir.equal import structural_equal
+
+        return self is other or (isinstance(other, Type) and structural_equal(self, other))
+
+    def __hash__(self) -> int:
+        from tvmagic.ir.hash import structural_hash
+
+        return structural_hash(self)
 
 
 @node

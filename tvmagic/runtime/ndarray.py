@@ -115,6 +115,11 @@ def array(arr: Any, device: Device | None = None) -> NDArray:
     return NDArray(copy)
 
 
+def of_numpy(values: Any) -> NDArray:
+    """A NumPy array as an NDArray that shares its elements."""
+    return NDArray(np.asarray(values))
+
+
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
     """A new array with no values set."""
     shape = (shape,) if isinstance(shape, int) else shape

@@ -57,7 +57,7 @@ def register_records() -> None:
     register_record("te.Tensor", Tensor, _tensor_parts, lambda parts: parts["op"].output(parts["value_index"]))
     for cls, parameters in _OPERATIONS.items():
         register_record(f"te.{cls.__name__}", cls, _reads(parameters), _builds(cls))
-    register_record("te.ConstantOp", ConstantOp, _constant_parts, _builds(ConstantOp))
+    register_record("te.ConstantOp", ConstantOp, _constant_parts, _constant)
     register_record("te.TensorIntrin", TensorIntrin, _reads({n: n for n in _INTRINSIC}), _builds(TensorIntrin))
     register_record("te.IterVarAttr", IterVarAttr, _reads({n: n for n in IterVarAttr.__slots__}), _iter_var_attr)
     for relation in _RELATIONS:
@@ -72,6 +72,10 @@ def _tensor_parts(tensor: Tensor) -> dict[str, Any]:
 
 def _constant_parts(op: ConstantOp) -> dict[str, Any]:
     return {"name": op.name, "array": op.array, "buffer": op.output_placeholders[0], "body": op.body}
+
+
+def _constant(parts: dict[str, Any]) -> ConstantOp:
+    return ConstantOp(parts["name"], parts["array"].numpy(), parts["buffer"], parts["body"])
 
 
 def _reads(parameters: dict[str, str]) -> Callable[[Any], dict[str, Any]]:

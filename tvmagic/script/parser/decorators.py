@@ -6,7 +6,7 @@ import inspect
 import sys
 from typing import Any
 
-from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.errors import DiagnosticError, TVMagicError, WrongValueError
 from tvmagic.ir.function import name_as_python
 from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live import LiveSource, is_inside_module_class
@@ -47,7 +47,10 @@ def macro(*args: Any, hygienic: bool = True) -> Any:
 
     def read(function: Any) -> Any:
         if not inspect.isfunction(function):
-            raise TVMagicError(f"`T.macro` stands over a function, not over a `{type(function).__name__}`")
+            raise WrongValueError(
+                f"`T.macro` stands over a function, not over a `{type(function).__name__}`",
+                hint="write `@T.macro` or `@T.macro(hygienic=False)`",
+            )
         return read_macro(LiveSource.of(function, caller), hygienic)
 
     return read(args[0]) if args else read

@@ -8,7 +8,7 @@ from tvmagic.errors import ScheduleError as _Base
 from tvmagic.ir import Block, For, IRModule
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["BufferIndexError", "ScheduleError"]
+__all__ = ["BufferPlaceError", "FunctionChoiceError", "ScheduleError"]
 
 
 class ScheduleError(_Base):
@@ -52,5 +52,9 @@ class ScheduleError(_Base):
         return "\n".join(parts)
 
 
-class BufferIndexError(ScheduleError, AssertionError):
-    """A number of a buffer that a block does not have."""
+class BufferPlaceError(ScheduleError, AssertionError):
+    """A buffer that a block does not have; an AssertionError too, as in TVM."""
+
+
+class FunctionChoiceError(ScheduleError, ValueError):
+    """Of several functions it is not known which one is meant; a ValueError too, as in TVM."""

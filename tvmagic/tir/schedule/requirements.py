@@ -23,7 +23,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.domains import loop_domains
-from tvmagic.tir.blocks.error import BufferIndexError, ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.reduction import reduction_vars_stay_inside
 from tvmagic.tir.blocks.regions import effective_regions, used_by_pointer
 from tvmagic.tir.blocks.scope import BlockScope, DepKind
@@ -185,7 +185,7 @@ def region_at(block: StmtSRef, index: int, side: str) -> BufferRegion:
     """The block's region number `index` on the side `reads` or `writes`."""
     regions = getattr(block.block, side)
     if not 0 <= index < len(regions):
-        raise BufferIndexError(
+        raise ScheduleError(
             f"{block.label} has {len(regions)} {side}, so the buffer index lies in [0, {len(regions)}), not {index}",
             block,
         )

@@ -123,10 +123,18 @@ def _argument(value: Any) -> Any:
     return StringImm(value) if isinstance(value, str) else expr(as_value(value))
 
 
+def _only_dtype(name: str, options: dict[str, Any]) -> None:
+    """Refuse other keywords than `dtype`, which operators of a fixed type accept and do not need."""
+    for key in options:
+        if key != "dtype":
+            raise TVMagicError(f"`T.{name}` has no argument `{key}`")
+
+
 def _fixed(name: str, dtype: str, least: int, most: int | None) -> Callable[..., Call]:
-    def call(*args: Any, dtype: Any = dtype) -> Call:
+    def call(*args: Any, **options: Any) -> Call:
+        _only_dtype(name, options)
         _check_count(name, len(args), least, most)
-        return Call(dtype_from(dtype) if dtype else "void", op, [_argument(a) for a in args])
+        return Call(dtype or "void", op, [_argument(a) for a in args])
 
     op = Op.get(f"tir.{name}")
     call.__name__ = call.__qualname__ = name
@@ -171,7 +179,8 @@ def _pack(buffer: Buffer) -> Call:
 def _packed(name: str) -> Callable[..., Call]:
     op = Op.get(f"tir.tvm_{name}")
 
-    def call(*args: Any) -> Call:
+    def call(*args: Any, **options: Any) -> Call:
+        _only_dtype(name, options)
         _check_count(name, len(args), 1, None)
         return Call("int32", op, [_pack(a) if isinstance(a, Buffer) else _argument(a) for a in args])
 
@@ -183,7 +192,8 @@ def _packed(name: str) -> Callable[..., Call]:
 def _of_argument(name: str, count: int, which: int) -> Callable[..., Call]:
     op = Op.get(f"tir.{name}")
 
-    def call(*args: Any) -> Call:
+    def call(*args: Any, **options: Any) -> Call:
+        _only_dtype(name, options)
         _check_count(name, len(args), count, count)
         values = [_argument(a) for a in args]
         return Call(values[which].dtype, op, values)
@@ -205,12 +215,12 @@ def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Call:
 
 def call_llvm_intrin(dtype: Any, name: str, *args: Any) -> Call:
     """A call of the LLVM intrinsic `name`."""
-    return _named_call("call_llvm_intrin", dtype, name, args)
+    return ops.call_llvm_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
 
 
 def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any) -> Call:
     """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
-    return _named_call("call_llvm_pure_intrin", dtype, name, args)
+    return ops.call_llvm_pure_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
 
 
 def _named_call(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
@@ -257,6 +267,11 @@ def dp4a(*args: Any) -> Call:
     return Call(dtype or "int32", "tir.dp4a", [_argument(a) for a in (*rest, *(0,) * (3 - len(rest)))])
 
 
+def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+    """The number by which the LLVM at hand knows the intrinsic `name`, such as `llvm.ctpop.i8`; an uint32."""
+    return ops.llvm_lookup_intrinsic_id(name)
+
+
 def fmod(x: Any, y: Any) -> PrimExpr:
     """The remainder of a division of floats, with the sign of `x`."""
     x = expr(as_value(x))
@@ -282,7 +297,7 @@ def _operators() -> dict[str, Callable[..., Any]]:
     for function in (call_extern, call_pure_extern, call_llvm_intrin, call_llvm_pure_intrin, call_intrin):
         table[function.__name__] = _forward_dtype(function)
     table.update(reinterpret=_forward_dtype(reinterpret), large_uint_imm=_forward_dtype(large_uint_imm))
-    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, truncmod=truncmod, Call=call_node)
+    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, llvm_lookup_intrinsic_id=llvm_lookup_intrinsic_id, truncmod=truncmod, Call=call_node)
     return table
 
 

@@ -381,11 +381,7 @@ def as_value(value: Any) -> Any:
 # ---------------------------------------------------------------------------- nodes
 
 
-def boolean(expr: Any = None, is_size_var: bool = False) -> PrimExpr:
-    """A bool: `expr` converted, or a new variable."""
-    function = dtype_function("bool")
-    assert function is not None
-    return function(expr, is_size_var=is_size_var)
+boolean = dtype_function("bool")  # another name of `T.bool`
 
 
 def cast(value: Any, dtype: Any) -> PrimExpr:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from tvmagic.errors import WrongValueError
 from tvmagic.ir import Block
-from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.error import FunctionChoiceError, ScheduleError
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, Blocks, Loops, primitive
@@ -22,8 +21,8 @@ def _function_named(state: ScheduleState, func_name: str | None) -> str:
         return names[0]
     if "main" in names:
         return "main"
-    raise WrongValueError(
-        "the schedule does not know which function to be working on: the module has several",
+    raise FunctionChoiceError(
+        "the schedule does not know which function to be working on: the module has several functions",
         hint="say which one with func_name or work_on",
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import InternalError
 from tvmagic.ir import (
     Add,
     Allocate,
