@@ -1,5 +1,0 @@
-"""The name `tvmagic.target.Target`."""
-
-from tvmagic.codegen.target import Target
-
-__all__ = ["Target"]
