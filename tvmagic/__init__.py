@@ -15,7 +15,7 @@ from typing import Any as _Any
 __version__ = "0.1.0"
 
 _MODULES = (
-    "arith", "ascend", "cinn", "codegen", "container", "driver", "errors", "ir", "nd", "notebook", "operators",
+    "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "ir", "nd", "notebook", "operators",
     "passes", "runtime", "script", "target", "te", "testing", "tir", "transform", "tune",
 )  # fmt: skip
 _NAMES = {

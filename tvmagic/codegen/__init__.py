@@ -56,8 +56,8 @@ def llvm_ir(
 
     target = resolved(target)
     module = _module_of(mod) if prepared else with_threads(mod, target)
-    text = emit_module(module, target, check_bounds).text.text()
-    return str(optimized(text, target)) if optimize else text
+    made = emit_module(module, target, check_bounds).text
+    return str(optimized(made.text(), target, 3, tuple(made.imports))) if optimize else made.text()
 
 
 @deep
@@ -67,8 +67,8 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = resolved(target)
-    text = emit_module(with_threads(mod, target), target, check_bounds).text.text()
-    return assembly_of(optimized(text, target), target)
+    made = emit_module(with_threads(mod, target), target, check_bounds).text
+    return assembly_of(optimized(made.text(), target, 3, tuple(made.imports)), target)
 
 
 @deep
@@ -82,8 +82,9 @@ def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
     target = resolved(target)
     mod = _module_of(mod) if prepared else with_threads(mod, target)
     lines = Lines(mod)
-    text = emit_module(mod, target, lines=lines, debug=True).text.text()
-    return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
+    made = emit_module(mod, target, lines=lines, debug=True).text
+    module = optimized(made.text(), target, 3, tuple(made.imports))
+    return lines_of_assembly(lines.text, assembly_of(module, target))
 
 
 @deep

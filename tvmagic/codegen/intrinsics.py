@@ -322,6 +322,16 @@ def _prefetch(emitter: Any, call: Call) -> str:
     return "0"
 
 
+@rule("atomic_add")
+def _atomic_add(emitter: Any, call: Call) -> str:
+    dtype, kind = call.dtype, llvm_type(call.dtype)
+    if not dtype.is_scalar or dtype.is_bool or dtype.code == "bfloat" or dtype.is_handle:
+        raise BuildError(f"there is no atomic addition of values of type `{dtype}`", node=call)
+    pointer, value = emitter.visit(call.args[0]), emitter.visit(call.args[1])
+    word = "fadd" if dtype.is_float else "add"
+    return emitter.out.op(f"atomicrmw {word} ptr {pointer}, {kind} {value} seq_cst, align {dtype.bytes}")
+
+
 # ---------------------------------------------------------------------------- calls of other code
 
 

@@ -161,7 +161,7 @@ _register(CallEffect.PURE, "tvm_thread_invariant")
 _register(CallEffect.READ_STATE, "tvm_struct_get masked_load anylist_getitem")
 _register(
     CallEffect.UPDATE_STATE,
-    """tvm_struct_set anylist_setitem_call_packed anylist_setitem_call_cpacked checked_index""",
+    """atomic_add tvm_struct_set anylist_setitem_call_packed anylist_setitem_call_cpacked checked_index""",
 )
 _register(CallEffect.SPECIAL_CALL_ARG, "tvm_stack_make_shape tvm_stack_make_array")
 _register(CallEffect.CONTROL_JUMP, "ret")

@@ -567,6 +567,12 @@ def type_annotation(dtype: Any) -> Call:
     return Call(dtype, "tir.type_annotation", ())
 
 
+def atomic_add(pointer: Any, value: Any, span: Span | None = None) -> Call:
+    """Add `value` to what `pointer` (`address_of(A[i])`) points to, at once for all threads; gives the old value."""
+    value = expr(value)
+    return Call(value.dtype, "tir.atomic_add", (pointer, value), span)
+
+
 def address_of(buffer_load: Any, span: Span | None = None) -> Call:
     """The address of an element of a buffer."""
     load = buffer_load if isinstance(buffer_load, PrimExpr) else buffer_load[[0] * len(buffer_load.shape)]

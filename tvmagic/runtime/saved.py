@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import pathlib
 import re
+import shutil
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +15,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, DataType, Evaluate, IRModule, PrimFunc, PrimType, Var, load_json, save_json
 from tvmagic.runtime.module import Module
 
-__all__ = ["c_header", "load_module", "read_saved", "save_module", "write_saved"]
+__all__ = ["c_header", "export_library", "load_module", "read_saved", "save_module", "write_saved"]
 
 _FORMAT = 2
 _C_TYPES = {
@@ -116,9 +119,91 @@ def write_saved(module: Module, path: pathlib.Path) -> None:
 
 
 def read_saved(path: pathlib.Path) -> Module:
-    """The module whose object file is `path`."""
-    abis, sites, symbols = _read(path.with_suffix(".json").read_text())
-    return Module(path.read_bytes(), abis, sites, {}, symbols)
+    """The module whose object file is `path`; how it is called is told beside it, or inside."""
+    beside, code = path.with_suffix(".json"), path.read_bytes()
+    text = beside.read_text() if beside.exists() else _description_in(code)
+    if text is None:
+        raise TVMagicError(f"`{path}` is no object file of tvmagic", hint="save a module with `module.save`")
+    abis, sites, symbols = _read(text)
+    return Module(code, abis, sites, {}, symbols)
+
+
+# ---------------------------------------------------------------------------- libraries
+
+_DESCRIPTION = "__tvmagic_module"
+_BEGIN, _END = "<tvmagic module>", "</tvmagic module>"
+
+
+def _self_contained(module: Module) -> bytes:
+    """The object file of a module with its description, and with what LLVM may call, inside."""
+    if module.recompiled is None:
+        raise TVMagicError(
+            "a module that was loaded has no code for linkers", hint="build it again, or copy the file that it is from"
+        )
+    text = f"{_BEGIN}{describe(module)}{_END}".encode() + b"\0"
+    body = "".join(f"\\{byte:02X}" for byte in text)
+    return module.recompiled(f'@{_DESCRIPTION} = constant [{len(text)} x i8] c"{body}"\n')
+
+
+def _description_in(data: bytes) -> str | None:
+    """The description of a module in an object file or a library."""
+    begin, end = data.find(_BEGIN.encode()), data.find(_END.encode())
+    return data[begin + len(_BEGIN) : end].decode() if 0 <= begin < end else None
+
+
+def export_library(module: Module, file_name: Any, fcompile: Any = None, **options: Any) -> None:
+    """Write a module for linkers of C and for `load_module`: a shared library, by its ending an object file (`.o`), or an
+    archive (`.a`, `.tar` is not made).
+
+    fcompile: what makes a library of object files, as `contrib.cc.create_shared` does (the default); options: its own,
+    such as `cc`, the C compiler.
+    """
+    from tvmagic.contrib import cc
+    from tvmagic.runtime.jit import builtins_code
+
+    path, code = pathlib.Path(file_name), _self_contained(module)
+    if path.suffix == ".o":
+        path.write_bytes(code)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
+        for part, content in zip(parts, (code, builtins_code())):
+            part.write_bytes(content)
+        if path.suffix == ".a":
+            cc.create_staticlib(str(path), [str(part) for part in parts])
+        else:
+            (fcompile or cc.create_shared)(str(path), [str(part) for part in parts], **options)
+
+
+class _Library:
+    """A shared library in this process: a copy of the file, which may be written anew meanwhile."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / path.name
+            shutil.copyfile(path, copy)
+            try:
+                self._library = ctypes.CDLL(str(copy))
+            except OSError as error:
+                raise TVMagicError(f"`{path}` cannot be loaded: {error}") from error
+
+    def address(self, name: str) -> int:
+        """The address of a symbol."""
+        try:
+            symbol = getattr(self._library, name)
+        except AttributeError:
+            raise TVMagicError(f"the library has no function `{name}`") from None
+        return ctypes.cast(symbol, ctypes.c_void_p).value or 0
+
+
+def _load_library(path: pathlib.Path) -> Module:
+    text = _description_in(path.read_bytes())
+    if text is None:
+        raise TVMagicError(
+            f"`{path}` is no library of tvmagic", hint="export it with `module.export_library`, or link what `save` wrote"
+        )
+    abis, sites, symbols = _read(text)
+    return Module(b"", abis, sites, {}, symbols, loaded=_Library(path))
 
 
 def this_cpu() -> str:
@@ -150,18 +235,19 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
         path.write_text(module.get_source("ll" if kind == "ll" else "asm"))
     elif kind in ("o", "obj"):
         write_saved(module, path)
+        if module.recompiled is not None:
+            path.write_bytes(_self_contained(module))
         path.with_suffix(".h").write_text(c_header(module, path.stem))
     else:
         raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll or .s")
 
 
 def load_module(path: Any, fmt: str = "") -> Module:
-    """The module saved as the object file `path`."""
+    """The module saved as an object file, or exported or linked as a shared library, at `path`."""
     path = pathlib.Path(path)
-    for needed in (path, path.with_suffix(".json")):
-        if not needed.exists():
-            raise TVMagicError(f"there is no file `{needed}`", hint="save a module with `module.save`")
-    return read_saved(path)
+    if not path.exists():
+        raise TVMagicError(f"there is no file `{path}`", hint="save a module with `module.save` or `export_library`")
+    return read_saved(path) if path.suffix in (".o", ".obj") else _load_library(path)
 
 
 def c_header(module: Module, name: str) -> str:

@@ -92,6 +92,7 @@ from tvmagic.ir.ops import (
     atan,
     atan2,
     atanh,
+    atomic_add,
     bitwise_and,
     bitwise_not,
     bitwise_or,

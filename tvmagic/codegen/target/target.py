@@ -88,6 +88,31 @@ class Target(Identified):
         return list(self.attrs.get("keys") or self.kind.default_keys)
 
     @property
+    def arch(self) -> str:
+        """The architecture of a GPU (`sm_80`); empty if it is not given."""
+        return str(self.attrs.get("arch", ""))
+
+    @property
+    def max_num_threads(self) -> int:
+        """How many threads a block of a GPU has at most."""
+        return int(self.attrs.get("max_num_threads", 1))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """How many threads of a GPU run in step."""
+        return int(self.attrs.get("thread_warp_size", 1))
+
+    @property
+    def model(self) -> str:
+        """The name of the device; `unknown` if it is not given."""
+        return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def libs(self) -> list[str]:
+        """The libraries that may be called."""
+        return list(self.attrs.get("libs", []))
+
+    @property
     def mcpu(self) -> str:
         """The processor by LLVM's name; empty for the kind's own."""
         return str(self.attrs.get("mcpu", ""))

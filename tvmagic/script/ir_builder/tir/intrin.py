@@ -90,6 +90,7 @@ _FIXED: dict[str, tuple[str, int, int | None]] = {
 }
 # name: the number of arguments, and which of them has the dtype of the result
 _OF_ARGUMENT: dict[str, tuple[int, int]] = {
+    "atomic_add": (2, 1),
     "checked_index": (5, 0),
     "tvm_thread_invariant": (1, 0),
     "tvm_warp_shuffle": (5, 1),
