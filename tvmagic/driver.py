@@ -246,7 +246,9 @@ def merged(parts: Sequence[Any]) -> IRModule:
         module = part if isinstance(part, IRModule) else IRModule.from_expr(part)
         for var, func in module.functions.items():
             if any(var.name_hint == known.name_hint for known in functions):
-                raise TVMagicError(f"several of the modules have a function `{var.name_hint}`", hint="rename one of them")
+                raise TVMagicError(
+                    f"several of the modules have a function `{var.name_hint}`", hint="rename one of them"
+                )
             functions[var] = func
     return IRModule(functions)
 

@@ -45,7 +45,7 @@ def test_a_library_is_exported_and_loaded(tmp_path: pathlib.Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["lib.so"]
     loaded = tvm.runtime.load_module(path)
     check_inc(loaded)
-    ctypes.CDLL(path).inc  # noqa: B018
+    ctypes.CDLL(path).inc
     # another one under the same name
     twice = tvm.build(ir.IRModule({"inc": inc, "second": inc.with_attr("global_symbol", "second")}))
     twice.export_library(path)
@@ -189,7 +189,9 @@ def test_volatile_accesses_have_no_predicate() -> None:
         return tir.PrimFunc([a], stmt, buffer_map={a: A}).with_attr("global_symbol", "f")
 
     for store, word in ((False, "load"), (True, "store")):
-        with pytest.raises(tvm.TVMError, match=f"The masked {word} intrinsic does not support declaring {word} as volatile."):
+        with pytest.raises(
+            tvm.TVMError, match=f"The masked {word} intrinsic does not support declaring {word} as volatile."
+        ):
             tvm.codegen.compile_module(program(store))
 
 
@@ -288,7 +290,11 @@ def test_build_merges_modules() -> None:
     s = te.create_schedule(B.op)
     parts = [tvm.lower(s, [A, B], name="p1"), tvm.lower(s, [A, B], name="p2")]
     a = np.arange(8, dtype="float32")
-    for inputs in (parts, {"llvm": parts[0]}, {Target("llvm"): ir.IRModule({**parts[0].functions, **parts[1].functions})}):
+    for inputs in (
+        parts,
+        {"llvm": parts[0]},
+        {Target("llvm"): ir.IRModule({**parts[0].functions, **parts[1].functions})},
+    ):
         m = tvm.build(inputs, "llvm") if isinstance(inputs, list) else tvm.build(inputs)
         b = np.zeros(8, "float32")
         m["p1"](a, b)

@@ -115,9 +115,9 @@ def test_strings_cannot_be_cast() -> None:
 def test_comparison_with_none() -> None:
     for value in (tir.IntImm("int8", 3), x, tir.const(1.5)):
         with pytest.raises(ValueError):
-            value != None  # noqa: B015, E711
+            value != None  # noqa: E711
         with pytest.raises(ValueError):
-            value == None  # noqa: B015, E711
+            value == None  # noqa: E711
     assert tir.StringImm("q") != None  # noqa: E711
     assert not (tir.StringImm("q") == None)  # noqa: E711
 
@@ -133,7 +133,9 @@ def test_all_and_any_take_booleans() -> None:
     assert tir.all(x < y, tir.const(1, "uint1")).same_as(tir.all(x < y, tir.const(1, "uint1"))) is False
 
 
-@pytest.mark.parametrize("name, dtype", [(3, "int32"), ("a", "int33x"), ("a", "x"), ("a", 3), (None, "int32"), ("a", "")])
+@pytest.mark.parametrize(
+    "name, dtype", [(3, "int32"), ("a", "int33x"), ("a", "x"), ("a", 3), (None, "int32"), ("a", "")]
+)
 def test_a_variable_has_a_name_and_a_type(name: object, dtype: object) -> None:
     if dtype == "":
         pytest.skip("the empty text is the type void")
@@ -530,7 +532,7 @@ def test_levels_of_errors() -> None:
     assert "Cannot find a block with the specified name" in texts["fast"] and "zz" not in texts["fast"]
     assert texts["none"] == "(not rendered)"
     with pytest.raises(AttributeError):
-        tir.Schedule(nest).not_there  # noqa: B018
+        tir.Schedule(nest).not_there
 
 
 def test_places_of_an_error_are_numbered() -> None:

@@ -205,7 +205,9 @@ def test_constants_of_a_function_are_arrays() -> None:
     data = ib.get().data
     assert isinstance(data, tvm.nd.NDArray) and data.dtype == "int32" and data.shape == (3,)
     assert list(data.numpy()) == [1, 1, 1]
-    node = tir.AllocateConst(tir.Var("p", "handle"), "float32", [2], tvm.nd.array(np.zeros(2, "float32")), tir.Evaluate(0))
+    node = tir.AllocateConst(
+        tir.Var("p", "handle"), "float32", [2], tvm.nd.array(np.zeros(2, "float32")), tir.Evaluate(0)
+    )
     assert isinstance(node.data, tvm.nd.NDArray)
 
     @T.prim_func

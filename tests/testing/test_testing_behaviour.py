@@ -11,7 +11,7 @@ import pytest
 
 import tvmagic as tvm
 import tvmagic.testing
-from tvmagic import arith, ir, te, tir
+from tvmagic import arith, ir, tir
 from tvmagic.script import tir as T
 
 x, y = tir.Var("x", "int32"), tir.Var("y", "int32")
@@ -66,7 +66,9 @@ def _transform(system: arith.IntConstraints, moved: arith.IntConstraints, by: in
 
 def run_pytest(folder: pathlib.Path, text: str, *options: str, **environment: str) -> str:
     """What pytest prints for a file of this text."""
-    (folder / "test_it.py").write_text("import tvmagic as tvm\nimport tvmagic.testing\nimport pytest\n" + textwrap.dedent(text))
+    (folder / "test_it.py").write_text(
+        "import tvmagic as tvm\nimport tvmagic.testing\nimport pytest\n" + textwrap.dedent(text)
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *options, "test_it.py"]
     paths = os.pathsep.join(p for p in sys.path if p)
     env = {**os.environ, "PYTHONPATH": paths, **environment}
@@ -190,7 +192,9 @@ def test_targets_and_requirements(tmp_path: pathlib.Path) -> None:
     )
     assert "5 passed, 4 skipped" in out, out
     assert "a_package_that_is_not_there" in out and "cuda" in out
-    alone = subprocess.run([sys.executable, "test_it.py", "-q", "-k", "runs"], cwd=tmp_path, capture_output=True, text=True)
+    alone = subprocess.run(
+        [sys.executable, "test_it.py", "-q", "-k", "runs"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert alone.returncode == 0 and "1 passed" in alone.stdout
 
 

@@ -16,7 +16,9 @@ def get_cc() -> str | None:
     return next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
 
 
-def create_shared(output: str, objects: Sequence[str] | str, options: Sequence[str] = (), cc: str | None = None) -> None:
+def create_shared(
+    output: str, objects: Sequence[str] | str, options: Sequence[str] = (), cc: str | None = None
+) -> None:
     """Link object files to the shared library `output`, by the compiler `cc`."""
     compiler = cc or get_cc()
     given = [objects] if isinstance(objects, str) else list(objects)

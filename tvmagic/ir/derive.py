@@ -276,7 +276,9 @@ def deep_comparison(cls: type[Node], names: dict[str, Any]) -> Function:
         else:
             tests.append(f"{x} is {y}")
     # a class without fields is what it is by identity
-    return generate(f"same_{cls.__name__}", ["a", "b"], [f"return {' and '.join(tests) if cls.FIELDS else 'False'}"], names)
+    return generate(
+        f"same_{cls.__name__}", ["a", "b"], [f"return {' and '.join(tests) if cls.FIELDS else 'False'}"], names
+    )
 
 
 def hasher(cls: type[Node], seed: int, names: dict[str, Any]) -> Function:

@@ -23,7 +23,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "llvm intrinsics": ("tvmagic.codegen.llvm_names", "names"),
     "te records": ("tvmagic.te.saved", "register_records"),
     "tensor intrinsic": ("tvmagic.tir.tensor_intrin", "registered"),
-    "pass options": ("tvmagic.tir.transform.config", "register_options"),
+    "pass options": ("tvmagic.tir.transform", "all_passes"),
 }
 _found: dict[str, Callable[..., Any]] = {}
 

@@ -254,7 +254,6 @@ class _Reader:
             )
         return _built(cls, [self.decode(raw) for raw in entry[1:]])
 
-
     def build_record(self, number: int, entry: Any) -> Any:
         provided("te records")()
         record = next((r for r in _records.values() if "@" + r.name == entry[0]), None)

@@ -361,7 +361,6 @@ asinh, acosh, atanh = _float_call("asinh"), _float_call("acosh"), _float_call("a
 sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
 
 
-
 def clz(x: Any, span: Span | None = None) -> PrimExpr:
     """How many of the leading bits of `x`, an integer, are zero; an int32."""
     x = expr(x)

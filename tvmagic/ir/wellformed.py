@@ -134,7 +134,9 @@ class _Checker(Visitor):
         self._place: list[Any] = []
 
     def report(self, message: str, node: Any = None, further: str = "") -> None:
-        self.problems.append(Problem(message, node if node is not None else self._place[-1], tuple(self._place), further))
+        self.problems.append(
+            Problem(message, node if node is not None else self._place[-1], tuple(self._place), further)
+        )
 
     # ------------------------------------------------------------------ names
 

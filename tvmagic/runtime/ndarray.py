@@ -71,6 +71,7 @@ class NDArray(Identified):
     def tobytes(self) -> bytes:
         """The bytes of its elements, the last dimension the fastest."""
         return self._array.tobytes()
+
     def copyfrom(self, source: Any) -> NDArray:
         """Take the values of `source`, which has this shape. An array of uint16 is the bits of bfloat16."""
         values = source._array if isinstance(source, NDArray) else np.asarray(source)

@@ -200,7 +200,8 @@ def _load_library(path: pathlib.Path) -> Module:
     text = _description_in(path.read_bytes())
     if text is None:
         raise TVMagicError(
-            f"`{path}` is no library of tvmagic", hint="export it with `module.export_library`, or link what `save` wrote"
+            f"`{path}` is no library of tvmagic",
+            hint="export it with `module.export_library`, or link what `save` wrote",
         )
     abis, sites, symbols = _read(text)
     return Module(b"", abis, sites, {}, symbols, loaded=_Library(path))

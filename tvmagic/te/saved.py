@@ -28,23 +28,14 @@ from tvmagic.te.tensor import (
 
 __all__ = ["register_records"]
 
-# Each operation's parameters, and the attributes that are their arguments if those are called otherwise.
-_OPERATIONS: dict[type[Operation], dict[str, str]] = {
-    PlaceholderOp: dict(name="name", shape="shape", dtype="dtype"),
-    ComputeOp: dict(name="name", tag="tag", attrs="attrs", axis="axis", body="body"),
-    TensorComputeOp: dict(
-        name="name", tag="tag", axis="axis", reduce_axis="reduce_axis", schedulable_ndim="schedulable_ndim",
-        intrin="intrin", tensors="inputs", regions="input_regions", scalar_inputs="scalar_inputs",
-    ),
-    ScanOp: dict(
-        name="name", tag="tag", attrs="attrs", axis="scan_axis", init="init", update="update",
-        state_placeholder="state_placeholder", inputs="inputs", spatial_axis="spatial_axis_",
-    ),
-    ExternOp: dict(
-        name="name", tag="tag", attrs="attrs", inputs="inputs", input_placeholders="input_placeholders",
-        output_placeholders="output_placeholders", body="body",
-    ),
-}  # fmt: skip
+# Each operation's parameters; those whose argument is an attribute of another name as `parameter=attribute`.
+_PARAMETERS: dict[type[Operation], str] = {
+    PlaceholderOp: "name shape dtype",
+    ComputeOp: "name tag attrs axis body",
+    TensorComputeOp: "name tag axis reduce_axis schedulable_ndim intrin tensors=inputs regions=input_regions scalar_inputs",
+    ScanOp: "name tag attrs axis=scan_axis init update state_placeholder inputs spatial_axis=spatial_axis_",
+    ExternOp: "name tag attrs inputs input_placeholders output_placeholders body",
+}
 _INTRINSIC = "name op inputs buffers scalar_params body reduce_init reduce_update".split()
 _RELATIONS = (Split, Fuse, Rebase, Singleton, Transform)
 _STAGE = """op origin_op all_iter_vars leaf_iter_vars relations thread_env store_predicate attach_ivar scope is_output
@@ -55,8 +46,10 @@ _STAGE_LISTS = "all_iter_vars leaf_iter_vars relations thread_env layout_transfo
 def register_records() -> None:
     """Let `save_json` and `load_json` know everything of te."""
     register_record("te.Tensor", Tensor, _tensor_parts, lambda parts: parts["op"].output(parts["value_index"]))
-    for cls, parameters in _OPERATIONS.items():
-        register_record(f"te.{cls.__name__}", cls, _reads(parameters), _builds(cls))
+    for cls, parameters in _PARAMETERS.items():
+        pairs = [word.partition("=") for word in parameters.split()]
+        attributes = {parameter: attribute or parameter for parameter, _, attribute in pairs}
+        register_record(f"te.{cls.__name__}", cls, _reads(attributes), _builds(cls))
     register_record("te.ConstantOp", ConstantOp, _constant_parts, _constant)
     register_record("te.TensorIntrin", TensorIntrin, _reads({n: n for n in _INTRINSIC}), _builds(TensorIntrin))
     register_record("te.IterVarAttr", IterVarAttr, _reads({n: n for n in IterVarAttr.__slots__}), _iter_var_attr)

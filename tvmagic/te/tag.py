@@ -17,7 +17,10 @@ _tag: contextvars.ContextVar[str] = contextvars.ContextVar("te_tag", default="")
 def tag_scope(tag: str) -> Iterator[None]:
     """Give `tag` to every operation that is made inside the `with`. Scopes are not nested."""
     if _tag.get():
-        raise WrongValueError("tag_scope is not nested: Nested tag_scope is not allowed for now", hint=f"the scope of the tag `{_tag.get()}` is still open")
+        raise WrongValueError(
+            "tag_scope is not nested: Nested tag_scope is not allowed for now",
+            hint=f"the scope of the tag `{_tag.get()}` is still open",
+        )
     token = _tag.set(tag)
     try:
         yield

@@ -298,7 +298,14 @@ def _operators() -> dict[str, Callable[..., Any]]:
     for function in (call_extern, call_pure_extern, call_llvm_intrin, call_llvm_pure_intrin, call_intrin):
         table[function.__name__] = _forward_dtype(function)
     table.update(reinterpret=_forward_dtype(reinterpret), large_uint_imm=_forward_dtype(large_uint_imm))
-    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, llvm_lookup_intrinsic_id=llvm_lookup_intrinsic_id, truncmod=truncmod, Call=call_node)
+    table.update(
+        tvm_struct_get=tvm_struct_get,
+        dp4a=dp4a,
+        fmod=fmod,
+        llvm_lookup_intrinsic_id=llvm_lookup_intrinsic_id,
+        truncmod=truncmod,
+        Call=call_node,
+    )
     return table
 
 

@@ -99,7 +99,11 @@ def _check_same_scope(
     sref: StmtSRef | None = loop
     while sref is not root:
         if sref is None or sref.is_block:
-            raise ScheduleError(f"{block.label} and {loop.label} are not in the same scope: both must be under the same block scope", block, loop)
+            raise ScheduleError(
+                f"{block.label} and {loop.label} are not in the same scope: both must be under the same block scope",
+                block,
+                loop,
+            )
         stmt = sref.loop
         analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent), True)
         sref = sref.parent

@@ -10,7 +10,22 @@ import math
 from collections.abc import Callable
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import NE, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Mutator, Op, PrimExpr, PrimFunc, Select, handles
+from tvmagic.ir import (
+    NE,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IRModule,
+    Mod,
+    Mutator,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Select,
+    handles,
+)
 from tvmagic.ir.ops import (
     add,
     bitwise_and,
@@ -29,7 +44,7 @@ from tvmagic.ir.ops import (
     sqrt,
     subtract,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 
@@ -136,12 +151,9 @@ def _kind(func: PrimFunc) -> str:
     return "llvm" if target is None else str(target).split()[0]
 
 
-def LowerIntrin() -> Pass:
+@tir_pass("tir.LowerIntrin")
+def LowerIntrin(func: PrimFunc) -> PrimFunc:
     """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        lower = _IntrinLower(Analyzer(), _kind(func))
-        lower.mark_sizes(func)
-        return func.with_body(lower.visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.LowerIntrin")
+    lower = _IntrinLower(Analyzer(), _kind(func))
+    lower.mark_sizes(func)
+    return func.with_body(lower.visit(func.body))
