@@ -247,6 +247,33 @@ def test_intrinsics_of_llvm_by_name_or_number() -> None:
             tir.call_llvm_pure_intrin("int8", name, tir.const(1, "uint32"), tir.Var("v", "int8"))
 
 
+def test_registered_functions_take_buffers() -> None:
+    @tvm.register_func("test.behaviour.double", override=True)
+    def double(source: tvm.nd.NDArray, target: tvm.nd.NDArray, factor: int) -> None:
+        assert isinstance(source, tvm.nd.NDArray) and source.shape == (4, 3) and source.dtype == "float32"
+        target.copyfrom(source.numpy() * factor)
+
+    A = te.placeholder((4, 3), name="A")
+    B = te.extern(A.shape, [A], lambda i, o: tir.call_packed("test.behaviour.double", i[0], o[0], 2), name="B")
+    C = te.compute(B.shape, lambda i, j: B[i, j] + 1.0, name="C")
+    a, c = np.random.rand(4, 3).astype("float32"), np.zeros((4, 3), "float32")
+    tvm.build(te.create_schedule(C.op), [A, C])(a, c)
+    np.testing.assert_array_equal(c, 2 * a + 1)
+
+    @T.prim_func
+    def f(A: T.Buffer((4, 3), "float32"), Out: T.Buffer((4,), "int64")) -> None:
+        d: T.handle = T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(4, 3), 0, 2, T.float32(0), 3)
+        Out[0] = T.Cast("int64", T.tvm_struct_get(d, 0, 4, dtype="int32"))
+        T.evaluate(T.tvm_struct_set(d, 0, 4, 7))
+        Out[1] = T.Cast("int64", T.tvm_struct_get(d, 0, 4, dtype="int32"))
+        Out[2] = T.Cast("int64", T.tvm_struct_get(d, 0, 6, dtype="uint8"))
+        Out[3] = T.Cast("int64", T.tvm_struct_get(d, 0, 8, dtype="uint64"))
+
+    out = np.zeros(4, "int64")
+    tvm.build(f)(a, out)
+    assert out.tolist() == [2, 7, 32, 12]
+
+
 # ---------------------------------------------------------------------------- arrays and scalars
 
 

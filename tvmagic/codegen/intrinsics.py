@@ -403,7 +403,7 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")
 def _packed(emitter: Any, call: Call) -> str:
     """A function that Python registered: arguments go as 8-byte slots with a code each
-    (0 integer, 1 float, 2 pointer, 3 text)."""
+    (0 integer, 1 float, 2 pointer, 3 text, 4 array)."""
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_packed` is the function's name", node=call)
@@ -429,6 +429,8 @@ def _packed(emitter: Any, call: Call) -> str:
 
 
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
+    if isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.tvm_stack_make_array":
+        return 4, "ptr", emitter.visit(arg)
     if isinstance(arg, StringImm):
         return 3, "ptr", emitter.visit(arg)
     value = emitter.visit(arg)
@@ -437,3 +439,7 @@ def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
     if arg.dtype.is_float:
         return 1, "double", emitter.convert(value, arg.dtype, DataType("float64"))
     return 0, "i64", emitter.convert(value, arg.dtype, INT64)
+
+
+# What declares further rules.
+import tvmagic.codegen.descriptors  # noqa: E402,F401  # pyright: ignore[reportUnusedImport]
