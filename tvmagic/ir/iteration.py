@@ -129,7 +129,7 @@ class Reduce(PrimExpr):
     A `combiner` of None is a placeholder of tools: such a reduction can be built, not computed.
     """
 
-    combiner: CommReducer | None
+    combiner: CommReducer
     source: tuple[PrimExpr, ...]
     axis: tuple[IterVar, ...]
     condition: PrimExpr

@@ -124,7 +124,8 @@ class _Writer:
         """What is written of a node: its class and its fields; of another object its name and its parts."""
         record = _record_of(node)
         if record is None:
-            return type(node).__name__, [getattr(node, name) for name in _saved_fields(type(node))]
+            cls = class_of(node)
+            return cls.__name__, [getattr(node, name) for name in _saved_fields(cls)]
         known = self.contents.get(id(node))
         if known is None:
             known = self.contents[id(node)] = ("@" + record.name, [record.parts(node)])
@@ -257,10 +258,10 @@ class _Reader:
     def build_record(self, number: int, entry: Any) -> Any:
         provided("te records")()
         record = next((r for r in _records.values() if "@" + r.name == entry[0]), None)
-        parts = self.decode(entry[1]) if len(entry) == 2 else None
+        parts: Any = self.decode(entry[1]) if len(entry) == 2 else None
         if record is None or not isinstance(parts, MAPPINGS):
             raise TVMagicError(f"entry {number} of the JSON text is of the unknown class `{entry[0]}`")
-        return record.build(dict(parts))
+        return record.build({str(key): value for key, value in parts.items()})
 
 
 def _built(cls: type[Node], values: list[Any]) -> Node:

@@ -326,7 +326,7 @@ class Var(PrimExpr):
     type_annotation: Type
 
     def __init__(self, name: str, dtype: Any = "int32", span: Span | None = None) -> None:
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what a user gives
             raise WrongTypeError(f"the name of a variable is a text, not `{name!r}`")
         self.name = name
         if isinstance(dtype, Type):

@@ -116,7 +116,7 @@ def _array_at(address: int) -> Any:
     item = dtype.itemsize * found.lanes
     strides = None if steps is None else [*(s * item for s in steps), *([dtype.itemsize] if lanes else [])]
     reach = item * (1 + sum((n - 1) * s for n, s in zip(shape, steps or _dense(shape)))) if 0 not in shape else 0
-    memory = (ctypes.c_char * max(reach, 1)).from_address((found.data or 0) + found.byte_offset)
+    memory: Any = (ctypes.c_char * max(reach, 1)).from_address((found.data or 0) + found.byte_offset)
     return NDArray(np.ndarray([*shape, *lanes], dtype, memory, 0, strides), found.lanes)
 
 
