@@ -46,7 +46,8 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: 
 
     claim = ops.expr(bool_expr) if cond is None else ops.logical_or(Not(ops.expr(cond)), bool_expr)
     variables, ranges = list(vranges), list(vranges.values())
-    extents = [int(arith.Analyzer().simplify(r.extent)) for r in ranges]  # type: ignore[arg-type]
+    sizes: list[Any] = [arith.Analyzer().simplify(r.extent) for r in ranges]
+    extents = [int(size) for size in sizes]
     if not variables:
         extents = [1]
 

@@ -73,6 +73,8 @@ class Schedule(Identified):
     def __getitem__(self, key: Any) -> Stage:
         op = key.op if isinstance(key, Tensor) else key
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
+        if stage is None:  # an operation that a rewrite has made of another one
+            stage = next((s for s in self.stages if s.op is op), None)
         if stage is None:
             name = op.name if isinstance(op, Operation) else repr(key)
             known = ", ".join(f"`{s.name}`" for s in self.stages)
