@@ -66,6 +66,12 @@ def test_objects_and_archives_are_for_c_linkers(tmp_path: pathlib.Path) -> None:
         cc.create_shared(library, [str(tmp_path / name)])
         check_inc(tvm.runtime.load_module(library))
         check_inc(tvm.runtime.load_module(str(tmp_path / name)))
+    second = tvm.build(ir.IRModule({"second": inc.with_attr("global_symbol", "second")}))
+    second.save(str(tmp_path / "second.o"))
+    cc.create_shared(str(tmp_path / "both.so"), [str(tmp_path / "saved.o"), str(tmp_path / "second.o")])
+    both = tvm.runtime.load_module(tmp_path / "both.so")
+    check_inc(both)
+    check_inc({"inc": both["second"]})
     main = tmp_path / "main.c"
     main.write_text(
         """#include <stdint.h>

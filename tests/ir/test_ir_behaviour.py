@@ -381,6 +381,12 @@ def test_sequences_of_all_kinds_are_equal() -> None:
     assert ir.structural_equal(tvm.runtime.convert([x, y]), [x, y])
 
 
+def test_iteration_variables_define_their_variables() -> None:
+    one, two = tir.IterVar((0, 10), te.var("i"), 0), tir.IterVar((0, 10), te.var("j"), 0)
+    assert ir.structural_equal(one, two) and ir.structural_hash(one) == ir.structural_hash(two)
+    assert not ir.structural_equal(one, tir.IterVar((0, 11), te.var("i"), 0))
+
+
 def test_arrays_are_equal_by_their_contents() -> None:
     one, two = tvm.nd.array(np.arange(4)), tvm.nd.array(np.arange(4))
     assert ir.structural_equal(one, two) and ir.structural_hash(one) == ir.structural_hash(two)

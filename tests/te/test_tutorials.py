@@ -297,7 +297,7 @@ def test_scans() -> None:
         expected[t] += 2 * expected[t - 1]
     tvm.testing.assert_allclose(out.numpy(), expected, rtol=1e-5)
 
-    l = te.var("l")  # noqa: E741
+    l = te.var("l")
     s_state1, s_state2 = te.placeholder((m, n)), te.placeholder((m, l))
     s_init1 = te.compute((1, n), lambda _, i: X[0, i])
     s_init2 = te.compute((1, l), lambda _, i: 0.0)
@@ -354,7 +354,7 @@ def test_tuple_inputs() -> None:
 
 
 def test_extern_operations() -> None:
-    n = l = m = 64  # noqa: E741
+    n = l = m = 64
     A, B = te.placeholder((n, l), name="A"), te.placeholder((l, m), name="B")
 
     @tvm.register_func("tutorial.matmul", override=True)

@@ -261,7 +261,7 @@ COMPARE.update(
 
 def _as_node(value: Any) -> Any:
     """What stands for an expression (a comparison, a slice of a tensor) as the expression."""
-    return value.asobject() if hasattr(value, "asobject") else value
+    return value.asobject() if hasattr(value, "asobject") and not isinstance(value, Node) else value
 
 
 @deep

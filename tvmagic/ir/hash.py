@@ -177,5 +177,5 @@ _buffer_fields = _generate(Buffer)
 @deep
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A hash that structurally equal programs share; `map_free_vars` as for `structural_equal`."""
-    node = node.asobject() if hasattr(node, "asobject") else node
+    node = node.asobject() if hasattr(node, "asobject") and not isinstance(node, Node) else node
     return HASH[type(node)](Numbers(map_free_vars), node)

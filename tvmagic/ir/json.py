@@ -281,9 +281,12 @@ def make_node(type_key: str, **fields: Any) -> Node:
     if cls is None:
         raise TVMagicError(f"there is no class of nodes `{type_key}`")
     names = [f.name for f in cls.FIELDS]
+    span = fields.pop("span", None)
     for name in {*names} ^ {*fields}:
         raise TVMagicError(f"a `{cls.__name__}` has the fields {', '.join(f'`{n}`' for n in names)}, not `{name}`")
-    return _built(cls, [fields[name] for name in names])
+    node = _built(cls, [fields[name] for name in names])
+    node.span = span
+    return node
 
 
 def _node_at(reader: _Reader, number: Any) -> Node:

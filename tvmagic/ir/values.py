@@ -414,7 +414,7 @@ class IntImm(ConstExpr):
         if not self.dtype.is_scalar:
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
         low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
-        if not low <= value < high and (bits < 64 or value.bit_length() > 64):
+        if not low <= value < high:
             raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
         self.value = value
         self.span = span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import pathlib
 import re
@@ -121,10 +122,10 @@ def write_saved(module: Module, path: pathlib.Path) -> None:
 def read_saved(path: pathlib.Path) -> Module:
     """The module whose object file is `path`; how it is called is told beside it, or inside."""
     beside, code = path.with_suffix(".json"), path.read_bytes()
-    text = beside.read_text() if beside.exists() else _description_in(code)
-    if text is None:
+    texts = [beside.read_text()] if beside.exists() else _descriptions_in(code)
+    if not texts:
         raise TVMagicError(f"`{path}` is no object file of tvmagic", hint="save a module with `module.save`")
-    abis, sites, symbols = _read(text)
+    abis, sites, symbols = _read(texts[0])
     return Module(code, abis, sites, {}, symbols)
 
 
@@ -142,13 +143,14 @@ def _self_contained(module: Module) -> bytes:
         )
     text = f"{_BEGIN}{describe(module)}{_END}".encode() + b"\0"
     body = "".join(f"\\{byte:02X}" for byte in text)
-    return module.recompiled(f'@{_DESCRIPTION} = constant [{len(text)} x i8] c"{body}"\n')
+    symbol = f"{_DESCRIPTION}_{hashlib.sha256(text).hexdigest()[:16]}"  # several modules may be linked to one library
+    return module.recompiled(f'@{symbol} = constant [{len(text)} x i8] c"{body}"\n')
 
 
-def _description_in(data: bytes) -> str | None:
-    """The description of a module in an object file or a library."""
-    begin, end = data.find(_BEGIN.encode()), data.find(_END.encode())
-    return data[begin + len(_BEGIN) : end].decode() if 0 <= begin < end else None
+def _descriptions_in(data: bytes) -> list[str]:
+    """The descriptions of the modules in an object file or a library."""
+    pattern = re.escape(_BEGIN).encode() + b"([^\0]*?)" + re.escape(_END).encode()
+    return [found.decode() for found in re.findall(pattern, data)]
 
 
 def export_library(module: Module, file_name: Any, fcompile: Any = None, **options: Any) -> None:
@@ -197,14 +199,19 @@ class _Library:
 
 
 def _load_library(path: pathlib.Path) -> Module:
-    text = _description_in(path.read_bytes())
-    if text is None:
+    texts = _descriptions_in(path.read_bytes())
+    if not texts:
         raise TVMagicError(
             f"`{path}` is no library of tvmagic",
             hint="export it with `module.export_library`, or link what `save` wrote",
         )
-    abis, sites, symbols = _read(text)
-    return Module(b"", abis, sites, {}, symbols, loaded=_Library(path))
+    library = _Library(path)
+    parts = [Module(b"", *_read(text)[:2], {}, _read(text)[2], loaded=library) for text in texts]
+    if len(parts) == 1:
+        return parts[0]
+    whole = Module(b"", [a for p in parts for a in p.abis], [], {}, set(), loaded=library)
+    whole.functions = {name: kernel for p in parts for name, kernel in p.functions.items()}
+    return whole
 
 
 def this_cpu() -> str:

@@ -3,5 +3,6 @@
 from tvmagic.codegen.target import Target
 from tvmagic.codegen.target.tags import list_tags
 from tvmagic.codegen.target.target import TargetKind
+from tvmagic.target import codegen
 
-__all__ = ["Target", "TargetKind", "list_tags"]
+__all__ = ["Target", "TargetKind", "codegen", "list_tags"]
