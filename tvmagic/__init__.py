@@ -28,12 +28,14 @@ _NAMES = {
     "lower": "tvmagic.driver",
     "build": "tvmagic.driver",
     "cpu": "tvmagic.runtime",
+    "cuda": "tvmagic.runtime.device",
+    "ext_dev": "tvmagic.runtime.device",
     "device": "tvmagic.runtime",
     "get_global_func": "tvmagic.runtime",
     "register_func": "tvmagic.runtime",
     "recording": "tvmagic.passes",
 }
-_ALIASES = {"error": "tvmagic.errors", "_ffi": "tvmagic._ffi"}
+_ALIASES = {"error": "tvmagic.errors", "ndarray": "tvmagic.nd", "_ffi": "tvmagic._ffi"}
 
 
 def __getattr__(name: str) -> _Any:

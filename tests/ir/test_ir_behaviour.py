@@ -99,6 +99,7 @@ def test_a_vector_beside_a_number_keeps_its_type() -> None:
     assert (v + 1).dtype == "int32x4", "of other operators the number is an int32, as in TVM"
 
 
+@pytest.mark.xfail(reason="numbers of lanes are plain numbers until there are scalable vectors")
 def test_lanes_are_expressions() -> None:
     ramp = tir.Ramp(0, 1, tir.IntImm("int64", 6))
     assert isinstance(ramp.lanes, tir.IntImm) and ramp.lanes.dtype == "int32" and ramp.lanes == 6
@@ -346,6 +347,17 @@ def test_new_operators() -> None:
     run(data)
     assert data[0] == 2.0
     ir.register_op_attr("tir.bare_operator", "")
+
+    @T.prim_func
+    def g(A: T.Buffer((4,), "float32")) -> None:
+        A[0] = T.bare_operator(A[1])
+        T.evaluate(T.bare_operator(A[0], 3, dtype="int32"))
+
+    for name in ("", "bare_operator"):
+        if name:
+            ir.register_op_attr("tir.bare_operator", "TScriptPrinterName", name)
+        ir.assert_structural_equal(tvm.script.from_source(g.script()), g)
+    assert "A[0] = T.bare_operator(A[1])" in g.script()
     assert ir.Op.get("tir.bare_operator").same_as(ir.Op.get("tir.bare_operator"))
 
 

@@ -10,8 +10,9 @@ through `hooks`.
 import importlib
 from typing import Any as _Any
 
-from tvmagic.ir import base, diagnostics, module
+from tvmagic.ir import base, container, diagnostics, module
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
+from tvmagic.ir.container import Array, Map
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.equal import (
     ObjectPathPair,

@@ -45,7 +45,7 @@ class CallEffectKind:
 class Op(Identified):
     """An operator. There is one object for each name; `Op.get("tir.exp")` finds it."""
 
-    __slots__ = ("_attrs", "effect", "name", "script_name", "vectorizable")
+    __slots__ = ("_attrs", "effect", "is_of_user", "name", "script_name", "vectorizable")
     registry: ClassVar[dict[str, Op]] = {}
     with_rules: ClassVar[set[str]] = set()  # the operators for which users have given rules for lowering
 
@@ -55,6 +55,7 @@ class Op(Identified):
         self.vectorizable = vectorizable
         self.script_name = script_name
         self._attrs: dict[str, tuple[int, Any]] = {}
+        self.is_of_user = False
 
     @staticmethod
     def get(name: str) -> Op:
@@ -73,6 +74,7 @@ class Op(Identified):
         op = Op.registry.get(name)
         if op is None:
             op = Op.registry[name] = Op(name, CallEffect.OPAQUE, False, "")
+            op.is_of_user = True
         return op
 
     def set_attr(self, key: str, value: Any, level: int = 10) -> None:

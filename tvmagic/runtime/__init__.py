@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typing as _typing
 
-from tvmagic.ir import ObjectPath, convert
+from tvmagic.ir import Identified as Object
+from tvmagic.ir import ObjectPath, ObjectPathPair, convert
 from tvmagic.ir.registry import get_global_func, register_func
-from tvmagic.runtime.device import Device, cpu, device
+from tvmagic.runtime.device import Device, cpu, device, enabled
 
 if _typing.TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel
@@ -20,10 +21,13 @@ __all__ = [
     "Kernel",
     "Module",
     "NDArray",
+    "Object",
     "ObjectPath",
+    "ObjectPathPair",
     "convert",
     "cpu",
     "device",
+    "enabled",
     "get_global_func",
     "load_module",
     "num_threads",

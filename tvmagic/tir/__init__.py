@@ -199,6 +199,10 @@ def __getattr__(name: str) -> _Any:
         return getattr(importlib.import_module(_LAZY[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"tvmagic.tir.{name}")
+    from tvmagic.script.ir_builder.tir.intrin import OPERATORS
+
+    if name in OPERATORS:  # operators that are mostly written in scripts
+        return OPERATORS[name]
     raise AttributeError(f"module `tvmagic.tir` has no name `{name}`")
 
 

@@ -311,8 +311,11 @@ def _call(printer: Printer, node: Call) -> Text:
     if isinstance(op, GlobalVar):
         return f"{printer.text(op)}({printer.values(node.args)})", ATOM
     arguments = [printer.text(a) for a in node.args]
-    if not op.script_name:  # a user's operator, whose results may be of any type
-        return f"{printer.tir('call_intrin')}({', '.join([repr(str(node.dtype)), repr(op.name), *arguments])})", ATOM
+    if op.is_of_user:  # its results may be of any type
+        name = op.name.removeprefix("tir.")
+        if op.script_name == name and node.args and node.args[0].dtype == node.dtype:
+            return f"{printer.tir(name)}({', '.join(arguments)})", ATOM
+        return f"{printer.tir('call_intrin')}({', '.join([f'"{node.dtype}"', f'"{op.name}"', *arguments])})", ATOM
     if op.name in _DTYPE_FIRST:
         arguments.insert(0, f'"{node.dtype}"')
     elif op.name in _DTYPE_LAST:
