@@ -315,7 +315,8 @@ def _call(printer: Printer, node: Call) -> Text:
         name = op.name.removeprefix("tir.")
         if op.script_name == name and node.args and node.args[0].dtype == node.dtype:
             return f"{printer.tir(name)}({', '.join(arguments)})", ATOM
-        return f"{printer.tir('call_intrin')}({', '.join([f'"{node.dtype}"', f'"{op.name}"', *arguments])})", ATOM
+        told = ", ".join([f'"{node.dtype}"', f'"{op.name}"', *arguments])
+        return f"{printer.tir('call_intrin')}({told})", ATOM
     if op.name in _DTYPE_FIRST:
         arguments.insert(0, f'"{node.dtype}"')
     elif op.name in _DTYPE_LAST:
