@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from tvmagic.errors import WrongValueError
+from tvmagic.errors import WrongValueError, closest
 
 __all__ = ["LlvmNames", "names"]
 
@@ -72,14 +72,9 @@ class LlvmNames:
         known = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
         if first == "llvm" and parts and (parts[0] in _FAMILIES or any(k in self.numbers for k in known)):
             return parts
-        close = self._close(name)
-        raise WrongValueError(f"`{name}` is not the name of an LLVM intrinsic", hint=close)
-
-    def _close(self, name: str) -> str:
-        import difflib
-
-        found = difflib.get_close_matches(name.removeprefix("llvm."), _COMMON, n=1)
-        return f"did you mean `llvm.{found[0]}`?" if found else "the names begin with `llvm.`"
+        close = closest(name.removeprefix("llvm."), _COMMON)
+        hint = "the names begin with `llvm.`" if close is None else f"did you mean `llvm.{close}`?"
+        raise WrongValueError(f"`{name}` is not the name of an LLVM intrinsic", hint=hint)
 
 
 _names = LlvmNames()

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
 from tvmagic.codegen.target.tags import tagged_target
-from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.errors import BuildError, TVMagicError, did_you_mean
 from tvmagic.ir import Identified
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
@@ -253,10 +253,7 @@ def _option(target: str, name: str, value: Any) -> Any:
     if name not in _OPTIONS:
         if target not in _WITH_CODE:
             return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
-        import difflib
-
-        close = difflib.get_close_matches(name, _OPTIONS, n=1)
-        raise TVMagicError(f"a target has no option `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+        raise TVMagicError(f"a target has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
     kind = _OPTIONS[name]
     if kind is list:
         return [str(v) for v in value] if isinstance(value, (list, tuple)) else [v for v in str(value).split(",") if v]
