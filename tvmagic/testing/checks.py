@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic import arith, te
 from tvmagic.errors import WrongValueError
-from tvmagic.ir import Not, PrimExpr, Range, Var, ops, substitute
+from tvmagic.ir import IntImm, Not, PrimExpr, Range, Var, ops, substitute
 from tvmagic.tir.schedule.testing import assert_structural_equal_ignore_global_symbol
 
 __all__ = [
@@ -46,8 +46,7 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: 
 
     claim = ops.expr(bool_expr) if cond is None else ops.logical_or(Not(ops.expr(cond)), bool_expr)
     variables, ranges = list(vranges), list(vranges.values())
-    sizes: list[Any] = [arith.Analyzer().simplify(r.extent) for r in ranges]
-    extents = [int(size) for size in sizes]
+    extents = [_constant(r.extent) for r in ranges]
     if not variables:
         extents = [1]
 
@@ -58,11 +57,18 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: 
     if np.all(holds):
         return
     place = np.argwhere(np.logical_not(holds))[0]
-    values = sorted((v.name, int(r.min) + int(i)) for v, r, i in zip(variables, ranges, place))
+    values = sorted((v.name, _constant(r.min) + int(i)) for v, r, i in zip(variables, ranges, place))
     example = ", ".join(f"{name} = {number}" for name, number in values)
     raise AssertionError(
         f"Expression {arith.Analyzer().simplify(claim)}\nis not true on {dict(vranges)}\nCounterexample: {example}"
     )
+
+
+def _constant(extent: PrimExpr) -> int:
+    size = arith.Analyzer().simplify(extent)
+    if not isinstance(size, IntImm):
+        raise WrongValueError(f"`{size}`, which a range of values has, is not a constant")
+    return size.value
 
 
 def _values(extents: list[int], value: Any) -> Any:
