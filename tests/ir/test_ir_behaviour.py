@@ -99,7 +99,6 @@ def test_a_vector_beside_a_number_keeps_its_type() -> None:
     assert (v + 1).dtype == "int32x4", "of other operators the number is an int32, as in TVM"
 
 
-@pytest.mark.xfail(reason="numbers of lanes are plain numbers until there are scalable vectors")
 def test_lanes_are_expressions() -> None:
     ramp = tir.Ramp(0, 1, tir.IntImm("int64", 6))
     assert isinstance(ramp.lanes, tir.IntImm) and ramp.lanes.dtype == "int32" and ramp.lanes == 6

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
+from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
 from tvmagic.ir import Identified
@@ -35,6 +36,13 @@ _KINDS: dict[str, dict[str, Any]] = {
     "hexagon": {"keys": ["hexagon", "cpu"], "device_type": 16},
 }
 _WITH_CODE = ("llvm", "c")  # kinds whose options are all known
+# What says that a processor for AArch64 has SVE.
+_SVE_FEATURES = frozenset(("sve", "sve2", "v9a", "v9.1a", "v9.2a", "v9.3a", "v9.4a", "v9.5a", "v9.6a"))
+_SVE_PROCESSORS = frozenset(
+    """a64fx cortex-a510 cortex-a520 cortex-a520ae cortex-a710 cortex-a715 cortex-a720 cortex-a720ae cortex-a725
+    cortex-x2 cortex-x3 cortex-x4 cortex-x925 fujitsu-monaka grace neoverse-512tvb neoverse-n2 neoverse-n3
+    neoverse-v1 neoverse-v2 neoverse-v3 neoverse-v3ae""".split()
+)
 # Options by kind of value; `mattr`, `keys` and `libs` are lists of texts divided by commas.
 _OPTIONS = {
     "mcpu": str, "mtriple": str, "mfloat-abi": str, "mabi": str, "arch": str, "model": str, "device": str, "tag": str,
@@ -85,7 +93,9 @@ class Target(Identified):
     @property
     def keys(self) -> list[str]:
         """What kinds of target it is, by TVM's names (`cpu`)."""
-        return list(self.attrs.get("keys") or self.kind.default_keys)
+        given = self.attrs.get("keys")
+        arm = self.kind.name == "llvm" and self.mtriple.startswith(("aarch64", "arm"))
+        return list(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))
 
     @property
     def arch(self) -> str:
@@ -128,6 +138,14 @@ class Target(Identified):
         return str(self.attrs.get("mtriple", ""))
 
     @property
+    def has_sve(self) -> bool:
+        """Whether the target has AArch64's scalable vectors: by a feature (`+sve`) or by its processor."""
+        if not self.mtriple.startswith(("aarch64", "arm64")):
+            return False
+        said = [sign == "+" for sign, name in ((f[0], f[1:]) for f in self.mattr) if name in _SVE_FEATURES]
+        return said[-1] if said else self.mcpu in _SVE_PROCESSORS
+
+    @property
     def is_nvptx(self) -> bool:
         """Whether code for NVIDIA's GPUs is meant."""
         return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
@@ -139,6 +157,27 @@ class Target(Identified):
             return False
         own, asked = _host_triple().split("-"), self.mtriple.split("-")
         return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
+
+    @property
+    def machine(self) -> Machine:
+        """The processor as schedules depend on it: vectors, registers, caches, cores (`num-cores` sets them).
+
+        Raises TVMagicError for targets that are not CPUs.
+        """
+        if self.is_nvptx:
+            raise TVMagicError(f"`{self}` is no CPU, of which alone vectors and caches are known")
+        triple, cpu, features = cpu_and_features(self)
+        own = not self.mtriple and not self.mcpu
+        machine = described(triple, cpu, features, own, self.attrs.get("num-cores"))
+        width = self.attrs.get("vector-width")
+        return at_width(machine, width) if width else machine
+
+    def tile(self, dtype: Any = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
+        """The tile of a product that the vector registers hold: `rows`, and `vectors` of `lanes`, together `columns`.
+
+        It divides the sizes of the product, `rows` and `columns`, where they are given and a good tile does.
+        """
+        return self.machine.tile(dtype, rows, columns)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The option `name`, or `default` where it is not set."""

@@ -24,6 +24,7 @@ from tvmagic.ir import (
     PrimExpr,
     PrimFunc,
     Select,
+    StringImm,
     handles,
 )
 from tvmagic.ir.ops import (
@@ -68,12 +69,19 @@ _FUNCTIONS: dict[str, Callable[[Call], PrimExpr]] = {
 }
 
 
-class _IntrinLower(AnalyzerMutator):
-    """`kind`: that of the target whose rules count."""
+def _fused(node: Call) -> PrimExpr:
+    """`fma` as the intrinsic that LLVM fuses if the processor can."""
+    args = (StringImm("llvm.fmuladd"), IntImm("uint32", 3), *node.args)
+    return Call(node.dtype, "tir.call_llvm_pure_intrin", args, node.span)
 
-    def __init__(self, analyzer: Analyzer, kind: str) -> None:
+
+class _IntrinLower(AnalyzerMutator):
+    """`kind`: that of the target whose rules count. `for_llvm`: whether LLVM's intrinsics may be used."""
+
+    def __init__(self, analyzer: Analyzer, kind: str, for_llvm: bool = False) -> None:
         super().__init__(analyzer)
         self.kind = kind
+        self.functions = {**_FUNCTIONS, "tir.fma": _fused} if for_llvm else _FUNCTIONS
 
     @handles(FloorDiv)
     def quotient(self, node: FloorDiv) -> PrimExpr:
@@ -118,7 +126,7 @@ class _IntrinLower(AnalyzerMutator):
         new = super().call(node)
         if not isinstance(new, Call) or not isinstance(new.op, Op):
             return new
-        rule = new.op.lowering_rule(self.kind) or _FUNCTIONS.get(new.op.name)
+        rule = new.op.lowering_rule(self.kind) or self.functions.get(new.op.name)
         lowered = new if rule is None else rule(new)
         return new if lowered is new or lowered is None else self.visit(lowered)
 
@@ -153,7 +161,11 @@ def _kind(func: PrimFunc) -> str:
 
 @tir_pass("tir.LowerIntrin")
 def LowerIntrin(func: PrimFunc) -> PrimFunc:
-    """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations."""
-    lower = _IntrinLower(Analyzer(), _kind(func))
+    """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations.
+
+    In a function whose attribute `target` is of the kind `llvm`, `fma` becomes LLVM's `fmuladd`.
+    """
+    kind = getattr(func.attrs.get("target"), "kind", None)
+    lower = _IntrinLower(Analyzer(), _kind(func), getattr(kind, "name", "") == "llvm")
     lower.mark_sizes(func)
     return func.with_body(lower.visit(func.body))
