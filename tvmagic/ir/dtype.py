@@ -131,7 +131,7 @@ class _Scalable(_Bools):
         )
 
     @lanes.setter
-    def lanes(self, value: int) -> None:
+    def lanes(self, value: int) -> None:  # type: ignore[override]
         pass
 
     @property
