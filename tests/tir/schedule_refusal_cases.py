@@ -162,7 +162,7 @@ _SHARED = [
 # ---------------------------------------------------------------------------- looking up, sampling, marks
 
 _SMALL = [
-    _case("chain", "sch.get_block('E')", "there is no block `E` in `main`"),
+    _case("chain", "sch.get_block('E')", "Cannot find a block with the name: E in `main`"),
     _case("chain", "sch.get_block('C', 'other')", "the module has no function `other`"),
     _case("same_names", "sch.get_block('C')", "2 blocks are called `C`", "block C"),
     _case("module", "sch.get_block('F')", "the module has several functions"),
@@ -192,7 +192,7 @@ _LOOPS = [
     _case("single", "sch.split(L('C')[0], [0, 8])", "are positive, not 0", "loop i"),
     _case("single", "sch.split(L('C')[0], [2, 2])", "make 4 iterations, fewer than the 8", "loop i"),
     _case("single", "sch.fuse()", "fuse takes one loop or more"),
-    _case("beside", "sch.fuse(L('C')[0], L('C')[1])", "is not the only child", "loop i", "loop j"),
+    _case("beside", "sch.fuse(L('C')[0], L('C')[1])", "the only child of", "loop i", "loop j"),
     _case("triangle", "sch.fuse(*L('C'))", "the bounds of loop `j` depend on `i`", "loop j"),
     _case("single", "i, j = L('C')\nsch.reorder(i, i)", "a loop is named twice", "loop i"),
     _case("chain", "sch.reorder(L('B')[0], L('C')[0])", "not in one chain of loops", "loop i"),
@@ -260,8 +260,8 @@ _BLOCKS = [
 _MOVED = [
     _case("nested", "sch.compute_at('N', L('C')[0])", "are not in the same scope", "block N", "loop i"),
     _case("nested", "sch.reverse_compute_at('N', L('C')[0])", "are not in the same scope", "block N", "loop i"),
-    _case("chain", "sch.compute_at('B', L('B')[0])", "is already round block `B`", "block B", "loop i"),
-    _case("chain", "sch.reverse_compute_at('C', L('C')[0])", "is already round block `C`", "block C", "loop i"),
+    _case("chain", "sch.compute_at('B', L('B')[0])", "is already an ancestor of block `B`", "block B", "loop i"),
+    _case("chain", "sch.reverse_compute_at('C', L('C')[0])", "is already an ancestor of block `C`", "block C", "loop i"),
     _case("opaque_chain", "sch.reverse_compute_at('C', L('B')[0])", "neither a complete block", "block C"),
     _case("in_place_chain", "sch.compute_at('B', L('C')[0])", "neither a complete block", "block B"),
     _case("two_readers", "sch.compute_at('B', L('C')[0])", "all consumers of the block must be under", "block D"),

@@ -31,14 +31,16 @@ def _module_of(mod: Any) -> IRModule:
 
 @deep
 def with_threads(mod: Any, target: Any = None) -> IRModule:
-    """The lowered module with what its launches of threads need before code is made of them.
+    """The lowered module with what it needs before code is made of it.
 
-    That is barriers and, for a CPU, loops in the place of threads that wait for each other. The other functions
+    Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops in the place of threads that wait for each other. The other functions
     do this themselves, unless they are told `prepared`.
     """
     from tvmagic.codegen.threads import prepare_threads
+    from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
-    return prepare_threads(_module_of(mod), resolved(target))
+    target = resolved(target)
+    return prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target)
 
 
 @deep
@@ -54,8 +56,8 @@ def llvm_ir(
 
     target = resolved(target)
     module = _module_of(mod) if prepared else with_threads(mod, target)
-    text = emit_module(module, target, check_bounds).text.text()
-    return str(optimized(text, target)) if optimize else text
+    made = emit_module(module, target, check_bounds).text
+    return str(optimized(made.text(), target, 3, tuple(made.imports))) if optimize else made.text()
 
 
 @deep
@@ -65,8 +67,8 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = resolved(target)
-    text = emit_module(with_threads(mod, target), target, check_bounds).text.text()
-    return assembly_of(optimized(text, target), target)
+    made = emit_module(with_threads(mod, target), target, check_bounds).text
+    return assembly_of(optimized(made.text(), target, 3, tuple(made.imports)), target)
 
 
 @deep
@@ -80,8 +82,9 @@ def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
     target = resolved(target)
     mod = _module_of(mod) if prepared else with_threads(mod, target)
     lines = Lines(mod)
-    text = emit_module(mod, target, lines=lines, debug=True).text.text()
-    return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
+    made = emit_module(mod, target, lines=lines, debug=True).text
+    module = optimized(made.text(), target, 3, tuple(made.imports))
+    return lines_of_assembly(lines.text, assembly_of(module, target))
 
 
 @deep

@@ -68,7 +68,7 @@ def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool
 
     `strided`: the indices are, or will be, multiplied by strides, which count elements of the whole memory.
     """
-    groups = buffer.offset_of(indices)
+    groups = buffer.unsimplified_offset_of(indices)
     offset = groups[0]
     for group, size in zip(groups[1:], buffer.get_flattened_buffer().shape[1:]):
         offset = offset + group if strided else offset * size + group
@@ -136,8 +136,17 @@ class MemoryEmitter(ExpressionEmitter):
             return value
         return self._load(node, predicate)
 
+    def volatile(self, buffer: Buffer, word: str, predicate: str | None) -> str:
+        """The word for an access of volatile memory, which has no predicate; empty for others."""
+        if buffer.data not in self.context.volatile:
+            return ""
+        if predicate is not None:
+            raise BuildError(f"The masked {word} intrinsic does not support declaring {word} as volatile.")
+        return "volatile "
+
     def _load(self, node: BufferLoad, predicate: str | None) -> str:
         buffer = node.buffer
+        self.volatile(buffer, "load", predicate)
         self.context.check_access(self, node, predicate)
         index = self.flat_index(buffer, node.indices)
         lanes = index.dtype.lanes
@@ -187,7 +196,7 @@ class MemoryEmitter(ExpressionEmitter):
         dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
         align = buffer.dtype.element_of.bytes
         value = self.out.op(
-            f"load {memory_type(dtype)}, ptr {self.address(buffer, base)}, align {align}{self.alias(buffer)}"
+            f"load {self.volatile(buffer, 'load', None)}{memory_type(dtype)}, ptr {self.address(buffer, base)}, align {align}{self.alias(buffer)}"
         )
         return self.from_memory(value, dtype)
 
@@ -289,6 +298,7 @@ class MemoryEmitter(ExpressionEmitter):
 
     def store_value(self, buffer: Buffer, indices: tuple[PrimExpr, ...], value: str, predicate: str | None) -> None:
         """Store the value called `value` at `indices`, in the lanes of `predicate`."""
+        self.volatile(buffer, "store", predicate)
         index = self.flat_index(buffer, indices)
         lanes = index.dtype.lanes
         if lanes == 1:
@@ -312,7 +322,8 @@ class MemoryEmitter(ExpressionEmitter):
         place = self.address(buffer, base)
         value = self.to_memory(value, dtype)
         align = buffer.dtype.element_of.bytes
-        self.out.do(f"store {memory_type(dtype)} {value}, ptr {place}, align {align}{self.alias(buffer)}")
+        word = f"store {self.volatile(buffer, 'store', None)}"
+        self.out.do(f"{word}{memory_type(dtype)} {value}, ptr {place}, align {align}{self.alias(buffer)}")
 
     def _each_lane_store(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
         """One store a lane, the last lane last: where lanes share a place, it wins."""

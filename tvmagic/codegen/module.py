@@ -72,6 +72,7 @@ class ModuleContext:
     _nodes: dict[str, str] = field(default_factory=dict)
     _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
     sizes: dict[Any, Any] = field(default_factory=dict)
+    volatile: set[Any] = field(default_factory=set)  # pointers whose accesses are neither joined nor left out
 
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
@@ -116,6 +117,10 @@ class ModuleContext:
         """The attributes of every function."""
         width = self.target.attrs.get("vector-width")
         extra = f' "prefer-vector-width"="{width}"' if width else ""
+        if self.target.mcpu or self.target.mattr:
+            _, cpu, features = cpu_and_features(self.target)
+            extra += f' "target-cpu"="{cpu}"' if cpu else ""
+            extra += f' "target-features"="{features}"' if features else ""
         return f'nounwind "no-trapping-math"="true"{extra}'
 
     def subprogram(self, node: Any, name: str) -> str:
@@ -358,6 +363,6 @@ def emit_module(
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
-    for var, func in mod.functions.items():
+    for var, func in sorted(mod.functions.items(), key=lambda item: context.abis[item[0]].name):
         emit_function(context, context.abis[var], func)
     return context

@@ -161,6 +161,13 @@ class FunctionEmitter(MemoryEmitter):
     def attribute(self, stmt: AttrStmt) -> Stmt | None:
         if stmt.attr_key in ("thread_extent", "virtual_thread"):
             return self.context.threads.launch(self, stmt)
+        if stmt.attr_key == "pragma_import_llvm":
+            if not isinstance(stmt.value, StringImm):
+                raise BuildError("`import_llvm` takes LLVM text, or the name of a file with it", node=stmt)
+            if stmt.value.value not in self.context.text.imports:
+                self.context.text.imports.append(stmt.value.value)
+        elif stmt.attr_key == "volatile_scope":
+            self.context.volatile.add(stmt.node)
         if stmt.attr_key == ANY_ORDER and not self.any_order:
             self.any_order = True
             self.statement(stmt.body)
@@ -226,7 +233,13 @@ class FunctionEmitter(MemoryEmitter):
     def loop(self, stmt: For) -> Stmt | None:
         if stmt.kind is ForKind.THREAD_BINDING and self.context.target.is_nvptx:
             return self.context.threads.bind(self, stmt)
-        if stmt.kind is ForKind.PARALLEL and self.parent is None and self.context.has_threads:
+        if stmt.kind is ForKind.PARALLEL and self.parent is not None:
+            raise BuildError(
+                "Nested parallel loop is not supported",
+                node=stmt,
+                hint="let the inner loop be serial, or fuse both and mark the result parallel",
+            )
+        if stmt.kind is ForKind.PARALLEL and self.context.has_threads:
             from tvmagic.codegen.parallel import emit_parallel
 
             emit_parallel(self, stmt)

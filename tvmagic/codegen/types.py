@@ -57,7 +57,7 @@ def _scalar(dtype: DataType) -> str:
     if dtype.is_handle:
         return "ptr"
     if dtype.is_int or dtype.is_uint:
-        if dtype.bits not in (8, 16, 32, 64):
+        if dtype.bits not in (1, 8, 16, 32, 64):  # `int1` is for the flags of LLVM's intrinsics
             raise BuildError(f"there is no machine code for values of type `{dtype}`", hint="use 8, 16, 32 or 64 bits")
         return f"i{dtype.bits}"
     return "void"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_read_write_regions
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongTypeError
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -60,17 +60,19 @@ def create_prim_func(ops: Any) -> PrimFunc:
             raise TVMagicError(f"`{arg!r}` cannot be a parameter", hint="give tensors and variables")
     tensors = [a for a in args if isinstance(a, Tensor)]
     roots = [t.op for t in tensors]
+    order = post_dfs_order(roots, create_read_graph(roots))
+    for op in order:
+        if type(op) not in _MAKE:
+            raise WrongTypeError(
+                f"Unsupported Operation: {type(op).__name__}. `{op.name}` has no TensorIR function", span=op.span
+            )
     maker = _Maker(tensors)
     statements: list[Stmt] = []
-    order = post_dfs_order(roots, create_read_graph(roots))
     for op in order:  # what an extern reads has the buffers that its statement names
         if isinstance(op, ExternOp):
             maker.buffers.update(zip(op.inputs, op.input_placeholders))
     for op in order:
-        make = _MAKE.get(type(op))
-        if make is None:
-            raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no TensorIR function", span=op.span)
-        statement = make(maker, op)
+        statement = _MAKE[type(op)](maker, op)
         if statement is not None:
             statements.append(statement)
     return maker.function(args, statements)

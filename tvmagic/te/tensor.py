@@ -16,6 +16,7 @@ from tvmagic.ir import (
     DataType,
     EqualOp,
     ExprOp,
+    Identified,
     IntImm,
     IterVar,
     Mutator,
@@ -157,7 +158,7 @@ class Tensor(DataProducer, ExprOp):
     __str__ = __repr__
 
 
-class Operation:
+class Operation(Identified):
     """What produces tensors.
 
     Attributes
@@ -221,10 +222,6 @@ class Operation:
     def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
         """The operation with some input tensors replaced; itself where it reads none of them."""
         return self
-
-    def same_as(self, other: object) -> bool:
-        """Whether `other` is this very object."""
-        return self is other
 
     def __repr__(self) -> str:
         return f"{self.kind}({visible(self.name)}, shape={[str(s) for s in self.output(0).shape] if self._outputs else []})"

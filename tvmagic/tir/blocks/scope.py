@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tvmagic.ir import Buffer, BufferRegion
+from tvmagic.ir import Buffer, BufferRegion, Identified
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 
@@ -30,7 +30,7 @@ class Dependency(NamedTuple):
     kind: DepKind
 
 
-class BlockScope:
+class BlockScope(Identified):
     """The child blocks of a block in program order, and the dependencies between them.
 
     `buffer_writers` gives for each buffer the children that write it, in order. With `declared`, what

@@ -27,7 +27,7 @@ from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tvmagic.ir import FloatImm, Identified, IntImm, PrimExpr, StringImm
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 
@@ -79,13 +79,13 @@ _INPUT_ROLES = (
 _MANY_ROLES = ("Loops", "BlocksIn", "Sizes", "Lengths")
 
 
-class BlockRV:
+class BlockRV(Identified):
     """A name for a block in a schedule and its trace."""
 
     __slots__ = ("__weakref__",)
 
 
-class LoopRV:
+class LoopRV(Identified):
     """A name for a loop in a schedule and its trace."""
 
     __slots__ = ("__weakref__",)
@@ -109,7 +109,7 @@ class Parameter:
         return self.role in _MANY_ROLES
 
 
-class InstructionKind:
+class InstructionKind(Identified):
     """A primitive as the trace knows it.
 
     `name` as in TVM (`ComputeAt`), `method` as users call it (`compute_at`), `is_pure` where
@@ -239,7 +239,7 @@ def primitive(
 
 
 @dataclass(eq=False)
-class Instruction:
+class Instruction(Identified):
     """One call of a primitive: its inputs (random variables, numbers), attributes and outputs."""
 
     kind: InstructionKind

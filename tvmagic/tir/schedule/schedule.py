@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from tvmagic import passes
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.scalable import ContainsVscale
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import InternalError, TVMagicError, WrongIndexError
 from tvmagic.ir import (
     Block,
     FloatImm,
     For,
     GlobalVar,
+    Identified,
     IntImm,
     IRModule,
     PrimExpr,
@@ -73,7 +74,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class Schedule:
+class Schedule(Identified):
     """A program, and the calls that transform it step by step.
 
     Parameters
@@ -183,7 +184,7 @@ class Schedule:
             return self.state.sref_of(rand_var_or_stmt)
         sref = self._values.get(rand_var_or_stmt)
         if not isinstance(sref, StmtSRef):
-            raise TVMagicError("the random variable does not belong to this schedule")
+            raise WrongIndexError("the random variable does not belong to this schedule")
         if sref.stmt is None and sref not in (StmtSRef.inline_mark(), StmtSRef.root_mark()):
             raise ScheduleError("the block or loop that the random variable named is gone")
         return sref
@@ -191,7 +192,7 @@ class Schedule:
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
         if self._values.pop(rand_var, None) is None:
-            raise TVMagicError("the random variable does not belong to this schedule")
+            raise WrongIndexError("the random variable does not belong to this schedule")
 
     def _length(self, value: Any) -> int | PrimExpr | None:
         """A size as `_number` gives it, or an expression with `vscale()`."""
@@ -251,6 +252,7 @@ class Schedule:
             if error.primitive is None:
                 error.primitive = kind.method
                 error.mod, error.level = self.mod, self.error_render_level
+                error.args = (str(error),)
             raise
 
     def _run_and_record(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IntImm, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.ir import Identified, IntImm, PrimExpr, Var, post_order_visit, substitute
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
@@ -20,7 +20,7 @@ from tvmagic.tir.schedule.instruction import (
 __all__ = ["Trace"]
 
 
-class Trace:
+class Trace(Identified):
     """Instructions (`insts`), and the `decisions` of those that sample."""
 
     def __init__(self, insts: list[Instruction] | None = None, decisions: dict[Instruction, Any] | None = None) -> None:

@@ -99,12 +99,16 @@ def _check_same_scope(
     sref: StmtSRef | None = loop
     while sref is not root:
         if sref is None or sref.is_block:
-            raise ScheduleError(f"{block.label} and {loop.label} are not in the same scope", block, loop)
+            raise ScheduleError(
+                f"{block.label} and {loop.label} are not in the same scope: both must be under the same block scope",
+                block,
+                loop,
+            )
         stmt = sref.loop
         analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent), True)
         sref = sref.parent
     if loop in block.ancestors():
-        raise ScheduleError(f"{loop.label} is already round {block.label}", block, loop)
+        raise ScheduleError(f"{loop.label} is already an ancestor of block `{block.block.name_hint}`", block, loop)
 
 
 def _subtrees(loop: For) -> tuple[Stmt, ...]:
@@ -135,7 +139,8 @@ def _insert_position(
     if missing:
         names = ", ".join(s.label for s in missing)
         raise ScheduleError(
-            f"all {what} of the block must be under {loop.label}, but {names} is not",
+            f"all {what} of the block must be under {loop.label}, but {names} is not: it requires all the "
+            f"{what[:-1]}(s) to be present under the target loop",
             loop,
             *missing,
             hint=f"choose a loop that holds all {what}, or move them first",

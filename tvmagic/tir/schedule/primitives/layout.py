@@ -35,7 +35,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_not
 from tvmagic.ir.query import is_one, is_zero
-from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
@@ -58,7 +58,10 @@ def index_dtype_of(block: Block) -> str:
 
 
 def _prepare_buffer(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {"buffer": locate_buffer(values["block"], values["buffer"])}
+    try:
+        return {"buffer": locate_buffer(values["block"], values["buffer"])}
+    except ScheduleError as error:
+        raise BufferPlaceError(error.message, values["block"]) from None
 
 
 def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:

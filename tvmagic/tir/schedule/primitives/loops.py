@@ -122,7 +122,7 @@ def check_loop_nest(loops: Sequence[StmtSRef], what: str) -> None:
     for outer, inner in zip(loops, loops[1:]):
         if only_child(outer.loop) is not inner.stmt:
             raise ScheduleError(
-                f"the loops cannot be {what}: {inner.label} is not the only child of {outer.label}", inner, outer
+                f"the loops cannot be {what}: the only child of {outer.label} is not {inner.label}", outer, inner
             )
     for loop in loops:
         check_starts_at_zero(loop)

@@ -525,7 +525,7 @@ class _LoopVectorizer(StmtMutator):
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
             self._check_scalable(node)
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
-            raise TVMagicError(
+            raise InternalError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
