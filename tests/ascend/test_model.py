@@ -41,6 +41,7 @@ def call(unit: bool, row: int | None, following: int | None = None) -> _Call:
         (call(True, 17), 10, 16, True, 10 * (1 + 60 / 64)),
         (call(True, 17), 10, 16, False, 10),
         (call(True, 17, 32), 1, 16, True, 1),
+        (call(True, 17, 32), 2, 16, True, 2 * (1 + 60 / 64)),
         (call(True, 32, 17), 1, 16, True, 1 + 60 / 64),
         (call(True, None), 10, 16, True, 10),
         (call(False, None), 10, 16, True, 160),
