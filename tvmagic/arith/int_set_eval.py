@@ -295,7 +295,10 @@ class IntervalSetEvaluator(Visitor):
         if not isinstance(node.stride, IntImm):
             return IntSet.everything()
         zero = make_const(node.base.dtype, 0)
-        last = make_const(node.base.dtype, node.stride.value * (node.lanes - 1))
+        if node.dtype.is_scalable:  # the far end is not known
+            far = IntervalSet(zero, POS_INF) if node.stride.value >= 0 else IntervalSet(NEG_INF, zero)
+            return combine(Add, self.analyzer, base, far)
+        last = make_const(node.base.dtype, node.stride.value * (node.dtype.lanes - 1))
         lanes = IntervalSet(zero, last) if node.stride.value > 0 else IntervalSet(last, zero)
         return combine(Add, self.analyzer, base, lanes)
 

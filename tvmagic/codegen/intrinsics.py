@@ -367,6 +367,8 @@ def _foreign_type(dtype: DataType) -> str:
     return llvm_type(dtype).replace("i16", "bfloat") if dtype.code == "bfloat" else llvm_type(dtype)
 
 
+# LLVM's intrinsics that every machine has for scalars alone.
+_SCALAR = frozenset(("lround", "llround"))
 # LLVM's intrinsics of one architecture; elsewhere LLVM ends the process.
 _OF_MACHINES = {
     "x86": ("x86_64", "amd64", "i3", "i4", "i5", "i6"), "aarch64": ("aarch64", "arm64"), "arm": ("arm", "thumb"),
@@ -385,6 +387,8 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     triple = emitter.context.target_triple
     if family in _OF_MACHINES and not triple.startswith(_OF_MACHINES[family]):
         raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)
+    if call.dtype.is_vector and family in _SCALAR:
+        raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
     return _foreign(emitter, call, name.value, tuple(args), family in _OF_MACHINES)

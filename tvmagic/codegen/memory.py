@@ -205,7 +205,7 @@ class MemoryEmitter(ExpressionEmitter):
         return self.out.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}")
 
     def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
-        lanes, dtype = index.lanes, buffer.dtype
+        lanes, dtype = index.dtype.lanes, buffer.dtype
         if abs(stride) > _WIDEST_SHUFFLE or stride == 0:
             return self._each_lane_load(buffer, index)
         span = (lanes - 1) * abs(stride) + 1
@@ -232,7 +232,7 @@ class MemoryEmitter(ExpressionEmitter):
         """The i64 index of each lane."""
         if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
             base, stride = self.wide_index(index.base), index.stride.value
-            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.lanes)]
+            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.dtype.lanes)]
         vector = self._wide_vector(index)
         return [
             self.out.op(f"extractelement <{index.dtype.lanes} x i64> {vector}, i32 {i}")

@@ -17,7 +17,6 @@ from tvmagic.ir import (
     Allocate,
     AssertStmt,
     AttrStmt,
-    Broadcast,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -182,7 +181,7 @@ class _Own(Mutator):
         first = cast(index.dtype.with_lanes(1), first)
         if isinstance(index, Ramp):
             return (Ramp(index.base + first, index.stride, index.lanes),)
-        return (index + (first if index.dtype.lanes == 1 else Broadcast(first, index.dtype.lanes)),)
+        return (index + first,)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
