@@ -367,6 +367,10 @@ REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
         r"cache_write of `A`, which is a placeholder",
     ),
     "cache_write of two stages": (lambda p: p.s.cache_write([p.B, p.C], "local"), r"the outputs of one operation"),
+    "compute_at a stage of another group": (
+        lambda p: (p.s.create_group(p.C, p.A), p.s[p.B].compute_at(p.s[p.M], p.M.op.axis[0])),
+        r"stage `B`: compute_at `M`, which is in another group",
+    ),
     "a loop that runs once prefetches": (
         lambda p: (p.s[p.C].prefetch(p.B, p.s[p.C].fuse(), 1), ops_text(p.s)),
         r"stage `C`: prefetch at `singleton`, which runs once",
