@@ -14,7 +14,7 @@ from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.schedule.domains import loop_domains
+from tvmagic.tir.schedule.domains import domains_between, loop_domains
 from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.scope import BlockScope
 from tvmagic.tir.schedule.sref import StmtSRef
@@ -44,7 +44,12 @@ def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer
     if not domains:
         return True
     result = detect_iter_map(
-        realize.iter_values, domains, realize.predicate, check_level="surjective", analyzer=analyzer
+        realize.iter_values,
+        domains,
+        realize.predicate,
+        "surjective",
+        simplify_trivial_iterators=False,
+        analyzer=analyzer,
     )
     if not result.indices:
         return False
@@ -133,7 +138,7 @@ def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     for above in sref.ancestors():
         if above.is_loop:
             loop = above.loop
-            found += (loop.loop_var, loop.min, loop.extent)
+            found += (loop.loop_var, loop.min, loop.extent, loop.thread_binding)
     return tuple(found)
 
 
@@ -186,12 +191,12 @@ def _covered_at(
             written.setdefault(region.buffer, []).extend([] if box is None else [box])
     outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
     analyzer = Analyzer(loop_domains([s for s in outer if s.is_loop]))
-    domains = loop_domains(path_below(consumer, meeting))
     for region in bind_regions(state, consumer, "reads"):
         produced = written.get(region.buffer)
         if produced is None or region.buffer in whole:
             continue
         union = produced[0] if len(produced) == 1 else union_region(produced)
+        domains = domains_between(consumer.parent, meeting, region.buffer.scope())
         if not produced or not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
             return False
     return True
@@ -211,7 +216,7 @@ def _written_box(
     Without `exact` the condition does not count. An element of a reduction is written if any of its iterations runs:
     the first one is asked for.
     """
-    domains = loop_domains(path_below(producer, meeting))
+    domains = domains_between(producer.parent, meeting, region.buffer.scope())
     used = {v for side in region.region for end in (side.min, side.extent) for v in variables_in(end)}
     first = {var: domain.min for var, domain in domains.items() if var not in used}
     condition = _partial_condition(state, producer, first)

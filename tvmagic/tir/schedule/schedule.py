@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmagic import passes
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.ir import (
     Block,
@@ -216,6 +217,9 @@ class Schedule:
             return {k: self._plain_value(v) for k, v in value.items()}
         if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
             return self._number(value)
+        if isinstance(value, IndexMap):
+            known = {var: self._values[var] for var in value.free_variables() if var in self._values}
+            return value.with_values({var: IntImm(var.dtype, int(size)) for var, size in known.items()})
         return value
 
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
@@ -256,8 +260,9 @@ class Schedule:
                 changes = kind.prepare(self.state, values)
             except (TypeError, ValueError, AttributeError, IndexError) as error:  # raised by a user's function
                 raise TVMagicError(f"`{kind.method}` cannot take these arguments: {error}") from error
+            changes = {name: value for name, value in changes.items() if value is not values[name]}
             prepared.update(changes)
-            values.update(changes)
+            values.update({p.name: self._value(p, changes[p.name]) for p in kind.parameters if p.name in changes})
         if kind.samples:
             values["random"], values["decision"] = self._random, decision
         result = self._perform(kind, values)

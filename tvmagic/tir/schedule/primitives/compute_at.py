@@ -30,11 +30,10 @@ from tvmagic.ir import (
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
 from tvmagic.tir.schedule.conditions import all_of, conditions_on_variables, runs_everywhere
-from tvmagic.tir.schedule.domains import iter_domains, loop_domains
+from tvmagic.tir.schedule.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.reduction_order import check_reduces_in_order
-from tvmagic.tir.schedule.relax import domains_between
 from tvmagic.tir.schedule.requirements import (
     DependenceGuard,
     check_complete_or_reduction,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.index_map import IndexMap, SeparatedIndexMap
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import iter_map_simplify_with_context
 from tvmagic.errors import TVMagicError
@@ -36,7 +36,7 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import logical_not
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.regions import detected_regions, used_buffers
 from tvmagic.tir.schedule.requirements import (
@@ -76,23 +76,12 @@ def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str
         ndim = len(buffer_of(block, place).shape)
         index_map, separators = IndexMap.from_func_with_separators(index_map, ndim, index_dtype=dtype)
         if separators:
-            index_map = _SeparatedMap.of(index_map, separators)
+            index_map = SeparatedIndexMap(
+                index_map.initial_indices, index_map.final_indices, index_map.inverse_index_map, tuple(separators)
+            )
     if pad_value is not None and not isinstance(pad_value, IndexMap):
         pad_value = _pad_map(pad_value, len(index_map.final_indices), buffer_of(block, place), dtype)
     return {"buffer": place, "index_map": index_map, "pad_value": pad_value}
-
-
-class _SeparatedMap(IndexMap):
-    """An index map whose result has axis separators."""
-
-    __slots__ = ("separators",)
-    separators: tuple[int, ...]
-
-    @staticmethod
-    def of(index_map: IndexMap, separators: Sequence[int]) -> _SeparatedMap:
-        new = _SeparatedMap(index_map.initial_indices, index_map.final_indices, index_map.inverse_index_map)
-        new.separators = tuple(separators)
-        return new
 
 
 def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
@@ -274,7 +263,7 @@ def transform_layout(
     state: ScheduleState,
     block: BlockRef,
     buffer: Any,
-    index_map: Any,
+    index_map: Value,
     pad_value: Any = None,
     assume_injective_transform: bool = False,
 ) -> None:
@@ -298,7 +287,7 @@ def transform_layout(
     if pad_value is None:
         _check_padding(old, index_map, predicate, block)
     new = old.replace(shape=tuple(index_map.map_shape(old.shape)), strides=())
-    if isinstance(index_map, _SeparatedMap):
+    if isinstance(index_map, SeparatedIndexMap):
         new = new.replace(axis_separators=tuple([IntImm("int32", s) for s in index_map.separators]))
     rewriter = _LayoutRewriter(old, new, index_map)
     scope = rewriter.visit(root.block)
@@ -391,7 +380,7 @@ def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
 
 
 @primitive("TransformBlockLayout", prepare=_prepare_block_map)
-def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any) -> None:
+def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Value) -> None:
     """Run a block over other variables: those that `index_map` makes of the ones it has, with new loops.
 
     Requires: the map is an affine bijection; each new variable comes from data parallel variables alone or

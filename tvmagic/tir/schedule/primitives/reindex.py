@@ -34,7 +34,7 @@ from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_
 from tvmagic.tir.schedule.conditions import condition_of_some, runs_everywhere
 from tvmagic.tir.schedule.domains import iter_domains, loop_domains
 from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
@@ -390,7 +390,7 @@ def _mapped_stage(
 
 @primitive("ReindexCacheRead", prepare=_prepare_map("read_buffer_index", "read"))
 def reindex_cache_read(
-    state: ScheduleState, block: BlockRef, read_buffer_index: Any, storage_scope: str, index_map: Any
+    state: ScheduleState, block: BlockRef, read_buffer_index: Any, storage_scope: str, index_map: Value
 ) -> BlockRef:
     """Copy what a block reads of a buffer into a new one, ordered by `index_map`, and let it read that.
 
@@ -415,7 +415,7 @@ def reindex_cache_read(
 
 @primitive("ReindexCacheWrite", prepare=_prepare_map("write_buffer_index", "write"))
 def reindex_cache_write(
-    state: ScheduleState, block: BlockRef, write_buffer_index: Any, storage_scope: str, index_map: Any
+    state: ScheduleState, block: BlockRef, write_buffer_index: Any, storage_scope: str, index_map: Value
 ) -> BlockRef:
     """Let a block write a new buffer, ordered by `index_map`, which another block copies to the old one.
 
