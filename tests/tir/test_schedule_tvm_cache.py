@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from schedule_behaviour import block, expect, loops, schedule
-
-from tvmagic.tir.schedule import ScheduleError
+from schedule_behaviour import block, expect, schedule
 
 INNER = """
 def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):

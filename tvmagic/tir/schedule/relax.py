@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import BufferRegion, IntImm, Range, substitute
-from tvmagic.tir.schedule.domains import domains_between
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.domains import domains_between
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["relax_region"]

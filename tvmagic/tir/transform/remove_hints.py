@@ -23,7 +23,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
-from tvmagic.tir.transform.remove_no_op import remove_no_op
+from tvmagic.tir.transform.expressions.remove_no_op import remove_no_op
 
 
 def _is_call(value: Any, name: str) -> bool:
