@@ -435,8 +435,14 @@ _KEPT = [
               f"(vi + vj) of buffer `{buffer}` are the same for different elements", "block C")
         for side, buffer in (("read", "A"), ("write", "C"))
     ],
-    _case("overwritten_input", "reader = B('B')\nsch.cache_read('B', 0, 'local', [reader])",
-          "does not read what block `W` writes", "block B", "block W"),
+    _case("read_before_and_after", "readers = [B('B'), B('D')]\nsch.cache_read('B', 0, 'local', readers)",
+          "one copy of buffer `A` is not enough for block `B` and block `D`", "block D", "block W"),
+    _case("shifted_update", "own = [B('U')]\nsch.cache_read('U', 0, 'local', own)", "that it wrote in other iterations",
+          "block U"),
+    _case("pointer_update", "own = [B('U')]\nsch.cache_read('U', 0, 'local', own)", "in place through its pointer",
+          "block U"),
+    _case("read_then_written", "sch.cache_write('W', 0, 'local')", "in the next iteration of a loop around both",
+          "block R", "block W"),
     _case("overwritten_input", "sch.reindex_cache_read('B', 0, 'local', lambda i, j: (i, j))",
           "does not read what block `W` writes", "block B", "block W"),
     _case("overwritten_input", "sch.cache_read('B', 0, 'local')",

@@ -390,6 +390,35 @@ for i, j in T.grid(8, 8):
     ),
     # A is overwritten after B read it
     "overwritten_input": function(ALLOC + FILL + block("W", "A[vi, vj] = T.float32(0)") + USE),
+    "read_before_and_after": function(
+        ALLOC + FILL + block("W", "A[vi, vj] = T.float32(0)") + block("D", "D[vi, vj] = A[vi, vj]") + USE,
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    "shifted_update": function(block("U", "A[vi, vj] = A[T.max(vi - 1, 0), vj]")),
+    "pointer_update": function(
+        """
+for i in range(1):
+    with T.block("U"):
+        T.reads(A[0:8, 0:8])
+        T.writes(A[0:8, 0:8])
+        T.evaluate(T.call_extern("int32", "twist", A.data))
+"""
+    ),
+    # each iteration goes on from what the one before left in A
+    "read_then_written": function(
+        """
+B = T.alloc_buffer((8,))
+for t in range(4):
+    for i in range(8):
+        with T.block("R"):
+            vt, vi = T.axis.remap("SS", [t, i])
+            B[vi] = A[vi, 0]
+    for i in range(8):
+        with T.block("W"):
+            vt, vi = T.axis.remap("SS", [t, i])
+            A[vi, 0] = B[vi] * T.float32(2)
+"""
+    ),
     # D reads C before it is overwritten
     "read_first": function(
         ALLOC + FILL + block("D", "D[vi, vj] = C[vi, vj]") + USE, SIGNATURE + ', D: T.Buffer((8, 8), "float32")'

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from schedule_behaviour import block, expect, schedule
+import pytest
+from schedule_behaviour import block, expect, parse, same_results, schedule
+
+from tvmagic.tir.schedule import ScheduleError
 
 INNER = """
 def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
@@ -210,7 +213,7 @@ def test_117_without_other_readers_the_copy_is_last() -> None:
 
 INPLACE = """
 def main(A: T.Buffer((8,), "int32")):
-    with T.block("root"):
+    for i in range(1):
         with T.block("ext"):
             T.reads(A[0:8])
             T.writes(A[0:8])
@@ -218,16 +221,23 @@ def main(A: T.Buffer((8,), "int32")):
 """
 INPLACE_AFTER = """
 def main(A: T.Buffer((8,), "int32")):
-    with T.block("root"):
-        T.reads()
-        T.writes()
-        A_local = T.alloc_buffer((8,), "int32", scope="local")
+    # with T.block("root"):
+    A_local = T.alloc_buffer((8,), "int32", scope="local")
+    A_global = T.alloc_buffer((8,), "int32")
+    A_global_1 = T.alloc_buffer((8,), "int32")
+    for ax0 in range(8):
+        with T.block("A_global"):
+            v0 = T.axis.spatial(8, ax0)
+            T.reads(A[v0])
+            T.writes(A_global[v0])
+            A_global[v0] = A[v0]
+    for i in range(1):
         for ax0 in range(8):
             with T.block("A_local"):
                 v0 = T.axis.spatial(8, ax0)
-                T.reads(A[v0])
+                T.reads(A_global[v0])
                 T.writes(A_local[v0])
-                A_local[v0] = A[v0]
+                A_local[v0] = A_global[v0]
         with T.block("ext"):
             T.reads(A_local[0:8])
             T.writes(A_local[0:8])
@@ -236,24 +246,96 @@ def main(A: T.Buffer((8,), "int32")):
             with T.block("A_local"):
                 v0 = T.axis.spatial(8, ax0)
                 T.reads(A_local[v0])
-                T.writes(A[v0])
-                A[v0] = A_local[v0]
+                T.writes(A_global_1[v0])
+                A_global_1[v0] = A_local[v0]
+    for ax0 in range(8):
+        with T.block("A_global"):
+            v0 = T.axis.spatial(8, ax0)
+            T.reads(A_global_1[v0])
+            T.writes(A[v0])
+            A[v0] = A_global_1[v0]
 """
 
 
-def test_118_both_copies_of_what_is_updated_in_place() -> None:
+def test_118_several_levels_of_copies_of_what_is_updated_in_place() -> None:
     sch = schedule(INPLACE)
-    sch.cache_read("ext", 0, "local", ["ext"])
-    sch.cache_write("ext", 0, "local")
-    print(sch.mod.script())
+    copy_in, copy_out = sch.cache_inplace("ext", 0, "local")
+    sch.cache_read(copy_in, 0, "global", [copy_in])
+    sch.cache_write(copy_out, 0, "global")
+    expect(sch, INPLACE, INPLACE_AFTER, run=False)
 
 
-def test_118_several_levels() -> None:
-    sch = schedule(INPLACE)
-    for scope in ("global", "local"):
-        sch.cache_read("ext", 0, scope, ["ext"])
-        sch.cache_write("ext", 0, scope)
-    print(sch.mod.script())
+REPEATED = INPLACE.replace("range(1)", "range(3)")
+
+
+def test_118_a_repeated_update_is_copied_in_each_iteration() -> None:
+    sch = schedule(REPEATED)
+    copy_in, copy_out = sch.cache_inplace("ext", 0, "local")
+    copy = sch.cache_read(copy_in, 0, "global", [copy_in])
+    assert len(sch.get_loops(copy)) == 2
+    with pytest.raises(ScheduleError, match="next iteration"):
+        sch.cache_write(copy_out, 0, "global")
+
+
+UPDATED = """
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("U"):
+            v = T.axis.spatial(8, i)
+            A[v] = A[v] * T.float32(2) + T.float32(1)
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = A[v]
+"""
+UPDATED_AFTER = """
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    # with T.block("root"):
+    A_local = T.alloc_buffer((8,), scope="local")
+    A_local_1 = T.alloc_buffer((8,), scope="local")
+    for ax0 in range(8):
+        with T.block("A_local"):
+            v0 = T.axis.spatial(8, ax0)
+            T.reads(A[v0])
+            T.writes(A_local[v0])
+            A_local[v0] = A[v0]
+    for i in range(8):
+        with T.block("U"):
+            v = T.axis.spatial(8, i)
+            T.reads(A_local[v])
+            T.writes(A_local_1[v])
+            A_local_1[v] = A_local[v] * T.float32(2) + T.float32(1)
+    for ax0 in range(8):
+        with T.block("A_local"):
+            v0 = T.axis.spatial(8, ax0)
+            T.reads(A_local_1[v0])
+            T.writes(A[v0])
+            A[v0] = A_local_1[v0]
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            T.reads(A[v])
+            T.writes(C[v])
+            C[v] = A[v]
+"""
+
+
+def test_118_both_copies_of_elements_that_are_updated_in_place() -> None:
+    sch = schedule(UPDATED)
+    sch.cache_read("U", 0, "local", ["U"])
+    sch.cache_write("U", 0, "local")
+    expect(sch, UPDATED, UPDATED_AFTER)
+
+
+def test_118_a_block_that_reads_other_elements_is_refused() -> None:
+    sch = schedule(UPDATED.replace("A[v] * T", "A[T.max(v - 1, 0)] * T"))
+    with pytest.raises(ScheduleError, match="wrote in other iterations"):
+        sch.cache_read("U", 0, "local", ["U"])
+
+
+def test_118_what_a_pointer_updates_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="in place through its pointer"):
+        schedule(INPLACE).cache_read("ext", 0, "local", ["ext"])
 
 
 EXTERN = """
@@ -403,8 +485,6 @@ def test_121_copies_stand_below_declarations() -> None:
               ("T.allocate_const", "T.decl_buffer", 'T.block("W_local")', 'T.block("A_local")', 'T.block("C")',
                'T.block("C_local")')]  # fmt: skip
     assert places == sorted(places)
-    from schedule_behaviour import parse, same_results
-
     same_results(parse(CONSTANT), sch.mod["main"])
 
 
@@ -438,3 +518,25 @@ def test_122_sub_expressions_that_occur_often() -> None:
     sch = schedule(INDEX)
     sch.cache_index("B", "global", 2)
     expect(sch, INDEX, INDEX_AFTER)
+
+
+BILINEAR = """
+def main(A: T.Buffer((10,), "float32"), B: T.Buffer((20,), "float32")):
+    for i in range(20):
+        with T.block("B"):
+            v = T.axis.spatial(20, i)
+            B[v] = (
+                A[v // 2] * (T.float32(1) - T.Cast("float32", v % 2) * T.float32(0.5))
+                + A[T.min(v // 2 + 1, 9)] * (T.Cast("float32", v % 2) * T.float32(0.5))
+            )
+"""
+
+
+def test_122_parts_of_any_type_up_to_equivalent_forms() -> None:
+    sch = schedule(BILINEAR)
+    made = sch.cache_index("B", "global", 2)
+    stored = [block(sch, b).body for b in made]
+    assert [str(s.value) for s in stored] == ['T.Cast("float32", v0 % 2) * T.float32(0.5)', "v0 // 2"]
+    assert [str(s.buffer.dtype) for s in stored] == ["float32", "int32"]
+    same_results(parse(BILINEAR), sch.mod["main"])
+    assert sch.cache_index("B", "global", 9) == []

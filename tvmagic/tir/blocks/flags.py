@@ -6,6 +6,7 @@ was computed from: a node is never changed, so what was found for it stays true.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvmagic.arith.analyzer import Analyzer
@@ -39,21 +40,19 @@ class CachedFlags(NamedTuple):
 
 def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
     """Whether the values bound are independent iterators of the loops, each with scale 1."""
-    from tvmagic.arith.iter_map import detect_iter_map
+    from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
 
     if not domains:
         return True
-    result = detect_iter_map(
-        realize.iter_values,
-        domains,
-        realize.predicate,
-        "surjective",
-        simplify_trivial_iterators=False,
-        analyzer=analyzer,
-    )
-    if not result.indices:
-        return False
-    return all(not s.args or analyzer.can_prove_equal(s.args[0].scale, 1) for s in result.indices)
+    found: Sequence[IterSumExpr] = ()
+    # the condition may be one on a sum with a loop of extent 1, which then must count as an iterator
+    for as_constants in (True, False):
+        found = detect_iter_map(
+            realize.iter_values, domains, realize.predicate, "surjective", as_constants, analyzer
+        ).indices
+        if found:
+            break
+    return bool(found) and all(not s.args or analyzer.can_prove_equal(s.args[0].scale, 1) for s in found)
 
 
 def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[BufferRegion]:

@@ -82,9 +82,9 @@ def new_buffer(
     )
 
 
-def copy_in(buffer: Buffer, storage_scope: str) -> Buffer:
-    """A new buffer for a copy of `buffer` in another memory, named after it."""
-    return new_buffer(buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+def copy_in(buffer: Buffer, storage_scope: str, shape: Sequence[PrimExpr] | None = None) -> Buffer:
+    """A new buffer for a copy of `buffer` in another memory, named after it; of another shape if one is given."""
+    return new_buffer(buffer, f"{buffer.name}_{storage_scope}", storage_scope, shape)
 
 
 def matched_in(view: Buffer, source: Buffer) -> Buffer:

@@ -351,9 +351,11 @@ def _mapped_stage(
     indices: Sequence[PrimExpr],
     read: bool,
 ) -> None:
-    """The loops that copy, over the loops of the block that its element depends on."""
+    """The loops that copy, over the loops of the block that its element depends on; those around the copy are shared."""
     realize = state.realize_of(block)
-    loops = [sref.loop for sref in state.loops_of(block)]
+    around = {cache.place, *cache.place.ancestors()}
+    own = [sref for sref in state.loops_of(block) if sref not in around]
+    loops = [sref.loop for sref in own]
     loop_names: dict[Var, PrimExpr] = {s.loop_var: s.loop_var.copy_with_suffix("") for s in loops}
     renamed: dict[Var, PrimExpr] = {}
     iters: list[IterVar] = []
@@ -365,7 +367,7 @@ def _mapped_stage(
             iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
             values.append(value)
     kept = [s for s in loops if any(uses_var(v, {s.loop_var}) for v in values)]
-    dropped = loop_domains([s for s in state.loops_of(block) if s.loop not in kept])
+    dropped = loop_domains([s for s in own if s.loop not in kept])
     predicate = condition_of_some(realize.predicate, dropped, block)
     new_indices = [substitute(i, renamed) for i in indices]
     old_region = substitute(region, renamed)
