@@ -50,7 +50,7 @@ _SHARED = [
     *_for_all(
         "half", "is not a stage pipeline", "block root",
         "compute_at('B', L('C')[0])", "reverse_compute_at('C', L('B')[0])", "compute_inline('B')",
-        "reverse_compute_inline('C')", "reindex('B', ('write', 0))", "read_at(L('C')[0], 'C', 0, 'local')",
+        "reindex('B', ('write', 0))", "read_at(L('C')[0], 'C', 0, 'local')",
         "write_at(L('B')[0], 'B', 0, 'local')", "reindex_cache_read('C', 0, 'local', lambda i, j: (i, j))",
         "reindex_cache_write('B', 0, 'local', lambda i, j: (i, j))",
     ),
@@ -441,6 +441,8 @@ _KEPT = [
           "block U"),
     _case("pointer_update", "own = [B('U')]\nsch.cache_read('U', 0, 'local', own)", "in place through its pointer",
           "block U"),
+    _case("cut_producer", "sch.reverse_compute_inline('C')",
+          "its predicate i < 6 cannot be implied from the synthesized predicate", "block C", "block B"),
     _case("read_then_written", "sch.cache_write('W', 0, 'local')", "in the next iteration of a loop around both",
           "block R", "block W"),
     _case("overwritten_input", "sch.reindex_cache_read('B', 0, 'local', lambda i, j: (i, j))",

@@ -394,6 +394,17 @@ for i, j in T.grid(8, 8):
         ALLOC + FILL + block("W", "A[vi, vj] = T.float32(0)") + block("D", "D[vi, vj] = A[vi, vj]") + USE,
         SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
     ),
+    "cut_producer": function(
+        ALLOC
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.where(i < 6)
+        B[vi, vj] = A[vi, vj]
+"""
+        + USE
+    ),
     "shifted_update": function(block("U", "A[vi, vj] = A[T.max(vi - 1, 0), vj]")),
     "pointer_update": function(
         """

@@ -13,7 +13,19 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
-from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir import (
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Range,
+    Var,
+    post_order_visit,
+    substitute,
+)
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.domains import domains_between, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
@@ -21,6 +33,7 @@ from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 
 if TYPE_CHECKING:
+    from tvmagic.arith.iter_map import IterSumExpr
     from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["CachedFlags", "FlagCache", "is_affine_binding", "loop_domains"]
@@ -40,7 +53,7 @@ class CachedFlags(NamedTuple):
 
 def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
     """Whether the values bound are independent iterators of the loops, each with scale 1."""
-    from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
+    from tvmagic.arith.iter_map import detect_iter_map
 
     if not domains:
         return True
@@ -197,8 +210,52 @@ def _covered_at(
         union = produced[0] if len(produced) == 1 else union_region(produced)
         domains = domains_between(consumer.parent, meeting, region.buffer.scope())
         if not produced or not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
-            return False
+            plain = _as_iterators(state, region, consumer)
+            if not produced or plain is None or not _covers(region.buffer, union, eval_sets(plain, domains), analyzer):
+                return False
     return True
+
+
+def _as_iterators(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> list[Range] | None:
+    """A region with its quotients and remainders simplified as iterators of the loops; None if it has none.
+
+    `(i * n + j) // n` is `i`: with symbolic sizes that is not seen from intervals.
+    """
+    from tvmagic.arith.iter_map import detect_iter_map
+
+    divided: list[object] = []
+    for side in region.region:
+        post_order_visit(side.min, lambda n: divided.append(n) if isinstance(n, (FloorDiv, FloorMod)) else None)
+    if not divided:
+        return None
+    domains = loop_domains(state.loops_of(block))
+    lows = [side.min for side in region.region]
+    found = detect_iter_map(lows, domains, state.realize_of(block).predicate, "nocheck").indices
+    if not found:
+        return None
+    return [
+        Range.from_min_extent(_plain_part(low, total), s.extent) for low, total, s in zip(lows, found, region.region)
+    ]
+
+
+def _plain_part(value: PrimExpr, total: IterSumExpr) -> PrimExpr:
+    """The iterator that a part of a fused sum is, such as `i` for `(i * n + j) // n`; else the value as it is."""
+    from tvmagic.arith.iter_map import IterSumExpr, normalize_iter_map_to_expr
+
+    analyzer = Analyzer()
+    while len(total.args) == 1:
+        (split,) = total.args
+        inner = split.source.source
+        if not isinstance(inner, IterSumExpr):
+            break
+        for part in inner.args:
+            same = analyzer.can_prove_equal(part.scale, split.lower_factor)
+            if same and analyzer.can_prove_equal(part.extent, split.extent):
+                total = IterSumExpr([part.replace(scale=split.scale)], total.base)
+                break
+        else:
+            return value
+    return normalize_iter_map_to_expr(total)
 
 
 def _partial_condition(state: ScheduleState, block: StmtSRef, first: dict[Var, PrimExpr] | None = None) -> PrimExpr:

@@ -355,6 +355,8 @@ class Schedule:
         return [one], one
 
     def _new_variable(self, kind: InstructionKind, value: Any) -> Any:
+        if value is None:  # a size to be worked out
+            return None
         if kind.outputs in ("Size", "Sizes"):
             rv: Any = Var(f"v{len(self._values)}", "int32")
             self._values[rv] = int(value)

@@ -445,6 +445,12 @@ def _child_below(place: StmtSRef, sref: StmtSRef) -> StmtSRef:
 def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> None:
     """A block that updates the buffer must read each element only in the iteration that writes it."""
 
+    if used_by_pointer(block.block, buffer):
+        raise ScheduleError(
+            f"{block.label} updates buffer `{buffer.name}` in place through its pointer",
+            block,
+            hint="use cache_inplace",
+        )
     reads, writes = [[r for r in side if r.buffer is buffer] for side in effective_regions(block.block)]
     same = len(reads) == len(writes) == 1 and structural_equal(reads[0], writes[0])
     spatial = all(v.iter_type == IterVar.DataPar for v in block.block.iter_vars)
@@ -488,12 +494,6 @@ def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) 
     if not (same and spatial and state.get_cached_flags(block).affine_binding):
         raise ScheduleError(
             f"{block.label} may read elements of buffer `{buffer.name}` that it wrote in other iterations",
-            block,
-            hint="use cache_inplace",
-        )
-    if used_by_pointer(block.block, buffer):
-        raise ScheduleError(
-            f"{block.label} updates buffer `{buffer.name}` in place through its pointer",
             block,
             hint="use cache_inplace",
         )

@@ -151,7 +151,7 @@ class _Stored(Visitor):
 
 
 class _UseComputed(Mutator):
-    """Loads what was computed beforehand in the values that a block stores."""
+    """Loads what was computed beforehand, in the statements of a block."""
 
     def __init__(self, cached: _Terms) -> None:
         self.cached = cached
@@ -160,10 +160,6 @@ class _UseComputed(Mutator):
     def expression(self, node: PrimExpr) -> PrimExpr:
         found = self.cached.get(node) if _is_computation(node) else None
         return self.visit_children(node) if found is None else found
-
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
-        return node.replace(value=self.visit(node.value))
 
     @handles(BlockRealize)
     def inner(self, node: BlockRealize) -> BlockRealize:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from operator import mul
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
@@ -19,7 +21,9 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import floordiv, floormod
 from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.flags import is_affine_binding
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, Loop, Loops, Sizes, primitive
 from tvmagic.tir.schedule.requirements import (
@@ -92,7 +96,8 @@ def split(
     reuse = BlockReuse()
     body = substitute_loops(stmt.body, {stmt.loop_var: value}, reuse)
     predicate = value < stmt.extent
-    if not disable_predication and not analyzer.can_prove(predicate):
+    exact = analyzer.can_prove_equal(functools.reduce(mul, sizes), stmt.extent)
+    if not disable_predication and not exact and not analyzer.can_prove(predicate):
         body = append_predicate(body, predicate)
     for var, size in zip(reversed(variables), reversed(sizes)):
         body = For(var, 0, size, ForKind.SERIAL, body, span=stmt.span)
@@ -190,7 +195,7 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
     replacements = iter(wanted)
     order = [next(replacements) if loop in set(wanted) else loop for loop in chain]
     for block in state.child_blocks(chain[0]):
-        _check_reorderable_block(state, block)
+        _check_reorderable_block(state, block, chain[0])
         if block.block.init is not None:
             _check_init_stays_first(state, block, chain, order)
     body = chain[-1].loop.body
@@ -222,8 +227,14 @@ def _check_single_branch(chain: Sequence[StmtSRef]) -> None:
             raise ScheduleError(f"the loops are not a chain: {outer.label} holds more than {inner.label}", outer, inner)
 
 
-def _check_reorderable_block(state: ScheduleState, block: StmtSRef) -> None:
-    check_affine(state, block)
+def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
+    """The bindings must be affine in the loops from `top` inwards; those farther out stay where they are."""
+    loops = state.loops_of(block)
+    domains = loop_domains(loops[loops.index(top) :])
+    if not is_affine_binding(state.realize_of(block), domains, Analyzer(loop_domains(loops))):
+        raise ScheduleError(
+            f"the bindings of {block.label} are not affine in its loops from {top.label} inwards", block
+        )
     for var in block.block.iter_vars:
         if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
             raise ScheduleError(
