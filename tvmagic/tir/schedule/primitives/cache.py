@@ -444,50 +444,12 @@ def _child_below(place: StmtSRef, sref: StmtSRef) -> StmtSRef:
 
 def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> None:
     """A block that updates the buffer must read each element only in the iteration that writes it."""
-
     if used_by_pointer(block.block, buffer):
         raise ScheduleError(
             f"{block.label} updates buffer `{buffer.name}` in place through its pointer",
             block,
             hint="use cache_inplace",
         )
-    reads, writes = [[r for r in side if r.buffer is buffer] for side in effective_regions(block.block)]
-    same = len(reads) == len(writes) == 1 and structural_equal(reads[0], writes[0])
-    spatial = all(v.iter_type == IterVar.DataPar for v in block.block.iter_vars)
-    if not (same and spatial and state.get_cached_flags(block).affine_binding):
-        raise ScheduleError(
-            f"{block.label} may read elements of buffer `{buffer.name}` that it wrote in other iterations",
-            block,
-            hint="use cache_inplace",
-        )
-
-
-def _check_not_read_again(state: ScheduleState, scope: StmtSRef, writer: StmtSRef, place: StmtSRef) -> None:
-    """No block in front of the writer may read in the next iteration what is copied back only behind the loop."""
-    known = state.get_block_scope(scope)
-    inside = {place, *place.ancestors()}
-    loops = [s for s in state.loops_of(writer) if s not in inside and not is_one(s.loop.extent)]
-    for reader in known.children if loops else ():
-        if writer in known.overwriters(reader) and set(loops) & set(state.loops_of(reader)):
-            raise ScheduleError(
-                f"{reader.label} reads what {writer.label} writes in the next iteration of a loop around both, and the copy "
-                "back would come after that loop",
-                reader,
-                writer,
-                hint=f"let {reader.label} read a copy by cache_read first",
-            )
-
-
-def _child_below(place: StmtSRef, sref: StmtSRef) -> StmtSRef:
-    """The child of `place` that is, or holds, `sref`."""
-    while sref.parent is not place:
-        assert sref.parent is not None
-        sref = sref.parent
-    return sref
-
-
-def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> None:
-    """A block that updates the buffer must read each element only in the iteration that writes it."""
     reads, writes = [[r for r in side if r.buffer is buffer] for side in effective_regions(block.block)]
     same = len(reads) == len(writes) == 1 and structural_equal(reads[0], writes[0])
     spatial = all(v.iter_type == IterVar.DataPar for v in block.block.iter_vars)
