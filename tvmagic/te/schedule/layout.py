@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
+from tvmagic.ir.ops import logical_not
 from tvmagic.te.schedule.relations import Transform
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.tensor import ComputeOp, ScanOp
@@ -31,6 +32,7 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
             shape = known.map_shape(shape)
         index_map.check_injective(shape)
         index_map.map_shape(shape)
+        _check_no_padding(stage, index_map, shape)
     except TVMagicError as error:
         raise stage.error(f"transform_layout: {error.message}", error.hint) from None
     loops: list[IterVar] | None = None
@@ -39,6 +41,17 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
     stage.layout_transforms.append(index_map)
     stage.axis_separators = [IntImm("int32", s) for s in separators]
     return loops
+
+
+def _check_no_padding(stage: Stage, index_map: IndexMap, shape: Sequence[Any]) -> None:
+    """The new indices must all be taken: nothing would fill what is between the elements."""
+    _, padding = index_map.non_surjective_inverse(shape)
+    if not Analyzer().can_prove(logical_not(padding)):
+        sizes = ", ".join(map(str, shape))
+        raise stage.error(
+            f"transform_layout: `{index_map}` is not bijective over the shape [{sizes}], it would need padding",
+            "a TensorIR schedule can pad, by pad_value",
+        )
 
 
 def _check_memory(stage: Stage) -> None:
