@@ -27,7 +27,7 @@ HOOKS = {
     "tvmagic.script.printer", "tvmagic.script",  # str(node), node.show()
     "tvmagic.arith.analyzer",  # the number of lanes of `A[i * 4 : i * 4 + 4 : 1]`
     "tvmagic.tir.tensor_intrin",  # TensorIntrin.get finds those that come with the package
-    "tvmagic.tir.transform.config",  # PassContext knows the options of all passes
+    "tvmagic.tir.transform",  # PassContext knows the options of all passes
 }  # fmt: skip
 
 

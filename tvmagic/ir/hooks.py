@@ -19,7 +19,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "show": ("tvmagic.script", "show"),
     "analyzer": ("tvmagic.arith.analyzer", "Analyzer"),
     "tensor intrinsic": ("tvmagic.tir.tensor_intrin", "registered"),
-    "pass options": ("tvmagic.tir.transform.config", "register_options"),
+    "pass options": ("tvmagic.tir.transform", "all_passes"),
 }
 _found: dict[str, Callable[..., Any]] = {}
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
 
 __all__ = ["BracesPrinter", "infix", "prefix"]
 
 
 class BracesPrinter:
-    """Writes lines at a level of indentation; a subclass has a table of handlers by class name.
+    """Writes lines at a level of indentation; a subclass has a table of handlers by class.
 
     A handler of an expression returns its text; one of a statement calls `line`, `open` and
     `close`, and returns the statement to go on with at the same level, or None.
     """
 
-    HANDLERS: dict[str, Callable[[Any, Any], Any]] = {}
+    HANDLERS: dict[type, Callable[[Any, Any], Any]] = {}
 
     def __init__(self, indent: int = 2) -> None:
         self.indent = " " * indent
@@ -28,8 +29,7 @@ class BracesPrinter:
     def handler(self, cls: type) -> Callable[[Any, Any], Any]:
         found = self._table.get(cls)
         if found is None:
-            names = [base.__name__ for base in cls.__mro__]
-            found = next((self.HANDLERS[n] for n in names if n in self.HANDLERS), _fallback)
+            found = next((self.HANDLERS[base] for base in cls.__mro__ if base in self.HANDLERS), _fallback)
             self._table[cls] = found
         return found
 
@@ -61,7 +61,9 @@ class BracesPrinter:
 
 
 def _fallback(printer: BracesPrinter, node: Any) -> str:
-    return str(node) if not isinstance(node, Node) else f"<{type(node).__name__}>"
+    if isinstance(node, Node):
+        raise TVMagicError(f"this notation has no text for a node `{type(node).__name__}`")
+    return str(node)
 
 
 def infix(symbol: str) -> Callable[[BracesPrinter, Any], str]:

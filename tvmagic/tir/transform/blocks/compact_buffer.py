@@ -35,8 +35,9 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import max_value
 from tvmagic.ir.ops import floormod, logical_and, maximum, minimum
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import loads_memory, mentions
@@ -329,20 +330,17 @@ class _Aligned(StmtVisitor):
         self.visit_children(node)
 
 
-def CompactBufferAllocation(is_strict: bool = True) -> Pass:
+@tir_pass("tir.CompactBufferAllocation")
+def CompactBufferAllocation(func: PrimFunc, is_strict: bool = True) -> PrimFunc:
     """Allocate only the region of each buffer that is accessed, with strides as `storage_align` asks.
 
     With `is_strict` False accesses outside of a buffer's shape count, too. A function made from a TE
     schedule stays as it is.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if from_legacy_te_schedule(func):
-            return func
-        collector = _RegionCollector(is_strict)
-        collector.visit(func.body)
-        aligned = _Aligned()
-        aligned.visit(func.body)
-        return func.with_body(_Compactor(collector.regions, aligned.found).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.CompactBufferAllocation", options={"is_strict": is_strict})
+    if from_legacy_te_schedule(func):
+        return func
+    collector = _RegionCollector(is_strict)
+    collector.visit(func.body)
+    aligned = _Aligned()
+    aligned.visit(func.body)
+    return func.with_body(_Compactor(collector.regions, aligned.found).visit(func.body))

@@ -7,7 +7,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BlockRealize, BufferRemapper, PrimExpr, PrimFunc, Stmt, Var, handles
 from tvmagic.ir.ops import cast
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 
 class _OpaqueConverter(BufferRemapper):
@@ -45,10 +45,7 @@ class _OpaqueConverter(BufferRemapper):
         return node.replace(iter_values=(), predicate=predicate, block=new)
 
 
-def ConvertBlocksToOpaque() -> Pass:
+@tir_pass("tir.ConvertBlocksToOpaque")
+def ConvertBlocksToOpaque(func: PrimFunc) -> PrimFunc:
     """Replace the variables of blocks by their values; the blocks have none then."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_OpaqueConverter().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.ConvertBlocksToOpaque")
+    return func.with_body(_OpaqueConverter().visit(func.body))

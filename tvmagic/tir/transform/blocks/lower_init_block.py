@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvmagic.ir import Block, IfThenElse, IterVar, PrimFunc, SeqStmt, Stmt, StmtMutator, handles
 from tvmagic.ir.ops import all as all_of
 from tvmagic.ir.ops import equal
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 
 class _InitLower(StmtMutator):
@@ -23,10 +23,7 @@ class _InitLower(StmtMutator):
         return node.replace(init=None, body=SeqStmt.flatten(init, body))
 
 
-def LowerInitBlock() -> Pass:
+@tir_pass("tir.LowerInitBlock")
+def LowerInitBlock(func: PrimFunc) -> PrimFunc:
     """Write the `init` of each block as `if` on the first values of its reduction variables."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_InitLower().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.LowerInitBlock")
+    return func.with_body(_InitLower().visit(func.body))

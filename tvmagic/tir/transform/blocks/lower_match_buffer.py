@@ -23,7 +23,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 
@@ -97,10 +97,7 @@ class _MatchLower(Mutator):
         return BufferRegion(source.buffer, [Range.from_min_extent(b, e) for b, e in zip(begins, extents)], node.span)
 
 
-def LowerMatchBuffer() -> Pass:
+@tir_pass("tir.LowerMatchBuffer")
+def LowerMatchBuffer(func: PrimFunc) -> PrimFunc:
     """Replace the buffers that blocks match by what they match, and their variables by values."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_MatchLower(func).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.LowerMatchBuffer")
+    return func.with_body(_MatchLower(func).visit(func.body))

@@ -29,7 +29,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast, ceildiv, floordiv, floormod
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 _VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
 
@@ -140,16 +140,13 @@ def _attr_expr(key: str, value: Any) -> PrimExpr:
     raise TVMagicError(f"the value of `{key}` is neither an expression nor a text")
 
 
-def LowerOpaqueBlock() -> Pass:
+@tir_pass("tir.LowerOpaqueBlock")
+def LowerOpaqueBlock(func: PrimFunc) -> PrimFunc:
     """Take the blocks away: allocations, predicates and pragmas stay as statements.
 
     The blocks have no variables (ConvertBlocksToOpaque). Loops of one iteration are replaced by
     their first value, loops bound to threads by launches.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        alignments = _Alignments()
-        alignments.visit(func.body)
-        return func.with_body(_BlockLower(alignments.found).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.LowerOpaqueBlock")
+    alignments = _Alignments()
+    alignments.visit(func.body)
+    return func.with_body(_BlockLower(alignments.found).visit(func.body))

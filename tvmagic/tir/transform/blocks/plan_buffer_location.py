@@ -16,8 +16,9 @@ from tvmagic.ir import (
     Var,
     handles,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.buffer_lca import buffer_order, detect_buffer_access_lca
+from tvmagic.tir.transform.declaration import tir_pass
 
 
 class _Locator(StmtMutator):
@@ -77,14 +78,11 @@ class _Locator(StmtMutator):
         return tuple([r for r in regions if r.buffer.data in self.in_scope])
 
 
-def PlanAndUpdateBufferAllocationLocation() -> Pass:
+@tir_pass("tir.PlanAndUpdateBufferAllocationLocation")
+def PlanAndUpdateBufferAllocationLocation(func: PrimFunc) -> PrimFunc:
     """Allocate each buffer in the innermost loop or block around its accesses.
 
     A loop that gets a buffer gets a block without a name around its body.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        locator = _Locator(func)
-        return func.with_body(locator.visit(func.body)) if locator.at else func
-
-    return prim_func_pass(run, 0, "tir.PlanAndUpdateBufferAllocationLocation")
+    locator = _Locator(func)
+    return func.with_body(locator.visit(func.body)) if locator.at else func

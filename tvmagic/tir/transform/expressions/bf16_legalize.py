@@ -23,7 +23,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
 FLOAT32 = DataType("float32")
@@ -115,12 +115,9 @@ class _Bf16Legalizer(Retyper):
         return node.replace(value=new, indices=indices)
 
 
-def BF16ComputeLegalize() -> Pass:
+@tir_pass("tir.BF16ComputeLegalize")
+def BF16ComputeLegalize(func: PrimFunc) -> PrimFunc:
     """Compute in float32 what is written in bfloat16; memory stays bfloat16."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        finder = _Bf16Finder()
-        finder.visit(func.body)
-        return func.with_body(_Bf16Legalizer().visit(func.body)) if finder.found else func
-
-    return prim_func_pass(run, 0, "tir.BF16ComputeLegalize")
+    finder = _Bf16Finder()
+    finder.visit(func.body)
+    return func.with_body(_Bf16Legalizer().visit(func.body)) if finder.found else func

@@ -36,7 +36,8 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 from tvmagic.ir.node import Kind, Node
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.passes import is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
 
 _WALKED = (Kind.EXPR, Kind.STMT, Kind.NODE)
 _WALKED_MANY = (Kind.EXPRS, Kind.STMTS, Kind.NODES)
@@ -345,17 +346,13 @@ def _in_two(parts: list[Table]) -> Table:
     return result
 
 
-def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> Pass:
+@tir_pass("tir.CommonSubexprElimTIR")
+def CommonSubexprElimTIR(func: PrimFunc, enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> PrimFunc:
     """Compute common subexpressions once, into variables `cse_var_1`, `cse_var_2`, ...
 
     Loads and calls are left alone. With `identify_equiv_terms` terms count as equal that are
     equal after simplification.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if not enable_cse_tir:
-            return func
-        return func.with_body(_Eliminator(func, identify_equiv_terms).visit(func.body))
-
-    options = {"enable_cse_tir": enable_cse_tir, "identify_equiv_terms": identify_equiv_terms}
-    return prim_func_pass(run, 0, "tir.CommonSubexprElimTIR", options=options)
+    if not enable_cse_tir:
+        return func
+    return func.with_body(_Eliminator(func, identify_equiv_terms).visit(func.body))

@@ -21,7 +21,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.functor import mutate_all
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import used_vars
 
 
@@ -156,12 +156,9 @@ def convert_ssa(stmt: Stmt) -> Stmt:
     return _ConvertSSA().visit(stmt)
 
 
-def ConvertSSA() -> Pass:
+@tir_pass("tir.ConvertSSA")
+def ConvertSSA(func: PrimFunc) -> PrimFunc:
     """Give every definition of a variable a variable of its own."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        converter = _ConvertSSA()
-        converter.defined.update(func.params)
-        return func.with_body(converter.visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.ConvertSSA")
+    converter = _ConvertSSA()
+    converter.defined.update(func.params)
+    return func.with_body(converter.visit(func.body))

@@ -29,7 +29,7 @@ from tvmagic.ir.ops import (
     sqrt,
     subtract,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 
@@ -103,12 +103,9 @@ class _IntrinLower(AnalyzerMutator):
         return new if lowered is new or lowered is None else self.visit(lowered)
 
 
-def LowerIntrin() -> Pass:
+@tir_pass("tir.LowerIntrin")
+def LowerIntrin(func: PrimFunc) -> PrimFunc:
     """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        lower = _IntrinLower(Analyzer())
-        lower.mark_sizes(func)
-        return func.with_body(lower.visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.LowerIntrin")
+    lower = _IntrinLower(Analyzer())
+    lower.mark_sizes(func)
+    return func.with_body(lower.visit(func.body))

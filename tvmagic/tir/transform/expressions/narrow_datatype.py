@@ -33,7 +33,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import binary, cast, match_types
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
 MAX_BITS = 64
@@ -236,16 +236,13 @@ class _Narrower(Retyper):
         return node  # blocks are lowered before; inside one nothing is narrowed
 
 
-def NarrowDataType(target_bits: int) -> Pass:
+@tir_pass("tir.NarrowDataType")
+def NarrowDataType(func: PrimFunc, target_bits: int) -> PrimFunc:
     """Compute indices in `target_bits` bits where their bounds allow it; loop variables follow."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        wide = _Wide(int(target_bits))
-        wide.visit(func.body)
-        if not wide.found:
-            return func
-        needs = _Needs(int(target_bits))
-        needs.visit(func.body)
-        return func.with_body(_Narrower(needs).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.NarrowDataType", options={"target_bits": target_bits})
+    wide = _Wide(int(target_bits))
+    wide.visit(func.body)
+    if not wide.found:
+        return func
+    needs = _Needs(int(target_bits))
+    needs.visit(func.body)
+    return func.with_body(_Narrower(needs).visit(func.body))

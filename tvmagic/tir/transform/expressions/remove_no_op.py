@@ -28,8 +28,8 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.ops import equal, less_equal
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.analysis.effects import side_effect
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
@@ -146,10 +146,7 @@ def remove_no_op(stmt: Stmt) -> Stmt:
     return _NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
 
 
-def RemoveNoOp() -> Pass:
+@tir_pass("tir.RemoveNoOp")
+def RemoveNoOp(func: PrimFunc) -> PrimFunc:
     """Leave out what has no effect: empty loops and branches, unused lets, stores of what is there."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(remove_no_op(func.body))
-
-    return prim_func_pass(run, 0, "tir.RemoveNoOp")
+    return func.with_body(remove_no_op(func.body))

@@ -24,7 +24,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import add, floordiv, floormod, less, multiply
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 MAX_DEPTH = 5
@@ -154,10 +154,7 @@ def _take_common_factor(a: PrimExpr, b: PrimExpr, c2: int) -> PrimExpr | None:
     return floordiv(outer, _like(b, c2 // common))
 
 
-def RenormalizeSplitPattern() -> Pass:
+@tir_pass("tir.RenormalizeSplitPattern")
+def RenormalizeSplitPattern(func: PrimFunc) -> PrimFunc:
     """Write `(x * c1 + y) // c2` and `x < c` in the form that splits have, for later simplification."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_Renormalizer(Analyzer()).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.RenormalizeSplitPattern")
+    return func.with_body(_Renormalizer(Analyzer()).visit(func.body))

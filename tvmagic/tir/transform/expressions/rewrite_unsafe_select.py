@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.ir import BufferLoad, Call, CallEffect, Mutator, Op, PrimExpr, PrimFunc, Select, Visitor, handles
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 
 class _Unsafe(Exception):
@@ -52,10 +52,7 @@ class _SelectRewriter(Mutator):
         return new
 
 
-def RewriteUnsafeSelect() -> Pass:
+@tir_pass("tir.RewriteUnsafeSelect")
+def RewriteUnsafeSelect(func: PrimFunc) -> PrimFunc:
     """Guard the loads in a `Select` by its condition, so that only the one that is taken happens."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_SelectRewriter().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.RewriteUnsafeSelect")
+    return func.with_body(_SelectRewriter().visit(func.body))

@@ -27,10 +27,10 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 from tvmagic.tir.analysis.effects import side_effect
-from tvmagic.tir.transform.config import pass_options
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 OPTIONS = {
@@ -186,29 +186,25 @@ def simplify_stmt(stmt: Stmt, analyzer: Analyzer | None = None) -> Stmt:
     return StmtSimplifier(analyzer or Analyzer()).visit(stmt)
 
 
-def Simplify() -> Pass:
+@tir_pass("tir.Simplify", OPTIONS)
+def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """Simplify every expression, inline integer lets, and leave out branches that are never taken.
 
     Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
     `apply_constraints_to_boolean_branches` extend what the simplifier tries; `fast_math` takes floats for
     real numbers (`x - x` is 0), where they otherwise follow IEEE 754.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        options = pass_options(context, "tir.Simplify", OPTIONS)
-        plain = not any(options.values())
-        if plain and func.body in _simplified:
-            return func
-        analyzer = Analyzer(fast_math=options["fast_math"])
-        enable_extensions(analyzer, options)
-        simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
-        simplifier.mark_sizes(func)
-        body = simplifier.visit(func.body)
-        if plain and body is func.body:
-            _simplified.add(body)
-        return func.with_body(body)
-
-    return prim_func_pass(run, 0, "tir.Simplify")
+    plain = not any(options.values())
+    if plain and func.body in _simplified:
+        return func
+    analyzer = Analyzer(fast_math=options["fast_math"])
+    enable_extensions(analyzer, options)
+    simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
+    simplifier.mark_sizes(func)
+    body = simplifier.visit(func.body)
+    if plain and body is func.body:
+        _simplified.add(body)
+    return func.with_body(body)
 
 
 def enable_extensions(analyzer: Analyzer, options: dict[str, Any]) -> None:

@@ -27,9 +27,9 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, Sequential, is_recording, note, prim_func_pass
+from tvmagic.passes import Pass, Sequential, is_recording, note
 from tvmagic.tir.analysis.effects import side_effect
-from tvmagic.tir.transform.config import pass_options
+from tvmagic.tir.transform.declaration import declared, tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.expressions.remove_no_op import RemoveNoOp
 from tvmagic.tir.transform.expressions.simplify import Simplify
@@ -232,43 +232,53 @@ def hoist(stmt: Stmt, conditionals: HoistedConditionals, lets: HoistedLetBinding
     return stmt if hoisted is stmt else convert_ssa(hoisted)
 
 
-def _hoisting(name: str, run: Any) -> Pass:
-    insertion = prim_func_pass(run, 0, f"tir.Insert{name}")
-    return Sequential([insertion, Simplify(), RemoveNoOp()], name=f"tir.{name.replace('HoistedE', 'HoistE')}")
+_EXPRESSION_OPTIONS = {
+    "hoisted_conditionals": int(HoistedConditionals.All & ~HoistedConditionals.UsingBlockVar),
+    "hoisted_let_bindings": int(HoistedLetBindings.All),
+}
+_BRANCH_OPTIONS = {"support_block_scope_hoisting": False, "support_block_scope_hosting": False}
 
 
+@tir_pass("tir.InsertHoistedExpression", _EXPRESSION_OPTIONS, key="tir.HoistExpression")
+def InsertHoistedExpression(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+    """The first step of HoistExpression: conditions and lets moved, nothing simplified."""
+    conditionals = HoistedConditionals(int(options["hoisted_conditionals"]))
+    return func.with_body(hoist(func.body, conditionals, HoistedLetBindings(int(options["hoisted_let_bindings"]))))
+
+
+@tir_pass("tir.InsertHoistIfThenElse", _BRANCH_OPTIONS, key="tir.HoistIfThenElse")
+def InsertHoistIfThenElse(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+    """The first step of HoistIfThenElse: branches moved, nothing simplified."""
+    across_blocks = HoistedConditionals.UsingBlockVar if any(options.values()) else HoistedConditionals.Never
+    return _with_branches_hoisted(func, HoistedConditionals.IfElseStmt | across_blocks)
+
+
+@tir_pass("tir.InsertHoistIfThenElseBasic")
+def InsertHoistIfThenElseBasic(func: PrimFunc) -> PrimFunc:
+    """The first step of `HoistIfThenElse("basic")`: branches moved that no thread axis bounds."""
+    return _with_branches_hoisted(func, HoistedConditionals.IfElseStmt)
+
+
+def _with_branches_hoisted(func: PrimFunc, kinds: HoistedConditionals) -> PrimFunc:
+    return func.with_body(hoist(func.body, kinds, HoistedLetBindings.Never))
+
+
+@declared
 def HoistExpression() -> Pass:
     """Move conditions and lets out of loops that they do not depend on.
 
     Options under `tir.HoistExpression`: `hoisted_conditionals`, `hoisted_let_bindings` (sums of
     `HoistedConditionals` and of `HoistedLetBindings`).
     """
-    defaults = {
-        "hoisted_conditionals": int(HoistedConditionals.All & ~HoistedConditionals.UsingBlockVar),
-        "hoisted_let_bindings": int(HoistedLetBindings.All),
-    }
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        options = pass_options(context, "tir.HoistExpression", defaults)
-        conditionals = HoistedConditionals(int(options["hoisted_conditionals"]))
-        return func.with_body(hoist(func.body, conditionals, HoistedLetBindings(int(options["hoisted_let_bindings"]))))
-
-    return _hoisting("HoistedExpression", run)
+    return Sequential([InsertHoistedExpression(), Simplify(), RemoveNoOp()], name="tir.HoistExpression")
 
 
+@declared
 def HoistIfThenElse(variant: str | None = None) -> Pass:
     """Move branches out of loops that their conditions do not depend on.
 
     The option `support_block_scope_hoisting` under `tir.HoistIfThenElse` lets them cross thread
     axes; `variant="basic"` never does.
     """
-    defaults = {"support_block_scope_hoisting": False, "support_block_scope_hosting": False}
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        options = pass_options(context, "tir.HoistIfThenElse", defaults)
-        kinds = HoistedConditionals.IfElseStmt
-        if variant != "basic" and any(options.values()):
-            kinds |= HoistedConditionals.UsingBlockVar
-        return func.with_body(hoist(func.body, kinds, HoistedLetBindings.Never))
-
-    return _hoisting("HoistIfThenElseBasic" if variant == "basic" else "HoistIfThenElse", run)
+    first = InsertHoistIfThenElseBasic() if variant == "basic" else InsertHoistIfThenElse()
+    return Sequential([first, Simplify(), RemoveNoOp()], name="tir.HoistIfThenElse")

@@ -39,8 +39,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
-from tvmagic.tir.transform.config import pass_options
+from tvmagic.passes import PassContext, is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import mentions
@@ -374,23 +374,20 @@ class _LikelyRemover(Mutator):
         return self.visit(node.body) if node.attr_key == HINT else self.visit_children(node)
 
 
-def LoopPartition() -> Pass:
+@tir_pass("tir.LoopPartition", OPTIONS)
+def LoopPartition(func: PrimFunc, *, options: dict[str, Any], context: PassContext) -> PrimFunc:
     """Split loops at where their `likely` conditions change, and take the marks away.
 
     Options under `tir.LoopPartition`: `partition_const_loop` (loops of constant range, too),
     `no_unroll_loop_with_extent_one`, `unroll_loop_with_partition_hint_no_interval`.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if context.option("te.tight_split", False):
-            # loops that end where their parent ends may run no iteration, and the parts of one could begin before it
-            note("partition", "loops of tight splits are left whole")
-            return func
-        facts = Analyzer()
-        for buffer in func.buffer_map.values():
-            for size in buffer.shape:
-                facts.mark_global_non_neg_value(size)
-        partitioner = _Partitioner(pass_options(context, "tir.LoopPartition", OPTIONS), facts)
-        return func.with_body(_LikelyRemover().visit(partitioner.start(func.body)))
-
-    return prim_func_pass(run, 0, "tir.LoopPartition")
+    if context.option("te.tight_split", False):
+        # loops that end where their parent ends may run no iteration, and the parts of one could begin before it
+        note("partition", "loops of tight splits are left whole")
+        return func
+    facts = Analyzer()
+    for buffer in func.buffer_map.values():
+        for size in buffer.shape:
+            facts.mark_global_non_neg_value(size)
+    partitioner = _Partitioner(options, facts)
+    return func.with_body(_LikelyRemover().visit(partitioner.start(func.body)))

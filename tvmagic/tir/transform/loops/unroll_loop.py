@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -22,8 +24,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import add
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
-from tvmagic.tir.transform.config import pass_options
+from tvmagic.passes import is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.uses import used_vars
 
@@ -150,16 +152,13 @@ class _Unroller(Mutator):
         return SeqStmt.flatten(*parts) if changed else node
 
 
-def UnrollLoop() -> Pass:
+@tir_pass("tir.UnrollLoop", OPTIONS)
+def UnrollLoop(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """Write out the loops marked `unroll`, and serial ones within the limits of the options.
 
     Options under `tir.UnrollLoop`: `auto_max_step` (steps of the unrolled loop), `auto_max_depth`,
     `auto_max_extent`, `explicit_unroll` (else the loop is only marked), `unroll_local_access`.
     The pragmas `auto_unroll_max_step` and `unroll_explicit` of a loop stand above them.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        body = _Unroller(pass_options(context, "tir.UnrollLoop", OPTIONS)).visit(func.body)
-        return func if body is func.body else func.with_body(convert_ssa(body))
-
-    return prim_func_pass(run, 0, "tir.UnrollLoop")
+    body = _Unroller(options).visit(func.body)
+    return func if body is func.body else func.with_body(convert_ssa(body))

@@ -55,7 +55,8 @@ from tvmagic.ir import (
 from tvmagic.ir.expr import access_dtype
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import add, logical_not, make_zero, multiply, subtract
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.passes import PassContext, is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.loops.predicate import predicate_accesses
 from tvmagic.tir.transform.uses import buffer_mentions, mentions
 
@@ -489,7 +490,8 @@ class _VectorizeSkipper(StmtMutator):
         return new.replace(kind=ForKind.SERIAL) if new.kind is ForKind.VECTORIZED else new
 
 
-def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
+@tir_pass("tir.VectorizeLoop")
+def VectorizeLoop(func: PrimFunc, enable_vectorize: bool = True, *, context: PassContext) -> PrimFunc:
     """Lower the loops marked `vectorized` to vector code.
 
     With `enable_vectorize` False they become serial loops. The extent of such a loop is a positive
@@ -498,11 +500,7 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
     `vectorize.scalar` of the reason. With the option `tir.enable_buffer_level_predication` a branch on
     `lane < limit` becomes masked loads and stores where every access allows it.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if not enable_vectorize:
-            return func.with_body(_VectorizeSkipper().visit(func.body))
-        masks = bool(context.option("tir.enable_buffer_level_predication", False))
-        return func.with_body(_LoopVectorizer(masks).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.VectorizeLoop", options={"enable_vectorize": enable_vectorize})
+    if not enable_vectorize:
+        return func.with_body(_VectorizeSkipper().visit(func.body))
+    masks = bool(context.option("tir.enable_buffer_level_predication", False))
+    return func.with_body(_LoopVectorizer(masks).visit(func.body))

@@ -21,7 +21,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast, greater_equal, less, logical_and
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import is_true
 
 MESSAGE = "OUT OF THE BOUNDS"
@@ -74,10 +74,7 @@ class _Checker(StmtMutator):
         return logical_and(greater_equal(index, IntImm("int64", 0)), less(index, size))
 
 
-def InstrumentBoundCheckers() -> Pass:
+@tir_pass("tir.InstrumentBoundCheckers")
+def InstrumentBoundCheckers(func: PrimFunc) -> PrimFunc:
     """Guard every store by a check of its indices; a failed check is an assertion."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_Checker().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.InstrumentBoundCheckers")
+    return func.with_body(_Checker().visit(func.body))

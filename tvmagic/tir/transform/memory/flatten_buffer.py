@@ -32,8 +32,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import logical_and
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
 from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
 from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator
@@ -218,17 +218,14 @@ class _BufferFlattener(AnalyzerMutator):
         return BufferRegion(flat, box, node.span)
 
 
-def FlattenBuffer() -> Pass:
+@tir_pass("tir.FlattenBuffer")
+def FlattenBuffer(func: PrimFunc) -> PrimFunc:
     """Flatten the buffers of a TensorIR function; those of its parameters keep their shape.
 
     A function made from a TE schedule stays as it is: StorageFlatten does this there.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if from_legacy_te_schedule(func):
-            return func
-        flattener = _BufferFlattener(Analyzer())
-        flattener.mark_sizes(func)
-        return func.with_body(flattener.visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.FlattenBuffer")
+    if from_legacy_te_schedule(func):
+        return func
+    flattener = _BufferFlattener(Analyzer())
+    flattener.mark_sizes(func)
+    return func.with_body(flattener.visit(func.body))

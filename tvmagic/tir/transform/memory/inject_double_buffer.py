@@ -32,8 +32,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import div, floormod, less
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
-from tvmagic.tir.transform.config import pass_options
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.uses import mentions
 
@@ -308,21 +308,18 @@ class _Injector(Mutator):
         return SeqStmt.flatten(main, *tail)
 
 
-def InjectDoubleBuffer() -> Pass:
+@tir_pass("tir.InjectDoubleBuffer", OPTIONS)
+def InjectDoubleBuffer(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """Give the buffers that ask for it two halves, one filled while the other is read.
 
     The option `split_loop` under `tir.InjectDoubleBuffer` is the factor to split the loop by: 0, 1
     or an even number.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        split = int(pass_options(context, "tir.InjectDoubleBuffer", OPTIONS)["split_loop"])
-        if split != 1 and split % 2:
-            raise TVMagicError("`split_loop` of `tir.InjectDoubleBuffer` is 0, 1 or an even number")
-        detector = _Detector()
-        detector.visit(func.body)
-        if not detector.fills:
-            return func
-        return func.with_body(convert_ssa(_Injector(detector.found(), split).visit(func.body)))
-
-    return prim_func_pass(run, 0, "tir.InjectDoubleBuffer")
+    split = int(options["split_loop"])
+    if split != 1 and split % 2:
+        raise TVMagicError("`split_loop` of `tir.InjectDoubleBuffer` is 0, 1 or an even number")
+    detector = _Detector()
+    detector.visit(func.body)
+    if not detector.fills:
+        return func
+    return func.with_body(convert_ssa(_Injector(detector.found(), split).visit(func.body)))

@@ -19,7 +19,8 @@ from tvmagic.ir import (
     StmtMutator,
     handles,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
 
@@ -80,21 +81,15 @@ class _ExternRealizeRemover(StmtMutator):
         return self.visit(node.body) if node.buffer in self.external else self.visit_children(node)
 
 
-def InjectPrefetch() -> Pass:
+@tir_pass("tir.InjectPrefetch")
+def InjectPrefetch(func: PrimFunc) -> PrimFunc:
     """Write the prefetches that a TE schedule asks for."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if not from_legacy_te_schedule(func):
-            return func
-        return func.with_body(_PrefetchInjector().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.InjectPrefetch")
+    if not from_legacy_te_schedule(func):
+        return func
+    return func.with_body(_PrefetchInjector().visit(func.body))
 
 
-def TextureFlatten() -> Pass:
+@tir_pass("tir.TextureFlatten")
+def TextureFlatten(func: PrimFunc) -> PrimFunc:
     """Take away the realizations of parameters; textures do not exist on the targets here."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_ExternRealizeRemover(func).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.TextureFlatten")
+    return func.with_body(_ExternRealizeRemover(func).visit(func.body))

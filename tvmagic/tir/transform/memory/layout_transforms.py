@@ -21,7 +21,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.values import TUPLES
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 ATTRIBUTE = "layout_transform_map"
 
@@ -113,10 +113,7 @@ def apply_layout_transforms(func: PrimFunc) -> PrimFunc:
     return func.replace(body=body, buffer_map=buffer_map).without_attr(ATTRIBUTE)
 
 
-def ApplyLayoutTransforms() -> Pass:
+@tir_pass("tir.ApplyLayoutTransforms")
+def ApplyLayoutTransforms(func: PrimFunc) -> PrimFunc:
     """Store buffers in the order that `transform_layout` of a TE stage asks for."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return apply_layout_transforms(func)
-
-    return prim_func_pass(run, 0, "tir.ApplyLayoutTransforms")
+    return apply_layout_transforms(func)

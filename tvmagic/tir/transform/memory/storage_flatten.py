@@ -8,7 +8,6 @@ intrinsic binds become accesses of what they are views of.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
@@ -40,7 +39,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv, floormod, make_const
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
@@ -319,19 +318,15 @@ class _StorageFlattener(AnalyzerMutator):
         return self.visit_children(node)
 
 
-def StorageFlatten(cache_line_size: int, create_bound_attribute: bool = False) -> Pass:
+@tir_pass("tir.StorageFlatten")
+def StorageFlatten(func: PrimFunc, cache_line_size: int, create_bound_attribute: bool = False) -> PrimFunc:
     """Flatten the buffers of a function made from a TE schedule; others stay as they are.
 
     `cache_line_size` is in bytes, for prefetches. With `create_bound_attribute` the sizes of the
     buffers are noted for InstrumentBoundCheckers.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        if not from_legacy_te_schedule(func):
-            return func
-        func = apply_layout_transforms(func)
-        flattener = _StorageFlattener(func, Analyzer(), int(cache_line_size), create_bound_attribute)
-        return func.with_body(flattener.visit(func.body))
-
-    options: dict[str, Any] = {"cache_line_size": cache_line_size, "create_bound_attribute": create_bound_attribute}
-    return prim_func_pass(run, 0, "tir.StorageFlatten", options=options)
+    if not from_legacy_te_schedule(func):
+        return func
+    func = apply_layout_transforms(func)
+    flattener = _StorageFlattener(func, Analyzer(), int(cache_line_size), create_bound_attribute)
+    return func.with_body(flattener.visit(func.body))

@@ -41,8 +41,9 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
-from tvmagic.passes import IRModule, Pass, PassContext, is_recording, note, prim_func_pass
+from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.inplace import works_in_place
 from tvmagic.tir.transform.memory.vector_types import rewrite_vector_types
 
@@ -404,15 +405,12 @@ def plan_storage(stmt: Stmt, reuse: bool = True) -> Stmt:
     return _Rewriter(planner, linear, Analyzer()).rewrite(stmt)
 
 
-def StorageRewrite() -> Pass:
+@tir_pass("tir.StorageRewrite")
+def StorageRewrite(func: PrimFunc, *, context: PassContext) -> PrimFunc:
     """Share memory between buffers that are not alive at the same time, and move allocations outwards.
 
     Allocations go to the beginning of the function, of a parallel loop or of a kernel. A buffer that
     is accessed only by vectors of one length gets elements of that length.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        reuse = not context.option("tir.merge_static_smem", False)
-        return rewrite_vector_types(func.with_body(plan_storage(func.body, reuse)))
-
-    return prim_func_pass(run, 0, "tir.StorageRewrite")
+    reuse = not context.option("tir.merge_static_smem", False)
+    return rewrite_vector_types(func.with_body(plan_storage(func.body, reuse)))

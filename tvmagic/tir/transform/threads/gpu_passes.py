@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.ir import Block, For, PrimFunc, Stmt, StmtMutator, handles
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
 
 
 class _AnnotationRemover(StmtMutator):
@@ -25,28 +26,29 @@ class _AnnotationRemover(StmtMutator):
         return new.replace(annotations=kept)
 
 
-def _ignoring(name: str, prefix: str) -> Pass:
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_AnnotationRemover(prefix).visit(func.body))
-
-    return prim_func_pass(run, 0, f"tir.{name}")
+def _without(func: PrimFunc, prefix: str) -> PrimFunc:
+    return func.with_body(_AnnotationRemover(prefix).visit(func.body))
 
 
-def InjectSoftwarePipeline() -> Pass:
+@tir_pass("tir.InjectSoftwarePipeline")
+def InjectSoftwarePipeline(func: PrimFunc) -> PrimFunc:
     """Take the annotations of software pipelines away: the loop runs as it is written."""
-    return _ignoring("InjectSoftwarePipeline", "software_pipeline")
+    return _without(func, "software_pipeline")
 
 
-def ManifestSharedMemoryLocalStage() -> Pass:
+@tir_pass("tir.ManifestSharedMemoryLocalStage")
+def ManifestSharedMemoryLocalStage(func: PrimFunc) -> PrimFunc:
     """Take away the wish to load shared memory by way of registers."""
-    return _ignoring("ManifestSharedMemoryLocalStage", "tir.manifest_shared_memory_local_stage")
+    return _without(func, "tir.manifest_shared_memory_local_stage")
 
 
-def LowerAutoCopy() -> Pass:
+@tir_pass("tir.LowerAutoCopy")
+def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
     """Take away the wish to copy between memories in the best way: the copy stays as written."""
-    return _ignoring("LowerAutoCopy", "auto_copy")
+    return _without(func, "auto_copy")
 
 
-def InjectPermutedLayout() -> Pass:
+@tir_pass("tir.InjectPermutedLayout")
+def InjectPermutedLayout(func: PrimFunc) -> PrimFunc:
     """Take away the wish to permute shared memory against bank conflicts."""
-    return _ignoring("InjectPermutedLayout", "permuted_layout")
+    return _without(func, "permuted_layout")

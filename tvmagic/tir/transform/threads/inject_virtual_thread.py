@@ -40,7 +40,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import div, multiply
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 
 MAX_UNROLLED = 16
@@ -323,11 +323,8 @@ class _VirtualThreads(StmtMutator):
         return taken if taken is not None else Evaluate(0, node.span)
 
 
-def InjectVirtualThread() -> Pass:
+@tir_pass("tir.InjectVirtualThread")
+def InjectVirtualThread(func: PrimFunc) -> PrimFunc:
     """Run virtual threads one after the other: in a loop, or written out where they are few."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        body = _VirtualThreads().visit(func.body)
-        return func if body is func.body else func.with_body(convert_ssa(body))
-
-    return prim_func_pass(run, 0, "tir.InjectVirtualThread")
+    body = _VirtualThreads().visit(func.body)
+    return func if body is func.body else func.with_body(convert_ssa(body))

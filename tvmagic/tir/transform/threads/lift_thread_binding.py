@@ -18,7 +18,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 
 def thread_rank(tag: str) -> tuple[int, int]:
@@ -111,10 +111,7 @@ class _Lifter(Mutator):
         return new if body is new.body else new.replace(body=body)
 
 
-def LiftThreadBinding() -> Pass:
+@tir_pass("tir.LiftThreadBinding")
+def LiftThreadBinding(func: PrimFunc) -> PrimFunc:
     """Unify the loops bound to the same thread axis and lift them around what they hold."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func.with_body(_Lifter().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.LiftThreadBinding")
+    return func.with_body(_Lifter().visit(func.body))

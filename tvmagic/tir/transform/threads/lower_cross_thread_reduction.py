@@ -41,10 +41,11 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import equal, logical_and
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.passes import note
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.flags import is_affine_binding
 from tvmagic.tir.blocks.reduction import BlockReduction, block_reduction, reduction_vars_stay_inside
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.uses import mentions, used_vars
 
@@ -444,18 +445,15 @@ class _ThreadLoops(Visitor):
             self.visit(node.body)
 
 
-def LowerCrossThreadReduction() -> Pass:
+@tir_pass("tir.LowerCrossThreadReduction")
+def LowerCrossThreadReduction(func: PrimFunc) -> PrimFunc:
     """Write reductions whose loops are bound to threads as reductions over these threads.
 
     A function made from a TE schedule stays as it is: its reductions are made so by ScheduleOps. Raises
     `TVMagicError` where the loops of such a reduction are not the innermost ones, are bound to blocks, or where
     its reducer is not known.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        threads = _ThreadLoops()
-        if not from_legacy_te_schedule(func):
-            threads.visit(func.body)
-        return func.with_body(_CrossThread().visit(func.body)) if threads.found else func
-
-    return prim_func_pass(run, 0, "tir.LowerCrossThreadReduction")
+    threads = _ThreadLoops()
+    if not from_legacy_te_schedule(func):
+        threads.visit(func.body)
+    return func.with_body(_CrossThread().visit(func.body)) if threads.found else func

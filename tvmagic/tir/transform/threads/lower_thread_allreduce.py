@@ -31,7 +31,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import cast
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.threads.allreduce_plan import Allreduce, AllreduceFinder, Form, Warps, barrier
 from tvmagic.tir.transform.threads.warp_allreduce import warp_allreduce
 from tvmagic.tir.transform.with_analyzer import is_true
@@ -155,17 +156,14 @@ def _warps_of(func: PrimFunc) -> Warps:
     return Warps(int(size), int(most), kind == "cuda")
 
 
-def LowerThreadAllreduce(warp_size: int | None = None) -> Pass:
+@tir_pass("tir.LowerThreadAllreduce")
+def LowerThreadAllreduce(func: PrimFunc, warp_size: int | None = None) -> PrimFunc:
     """Write reductions over threads (`tvm_thread_allreduce`) as steps in memory that the threads share.
 
     For functions with a target of CUDA (BindTarget) the threads of a warp read each other's registers instead,
     as TVM lets them. `warp_size`: how many threads run in step, so that they need no barrier among them in shared
     memory; that of the function's target unless given, else 1.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        found = AllreduceFinder(_warps_of(func) if warp_size is None else Warps(warp_size))
-        found.visit(func.body)
-        return func.with_body(_Rewriter(found).visit(func.body)) if found.found else func
-
-    return prim_func_pass(run, 0, "tir.LowerThreadAllreduce")
+    found = AllreduceFinder(_warps_of(func) if warp_size is None else Warps(warp_size))
+    found.visit(func.body)
+    return func.with_body(_Rewriter(found).visit(func.body)) if found.found else func

@@ -36,7 +36,8 @@ from tvmagic.ir import (
     handles,
     structural_equal,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import mentions
 
 READ, WRITE, SYNC = "read", "write", "sync"
@@ -309,18 +310,15 @@ class _Inserter(StmtMutator):
         return SeqStmt.flatten(barrier, new)
 
 
-def ThreadSync(storage_scope: str) -> Pass:
+@tir_pass("tir.ThreadSync")
+def ThreadSync(func: PrimFunc, storage_scope: str) -> PrimFunc:
     """Put barriers `T.tvm_storage_sync(storage_scope)` where threads share memory of that scope.
 
     For lowered functions with launched threads: what a thread of a block wrote is read by another after a
     barrier only. Raises `TVMagicError` where a barrier would stand in a branch.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        planner = _Planner(storage_scope)
-        planner.visit(func.body)
-        if not planner.before:
-            return func
-        return func.with_body(_Inserter(storage_scope, planner.before).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.ThreadSync", options={"storage_scope": storage_scope})
+    planner = _Planner(storage_scope)
+    planner.visit(func.body)
+    if not planner.before:
+        return func
+    return func.with_body(_Inserter(storage_scope, planner.before).visit(func.body))

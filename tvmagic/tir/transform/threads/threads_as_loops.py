@@ -44,7 +44,8 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.ops import cast
-from tvmagic.passes import IRModule, Pass, PassContext, note, prim_func_pass
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
 from tvmagic.tir.transform.with_analyzer import strip_likely
 
@@ -483,17 +484,14 @@ def _scope(pointer: Var) -> str:
     return kind.storage_scope if isinstance(kind, PointerType) else ""
 
 
-def ThreadsAsLoops() -> Pass:
+@tir_pass("tir.ThreadsAsLoops")
+def ThreadsAsLoops(func: PrimFunc) -> PrimFunc:
     """Write kernels whose threads wait for each other as loops over the threads from barrier to barrier.
 
     Not a pass of TVM's: it lets this machine run what is meant for a GPU. It comes after ThreadSync and
     LowerThreadAllreduce. Kernels without barriers stay as they are. Raises `TVMagicError` where not all threads
     come to a barrier.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        outside = _Outside()
-        outside.visit(func.body)
-        return func.with_body(_Kernels(outside.found).visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.ThreadsAsLoops")
+    outside = _Outside()
+    outside.visit(func.body)
+    return func.with_body(_Kernels(outside.found).visit(func.body))

@@ -21,7 +21,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
 
@@ -91,14 +91,11 @@ class _Unifier(Mutator):
         )
 
 
-def UnifyThreadBinding() -> Pass:
+@tir_pass("tir.UnifyThreadBinding")
+def UnifyThreadBinding(func: PrimFunc) -> PrimFunc:
     """Bind all loops of one thread axis in a kernel to one variable, and launch the axes around the kernel.
 
     A kernel is what the outermost thread-bound loop holds. A function made from a TE schedule stays as it is.
     Raises `TVMagicError` where two loops of one axis differ in extent.
     """
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func if from_legacy_te_schedule(func) else func.with_body(_Unifier().visit(func.body))
-
-    return prim_func_pass(run, 0, "tir.UnifyThreadBinding")
+    return func if from_legacy_te_schedule(func) else func.with_body(_Unifier().visit(func.body))

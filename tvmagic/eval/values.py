@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.lanes import Context, OutOfRange, Storage
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir import (
     BinaryOp,
@@ -21,6 +22,7 @@ from tvmagic.ir import (
     ConstExpr,
     IterVar,
     Let,
+    Node,
     Not,
     PrimExpr,
     ProducerLoad,
@@ -33,7 +35,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.operators.lanes import Context, OutOfRange, Storage
 
 __all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
 
@@ -94,6 +95,10 @@ class Values(Visitor):
     def value(self, node: PrimExpr) -> Array:
         """The value of an expression."""
         return self.visit(node)
+
+    @handles(Node)
+    def _unknown(self, node: Node) -> Array:
+        raise Unsupported(f"the interpreter does not know nodes of the kind `{type(node).__name__}`")
 
     @handles(ConstExpr)
     def _constant(self, node: Any) -> Array:
