@@ -156,7 +156,7 @@ def test_101_an_exception_reaches_the_caller() -> None:
         run(te.create_schedule(B.op), [A, B], np.zeros(2, "float32"), np.zeros(2, "float32"))
 
 
-@pytest.mark.parametrize(("scope", "tag"), [("local", "threadIdx.x"), ("local", "vthread"), ("shared", "blockIdx.y")])
+@pytest.mark.parametrize(("scope", "tag"), [("local", "threadIdx.x"), ("shared", "blockIdx.y")])
 def test_102_no_condition_from_a_thread_above_the_memory(scope: str, tag: str) -> None:
     A = te.placeholder((2, 6, 4), name="A")
     B = te.compute(A.shape, lambda i, j, k: A[i, j, k] + 1.0, name="B")

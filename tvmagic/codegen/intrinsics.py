@@ -10,7 +10,7 @@ from tvmagic.codegen.target.check import has_instruction
 from tvmagic.codegen.types import constant, llvm_type, memory_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
-from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
+from tvmagic.ir import BufferLoad, Call, DataType, IntImm, Op, StringImm, Var
 
 __all__ = ["MATH_NAMES", "RULES"]
 
@@ -390,10 +390,13 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     return _foreign(emitter, call, name.value, tuple(args), family in _OF_MACHINES)
 
 
+_MAKE_ARRAY, _MAKE_SHAPE = Op.get("tir.tvm_stack_make_array"), Op.get("tir.tvm_stack_make_shape")
+
+
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")
 def _packed(emitter: Any, call: Call) -> str:
     """A function that Python registered: arguments go as 8-byte slots with a code each
-    (0 integer, 1 float, 2 pointer, 3 text)."""
+    (0 integer, 1 float, 2 pointer, 3 text, 4 array)."""
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_packed` is the function's name", node=call)
@@ -418,9 +421,37 @@ def _packed(emitter: Any, call: Call) -> str:
     return emitter.convert(result, INT64, call.dtype)
 
 
+def _array_record(emitter: Any, arg: Call) -> str:
+    """A record of a buffer, in 8-byte slots: pointer, rank, offset, type as text, whether strides follow; shape, strides."""
+    data, shape, strides, rank, sample, offset = arg.args
+    if not isinstance(rank, IntImm):
+        raise BuildError("the rank of an array is a number", node=arg)
+    strided = isinstance(strides, Call) and strides.op is _MAKE_SHAPE
+    sizes = [
+        *(shape.args if isinstance(shape, Call) and shape.op is _MAKE_SHAPE else ()),
+        *(strides.args if strided else ()),
+    ]
+    slots = [
+        ("ptr", emitter.visit(data)),
+        ("i64", str(rank.value)),
+        ("i64", emitter.convert(emitter.visit(offset), offset.dtype, INT64)),
+        ("ptr", emitter.visit(StringImm(str(sample.dtype)))),
+        ("i64", str(int(strided))),
+        *[("i64", emitter.convert(emitter.visit(size), size.dtype, INT64)) for size in sizes],
+    ]
+    out = emitter.out
+    record = out.at_entry(f"alloca [{len(slots)} x i64], align 8")
+    for i, (kind, value) in enumerate(slots):
+        place = out.op(f"getelementptr inbounds i64, ptr {record}, i64 {i}")
+        out.do(f"store {kind} {value}, ptr {place}, align 8")
+    return record
+
+
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
     if isinstance(arg, StringImm):
         return 3, "ptr", emitter.visit(arg)
+    if isinstance(arg, Call) and arg.op is _MAKE_ARRAY:
+        return 4, "ptr", _array_record(emitter, arg)
     value = emitter.visit(arg)
     if arg.dtype.is_handle or isinstance(arg, Var) and arg.dtype.is_handle:
         return 2, "ptr", value

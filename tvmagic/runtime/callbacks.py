@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from functools import lru_cache
@@ -74,9 +75,30 @@ def _argument(values: Any, code: int, i: int) -> Any:
         return ctypes.string_at(raw).decode()
     if code == 2:
         return ctypes.c_void_p(raw)
+    if code == 4:
+        return _array_at(raw)
     if code != 0:
         raise TVMagicError(f"a packed call has an argument of the unknown code {code}")
     return raw
+
+
+def _array_at(address: int) -> Any:
+    """The array of a record, a view of the same memory: pointer, rank, offset, type, strided or not; shape, strides."""
+    import numpy as np
+
+    from tvmagic.ir.numpy_types import numpy_dtype
+    from tvmagic.runtime.ndarray import NDArray
+
+    record = ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))
+    data, rank, offset, text, strided = record[:5]
+    dtype = numpy_dtype(ctypes.string_at(text).decode())
+    shape = record[5 : 5 + rank]
+    if 0 in shape:
+        return NDArray(np.empty(shape, dtype))
+    strides = record[5 + rank : 5 + 2 * rank] if strided else [math.prod(shape[i + 1 :]) for i in range(rank)]
+    reach = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides))
+    memory = (ctypes.c_char * (reach * dtype.itemsize)).from_address(data + offset * dtype.itemsize)
+    return NDArray(np.ndarray(shape, dtype, memory, strides=[stride * dtype.itemsize for stride in strides]))
 
 
 @lru_cache(maxsize=1)

@@ -161,7 +161,8 @@ def _check_threads(stage: Stage, context: Context) -> None:
     """An error where what is computed depends on a thread that does not run around the stage."""
     if not context.threads:
         return
-    around = {context.threads[iv].var for iv in context.paths[stage.op] if iv in context.threads}
+    own = [iv for iv in stage.leaf_iter_vars if iv in context.threads]
+    around = {context.threads[iv].var for iv in (*context.paths[stage.op], *own) if iv in context.threads}
     names = {thread.var: thread.thread_tag for thread in context.threads.values() if thread.var not in around}
     for iv in stage.op.root_iter_vars():
         range_ = context.ranges.get(iv, iv.dom)
