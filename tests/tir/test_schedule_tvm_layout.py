@@ -27,7 +27,7 @@ def test_136_unit_loops_are_replaced_in_joined_blocks() -> None:
     outer = block(sch, sch.blockize([sch.get_block("L"), sch.get_block("R")], preserve_unit_iters=False))
     assert [str(r) for r in outer.reads] == ["A[0:8, 0:12]"]
     assert [str(r) for r in outer.writes] == ["B[0:8, 0:12]"]
-    assert str(block(sch, "L").body) == "B[vi_i, 0] = A[vi_i, 0] * T.float32(2.0)"
+    assert "B[vi_i, 0] = A[vi_i, 0] * T.float32(2.0)" in script(sch.mod["main"])
     same_results(parse(SIDE_BY_SIDE), sch.mod["main"])
 
 
@@ -136,7 +136,7 @@ def test_139_matched_buffers_follow_the_type() -> None:
     for name in ("B", "C"):
         for match in block(sch, name).match_buffers:
             assert str(match.buffer.dtype) == "float64"
-            assert str(match.buffer.data.type_annotation.element_type) == 'T.float64' or "float64" in str(
+            assert str(match.buffer.data.type_annotation.element_type) == "T.float64" or "float64" in str(
                 match.buffer.data.type_annotation
             )
     same_results(parse(MATCHED), sch.mod["main"])

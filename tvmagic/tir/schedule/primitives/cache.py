@@ -262,7 +262,7 @@ class CacheRewriter(Mutator):
         source = self.in_new(node.source.buffer)
         if source is node.source.buffer:
             return node
-        view = matched_in(node.buffer, source)
+        view = matched_in(node.buffer, source, node.source.buffer)
         if view is not node.buffer:
             self.matched[node.buffer] = view
             self.pointers[node.buffer.data] = view.data
