@@ -176,7 +176,7 @@ def test_148_other_forms_are_refused(update: str) -> None:
 
 
 def test_148_buffers_of_different_shapes_are_refused() -> None:
-    text = argmax(LETS + "OI[vi] = p\n            OV[vi] = q").replace('OV: T.Buffer((6,)', 'OV: T.Buffer((7,)')
+    text = argmax(LETS + "OI[vi] = p\n            OV[vi] = q").replace("OV: T.Buffer((6,)", "OV: T.Buffer((7,)")
     sch = schedule(text)
     with pytest.raises(ScheduleError):
         sch.rfactor(loops(sch, "M")[1], 1)
