@@ -34,8 +34,7 @@ def main(A: T.Buffer((2, 8), "float32"), D: T.Buffer((8,), "float32"), B: T.Buff
                     for a in range(4):
                         B[vi * 4 + a] = T.float32(0)
                 for b in range(4):
-                    C[vi * 4 + b] = A[vk, vi * 4 + b]
-                    B[vi * 4 + b] = B[vi * 4 + b] + C[vi * 4 + b]
+                    B[vi * 4 + b] = B[vi * 4 + b] + C[vi * 4 + b] * A[vk, vi * 4 + b]
                 for c in range(4):
                     D[vi * 4 + c] = B[vi * 4 + c]
 """

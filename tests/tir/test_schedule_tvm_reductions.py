@@ -163,7 +163,7 @@ def test_148_stores_in_any_order(stores: str, init: str) -> None:
     [
         "p: T.int32 = T.Select(OV[vi] >= V[vi, vk], OI[vi], X[vi, vk])\n            OI[vi] = p\n"
         "            OV[vi] = T.Select(OV[vi] >= V[vi, vk], OV[vi], V[vi, vk])",
-        LETS + "OI[vi] = p + 0 * X[vi, vk]\n            OV[vi] = q",
+        LETS + "OI[vi] = p + 1\n            OV[vi] = q",
         LETS + "OI[vi] = p\n            OV[vi] = T.Cast('float32', p)",
     ],
     ids=["fewer lets than stores", "a value that is no variable", "a variable twice"],
