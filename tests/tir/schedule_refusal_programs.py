@@ -405,6 +405,62 @@ for i, j in T.grid(8, 8):
 """
         + USE
     ),
+    "read_inside": function(
+        ALLOC
+        + FILL
+        + """
+for i in range(8):
+    with T.block("O"):
+        vi = T.axis.spatial(8, i)
+        for j in range(8):
+            with T.block("I"):
+                vj = T.axis.spatial(8, j)
+                C[vi, vj] = B[vi, vj]
+"""
+    ),
+    "sum_second": function(
+        ALLOC
+        + """
+for i in range(8):
+    for j in range(8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for k in range(8):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi, 0] = T.float32(0)
+            C[vi, 0] = C[vi, 0] + B[vi, vk]
+"""
+    ),
+    "pad_after_read": function(
+        """
+for i in range(8):
+    for j in range(8):
+        with T.block("R"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj]
+    for j in range(8):
+        with T.block("P"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(vj < 4, A[vi, vj], T.float32(0))
+""",
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    "matched_row": function(
+        ALLOC
+        + FILL
+        + """
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        T.reads(B[vi, 0:8])
+        T.writes(C[vi, 0])
+        M = T.match_buffer(B[vi, 0:8], (8,), offset_factor=1)
+        C[vi, 0] = M[0] + M[7]
+"""
+    ),
     "shifted_update": function(block("U", "A[vi, vj] = A[T.max(vi - 1, 0), vj]")),
     "pointer_update": function(
         """
