@@ -67,7 +67,7 @@ def test_98_reductions_and_results() -> None:
     k = te.reduce_axis((0, 5), "k")
     B = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="B")
     func = te.create_prim_func([A, B], "int64")
-    assert "v_k = T.axis.remap(\"SR\", [i, k])" in func.script()
+    assert 'v_k = T.axis.remap("SR", [i, k])' in func.script()
     a, b = np.arange(30, dtype="float32").reshape(6, 5), np.zeros(6, "float32")
     tvmagic.build(func)(a, b)
     np.testing.assert_allclose(b, a.sum(1))

@@ -421,6 +421,12 @@ class SeparatedIndexMap(IndexMap):
 
     separators: tuple[int, ...]
 
+    def __init__(
+        self, initial_indices: Sequence[Var], final_indices: Any, inverse_index_map: Any, separators: Sequence[int]
+    ) -> None:
+        super().__init__(initial_indices, final_indices, inverse_index_map)
+        self.separators = tuple(separators)
+
     def _parts(self) -> list[Any]:
         places, count = list(self.separators), len(self.final_indices)
         return [
