@@ -356,6 +356,7 @@ REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
         lambda p: p.s[te.compute((4,), lambda i: te.const(1.0), name="Z")],
         r"the schedule has no stage `Z`",
     ),
+    "a name that no stage has": (lambda p: p.s["Z"], r"the schedule has no stage `Z`"),
     "cache_read for who does not read": (lambda p: p.s.cache_read(p.A, "local", [p.C]), r"stage `C` does not read `A`"),
     "cache_write of a placeholder": (
         lambda p: p.s.cache_write(p.A, "local"),
@@ -495,3 +496,14 @@ def test_a_stage_outside_of_the_threads_that_it_depends_on(scope: str, tag: str)
         tvmagic.lower(c.s, [c.A, c.M])
     c.s[copy].compute_at(c.s[c.B], c.B.op.axis[0])
     tvmagic.lower(c.s, [c.A, c.M])
+
+
+def test_a_stage_is_found_by_its_name() -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1, name="B")
+    C = te.compute((4,), lambda i: B[i] * 2, name="B")
+    D = te.compute((4,), lambda i: C[i] * 2, name="D")
+    s = te.create_schedule(D.op)
+    assert s["D"] is s[D] and "D" in s and "E" not in s
+    with pytest.raises(ScheduleError, match="2 stages have the name `B`"):
+        s["B"]

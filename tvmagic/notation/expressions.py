@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
 from tvmagic.notation.source import Source
 
@@ -105,11 +104,7 @@ def fail_at(source: Source, node: ast.AST, message: str, hint: str | None = None
 
 def fail_undefined(source: Source, node: ast.AST, name: str, known: Iterable[str]) -> NoReturn:
     """Raise the error for a name that nothing stands for; one of `known` may have been meant."""
-    names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, names, n=1)
-    if not close and len(name) == 1:
-        close = [k for k in names if k.lower() == name.lower()]
-    hint = f"did you mean `{close[0]}`?" if close else f"declare it, for example `{name}: float32[64]`"
+    hint = did_you_mean(name, known) or f"declare it, for example `{name}: float32[64]`"
     fail_at(source, node, f"the name `{name}` is not defined", hint)
 
 
@@ -296,8 +291,8 @@ class Expressions:
         if name in ("sum", "prod"):
             fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
         if name not in FUNCTIONS:
-            close = difflib.get_close_matches(name, [*FUNCTIONS, *DTYPES], n=1)
-            hint = f"did you mean `{close[0]}`?" if close else "there are exp, max, sqrt and others; in `te` any Python"
+            others = "there are exp, max, sqrt and others; in `te` any Python"
+            hint = did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
             fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
         if node.keywords:
             fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")

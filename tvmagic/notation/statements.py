@@ -18,7 +18,6 @@ a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -26,10 +25,10 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
-from tvmagic.notation.affine import Affine, affine_of, is_proved, solve_extents
+from tvmagic.notation.affine import Affine, affine_of, is_proved, shrunk, solve_extents
 from tvmagic.notation.expressions import (
     DTYPES,
     FUNCTIONS,
@@ -68,6 +67,7 @@ class Notation:
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
         self.read: set[str] = set()
+        self.made: set[str] = set()  # the names of stages that statements need besides their own
         self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
 
     def prepare(self, statements: list[ast.stmt]) -> None:
@@ -188,8 +188,8 @@ def dtype_hint(text: str) -> str:
     if inside is not None:
         return f"write it as `{inside}[...]`, with the sizes in brackets"
     common = {"float": "float32", "int": "int32", "double": "float64", "half": "float16"}
-    close = [common[text]] if text in common else difflib.get_close_matches(text, known, n=1)
-    return f"did you mean `{close[0]}`?" if close else "write a name such as float32, int8 or bool"
+    close = common.get(text) or closest(text, known)
+    return f"did you mean `{close}`?" if close else "write a name such as float32, int8 or bool"
 
 
 class _Statement:
@@ -333,6 +333,7 @@ class _Statement:
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
         ranges.update(solve_extents(sums, ranges, used - set(ranges)))
+        ranges.update(shrunk(sums, ranges, {*self.axes} - given))
         self._complete(ranges, used)
         self._check_bounds(ranges)
         return ranges
@@ -381,8 +382,10 @@ class _Statement:
                     self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
                     f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
                 )  # fmt: skip
+            under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
+            why = ": what it indexes is read only under a condition" if under and all(under) else ""
             fail_at(
-                self.source, node, f"the extent of `{name}` cannot be inferred",
+                self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
 
@@ -521,10 +524,11 @@ class _Statement:
         return tensor(*[bound[n] for n in free])
 
     def _fresh(self, name: str) -> str:
-        taken, candidate, count = self.notation.tensors, name, 0
+        taken, candidate, count = {*self.notation.tensors, *self.notation.made}, name, 0
         while candidate in taken:
             count += 1
             candidate = f"{name}_{count}"
+        self.notation.made.add(candidate)
         return candidate
 
 
@@ -556,6 +560,10 @@ class _Layered(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def named_function(names: list[str], body: Any) -> Any:
