@@ -115,7 +115,7 @@ def test_100_operators_on_tensors(result: te.Tensor, name: str, of: object) -> N
     assert result.op.name == name and result.op.tag == "broadcast"
     p, q = np.array([[1.5], [2], [4]], "float32"), np.array([1, 2, 4, 8], "float32")
     expected = of(p, q)  # type: ignore[operator]
-    assert [int(n) for n in result.shape] == list(expected.shape)
+    assert [int(str(n)) for n in result.shape] == list(expected.shape)
     out = np.zeros(expected.shape, "float32")
     run(te.create_schedule(result.op), [P, Q, result], p, q, out)
     np.testing.assert_allclose(out, expected)
@@ -127,7 +127,7 @@ def test_100_other_operators_and_shapes_that_do_not_fit() -> None:
     less = A < B
     assert isinstance(less, te.Tensor) and str(less.dtype) == "bool"
     with pytest.raises(TVMagicError, match="broadcast"):
-        A + te.placeholder((4,), "int32")
+        _ = A + te.placeholder((4,), "int32")
     assert (A == A) is True and (A == B) is False  # identity, as before
 
 
@@ -197,7 +197,7 @@ def test_104_a_record_for_each_relation() -> None:
     B = te.compute((16, 16), lambda i, j: A[i, j] + 1.0, name="B")
     with PassContext(config={"te.keep_schedule_record": True}):
         s = te.create_schedule(B.op)
-        s[B].tile(*B.op.axis, 8, 8)
+        s[B].tile(B.op.axis[0], B.op.axis[1], 8, 8)
     assert list(s.primitive_record) == ["vanilla", "split", "split", "reorder"]
     assert len(s.schedule_record) == 4
 

@@ -97,7 +97,9 @@ def _array_at(address: int) -> Any:
         return NDArray(np.empty(shape, dtype))
     strides = record[5 + rank : 5 + 2 * rank] if strided else [math.prod(shape[i + 1 :]) for i in range(rank)]
     reach = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides))
-    memory = memoryview((ctypes.c_char * (reach * dtype.itemsize)).from_address(data + offset * dtype.itemsize)).cast("B")
+    memory = memoryview((ctypes.c_char * (reach * dtype.itemsize)).from_address(data + offset * dtype.itemsize)).cast(
+        "B"
+    )
     return NDArray(np.ndarray(shape, dtype, memory, strides=[stride * dtype.itemsize for stride in strides]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,6 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
-from tvmagic.ir.ops import logical_not
 from tvmagic.te.schedule.relations import Transform
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.tensor import ComputeOp, ScanOp
@@ -31,8 +31,7 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
         for known in stage.layout_transforms:
             shape = known.map_shape(shape)
         index_map.check_injective(shape)
-        index_map.map_shape(shape)
-        _check_no_padding(stage, index_map, shape)
+        _check_no_padding(index_map, shape, index_map.map_shape(shape))
     except TVMagicError as error:
         raise stage.error(f"transform_layout: {error.message}", error.hint) from None
     loops: list[IterVar] | None = None
@@ -43,14 +42,17 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
     return loops
 
 
-def _check_no_padding(stage: Stage, index_map: IndexMap, shape: Sequence[Any]) -> None:
-    """The new indices must all be taken: nothing would fill what is between the elements."""
-    _, padding = index_map.non_surjective_inverse(shape)
-    if not Analyzer().can_prove(logical_not(padding)):
-        sizes = ", ".join(map(str, shape))
-        raise stage.error(
-            f"transform_layout: `{index_map}` is not bijective over the shape [{sizes}], it would need padding",
-            "a TensorIR schedule can pad, by pad_value",
+def _check_no_padding(index_map: IndexMap, shape: Sequence[Any], new_shape: Sequence[Any]) -> None:
+    """The new indices must all be taken: nothing would fill what is between the elements.
+
+    Only constant sizes are judged; a symbolic size may turn out to be a multiple of what it is divided by.
+    """
+    sizes = [n.value for n in (*shape, *new_shape) if isinstance(n, IntImm)]
+    if len(sizes) == len(shape) + len(new_shape) and math.prod(sizes[len(shape) :]) > math.prod(sizes[: len(shape)]):
+        text = ", ".join(map(str, shape))
+        raise TVMagicError(
+            f"`{index_map}` is not bijective over the shape [{text}], it would need padding",
+            hint="a TensorIR schedule can pad, by pad_value",
         )
 
 
