@@ -15,6 +15,7 @@ from tvmagic.notation.source import Source
 __all__ = [
     "DTYPES",
     "FUNCTIONS",
+    "OVER",
     "REDUCTIONS",
     "Expressions",
     "NotationError",
@@ -33,6 +34,8 @@ DTYPES = frozenset(
     + ["float16", "float32", "float64", "bfloat16", "bool"]
 )
 REDUCTIONS = ("sum", "prod", "max", "min")
+# Functions that `derived` makes of several stages; they say over what, too.
+OVER = ("mean", "softmax", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin")
 
 
 def _relu(x: Any) -> PrimExpr:
@@ -277,7 +280,7 @@ class Expressions:
     def _call(self, node: ast.Call) -> Any:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).rsplit(".", 1)[-1]
         over = [k for k in node.keywords if k.arg == "over"]
-        if over and name in REDUCTIONS:
+        if over and (name in REDUCTIONS or name in OVER):
             return self.lift(node, self.indices)
         if name == "cast" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             return ops.cast(node.args[1].value, self.build(node.args[0]))
@@ -288,7 +291,7 @@ class Expressions:
         return self._function(name, node)
 
     def _function(self, name: str, node: ast.Call) -> Any:
-        if name in ("sum", "prod"):
+        if name in ("sum", "prod", *OVER):
             fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
         if name not in FUNCTIONS:
             others = "there are exp, max, sqrt and others; in `te` any Python"

@@ -5,7 +5,8 @@
     n: range(30)                       the range of an index that cannot be inferred
     Y[i, j] += X[i, k] * W[j, k]       a sum over the names on the right only
     Y[i] *= X[i, k]                    a product over them
-    Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min
+    Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min, mean, argmax, argmin
+    Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
@@ -19,9 +20,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
@@ -29,6 +30,7 @@ from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.affine import Affine, affine_of, is_proved, shrunk, solve_extents
+from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import (
     DTYPES,
     FUNCTIONS,
@@ -253,7 +255,11 @@ class _Statement:
         """What follows `over=` indexes something, and no other keyword stands in its place."""
         indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
         for node in ast.walk(self.value):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
+            if (
+                not isinstance(node, ast.Call)
+                or not isinstance(node.func, ast.Name)
+                or node.func.id not in {*REDUCTIONS, *DERIVED}
+            ):
                 continue
             for keyword in node.keywords:
                 if keyword.arg != "over":
@@ -509,7 +515,8 @@ class _Statement:
             raise
         except TVMagicError as error:
             raise NotationError(error.message, span=self.source.span(self.target), hint=error.hint) from error
-        tensor.op.span = self.source.span(self.target)
+        first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
+        first.op.span = self.source.span(self.target)
         return tensor
 
     def _values(self) -> Mapping[str, Any]:
@@ -517,11 +524,32 @@ class _Statement:
 
     def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
         """The stage of a reduction inside an expression, and its element at the present indices."""
+        derived = DERIVED.get(ast.unparse(call.func))
+        if derived is not None:
+            return derived(self, call, bound)
         over = over_names(call, self.source)
         free = [n for n in self._ordered(call) if n not in over]
         name = self._fresh(f"{self.name}_{reduction_name(call)}")
         tensor = self._reduction(name, free, call)
         return tensor(*[bound[n] for n in free])
+
+    # what `derived` makes its stages with
+
+    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+        """Raise the error of a place in the statement."""
+        fail_at(self.source, node, message, hint)
+
+    def index_names(self, node: ast.AST) -> list[str]:
+        """The index names in `node`, in the order in which they are first read."""
+        return self._ordered(node)
+
+    def compute(self, suffix: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """A stage named after the statement, of the elements `body(index names to variables)`."""
+        return self._compute(self._fresh(f"{self.name}_{suffix}"), axes, lambda *at: body(dict(zip(axes, at))))
+
+    def expression(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
+        """An expression of the notation."""
+        return Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift).build(node)
 
     def _fresh(self, name: str) -> str:
         taken, candidate, count = {*self.notation.tensors, *self.notation.made}, name, 0

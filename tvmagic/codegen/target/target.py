@@ -24,6 +24,13 @@ _KINDS = {
     "nvptx": {"keys": ["cuda", "gpu"], "device_type": 2},
     "ext_dev": {"keys": ["ext_dev"], "device_type": 12},
 }
+# What says that a processor for AArch64 has SVE.
+_SVE_FEATURES = frozenset(("sve", "sve2", "v9a", "v9.1a", "v9.2a", "v9.3a", "v9.4a", "v9.5a", "v9.6a"))
+_SVE_PROCESSORS = frozenset(
+    """a64fx cortex-a510 cortex-a520 cortex-a520ae cortex-a710 cortex-a715 cortex-a720 cortex-a720ae cortex-a725
+    cortex-x2 cortex-x3 cortex-x4 cortex-x925 fujitsu-monaka grace neoverse-512tvb neoverse-n2 neoverse-n3
+    neoverse-v1 neoverse-v2 neoverse-v3 neoverse-v3ae""".split()
+)
 # Options by kind of value; `mattr`, `keys` and `libs` are lists of texts divided by commas.
 _OPTIONS = {
     "mcpu": str, "mtriple": str, "mfloat-abi": str, "mabi": str, "arch": str, "model": str, "device": str, "tag": str,
@@ -63,7 +70,9 @@ class Target:
     @property
     def keys(self) -> list[str]:
         """What kinds of target it is, by TVM's names (`cpu`)."""
-        return list(self.attrs.get("keys") or self.kind.default_keys)
+        given = self.attrs.get("keys")
+        arm = self.kind.name == "llvm" and self.mtriple.startswith(("aarch64", "arm"))
+        return list(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))
 
     @property
     def mcpu(self) -> str:
@@ -79,6 +88,14 @@ class Target:
     def mtriple(self) -> str:
         """LLVM's target triple; empty for the kind's own."""
         return str(self.attrs.get("mtriple", ""))
+
+    @property
+    def has_sve(self) -> bool:
+        """Whether the target has AArch64's scalable vectors: by a feature (`+sve`) or by its processor."""
+        if not self.mtriple.startswith(("aarch64", "arm64")):
+            return False
+        said = [sign == "+" for sign, name in ((f[0], f[1:]) for f in self.mattr) if name in _SVE_FEATURES]
+        return said[-1] if said else self.mcpu in _SVE_PROCESSORS
 
     @property
     def is_nvptx(self) -> bool:
