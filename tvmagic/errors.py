@@ -57,7 +57,7 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
-class TVMagicError(Exception):
+class TVMagicError(RuntimeError):
     """A user's mistake, told so that it can be mended.
 
     Parameters

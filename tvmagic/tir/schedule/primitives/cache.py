@@ -502,10 +502,12 @@ def cache_read(
 ) -> BlockRef:
     """Copy a buffer that a block reads into a new one in `storage_scope`, which its readers then read.
 
-    `read_buffer_index` counts the block's read regions; `consumer_blocks` are the readers to change,
-    all unless told. The result is the block that copies.
+    `read_buffer_index` counts the block's read regions; `consumer_blocks` are the readers to change, by default all.
+    The result is the block that copies. Readers that are named may run before the block that writes the buffer, or be
+    it. In a scope other than the root the new buffer holds just the region that the scope reads.
 
-    Requires: at most one block of the scope writes the buffer.
+    Requires: at most one block of the scope writes the buffer; one that updates it reads each element only in the
+    iteration that writes it, by loads.
     """
     check_storage_scope(storage_scope)
     buffer = region_at(block, read_buffer_index, "reads").buffer
@@ -533,7 +535,8 @@ def cache_write(
     """Let a block write a new buffer in `storage_scope`, which another block copies to the old one.
 
     `write_buffer_index` counts the block's write regions; `consumer_blocks` are readers that shall read
-    the new buffer. The result is the block that copies.
+    the new buffer. The result is the block that copies; it is in front of the other readers, or last in the scope.
+    Of a block that writes through a pointer the region that it declares is copied.
 
     Requires: the block is the only writer of the buffer in its scope, does not update it in place, and writes all
     of the region that is copied where the scope does not allocate the buffer.
