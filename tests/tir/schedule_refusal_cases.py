@@ -547,6 +547,7 @@ UNREACHABLE: dict[tuple[str, str], str] = {
     ("merge", "may still need in other iterations"): "its own check of what a later loop overwrites comes first",
     ("cache_write", "does not read what"): "it names no consumers, so those that read what is written are taken",
     ("reindex_cache_write", "does not read what"): "as for cache_write",
+    ("reindex_cache_read", "and so updates"): "a block with an init reads no buffer that it writes",
     ("compute_at", "have not written yet"): "the block moves after its producers, to where all it gives is computed",
     ("compute_at", "it would write more"): "asked of reverse_compute_at alone, in what both share",
     ("compute_at", "the rest would be lost"): "asked of reverse_compute_at alone, in what both share",
