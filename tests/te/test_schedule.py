@@ -510,10 +510,6 @@ EXPRESSIONS: dict[str, tuple[Callable[[], Any], str]] = {
         r"2 dimensions, 1 ind",
     ),
     "too many arguments": (lambda: te.compute((4,), lambda i, j: te.const(1.0)), r"takes 2 indices, the shape has 1"),
-    "a float index": (
-        lambda: te.compute((4,), lambda i: te.placeholder((4,), name="A")[1.5] + 1.0),
-        r"index 0 of tensor `A`",
-    ),
     "no value": (lambda: te.compute((4,), lambda i: None, name="B"), r"the function of `B` gives no value"),
     "a negative size": (lambda: te.placeholder((4, -1), name="A"), r"dimension 1 of `A` is negative"),
     "a sum over a data axis": (

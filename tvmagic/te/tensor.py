@@ -32,6 +32,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.deep import check_written_size
+from tvmagic.te.tensor_operators import TensorOperators
 
 if TYPE_CHECKING:
     from tvmagic.te.intrinsic import TensorIntrin
@@ -74,7 +75,7 @@ class TensorSlice(ExprOp):
     __hash__ = ExprOp.__hash__
 
 
-class Tensor(DataProducer, ExprOp):
+class Tensor(DataProducer, TensorOperators):
     """One output of an operation: an array of `dtype` elements of `shape`.
 
     `A[i, j]`, `A[i][j]` and `A(i, j)` are its elements. There is one object for each output of
@@ -104,7 +105,7 @@ class Tensor(DataProducer, ExprOp):
         if isinstance(index, int) and index < 0:  # counts from the end, as in Python
             return self.shape[axis] + index
         result = expr(index)
-        if result.dtype.is_float or result.dtype.is_handle:
+        if result.dtype.is_handle:  # a float is refused where machine code is made
             raise TVMagicError(
                 f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
                 hint="cast it with astype",

@@ -458,7 +458,7 @@ class Stage(Identified):
 STAGE_CALLS = (
     "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel",
     "pragma", "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align",
-    "tensorize", "tile", "transform_layout", "unroll", "vectorize",
+    "tensorize", "transform_layout", "unroll", "vectorize",
 )  # fmt: skip
 
 

@@ -83,6 +83,10 @@ class BlockScope(Identified):
         """The children whose results `block` reads, each once."""
         return _unique([d.src for d in self.dst2deps.get(block, ()) if d.kind is DepKind.RAW])
 
+    def overwriters(self, block: StmtSRef) -> list[StmtSRef]:
+        """The children that write what `block` reads before, each once."""
+        return _unique([d.dst for d in self.src2deps.get(block, ()) if d.kind is DepKind.WAR])
+
     def consumers(self, block: StmtSRef) -> list[StmtSRef]:
         """The children that read what `block` writes, each once."""
         return _unique([d.dst for d in self.src2deps.get(block, ()) if d.kind is DepKind.RAW])

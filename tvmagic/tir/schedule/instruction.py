@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloatImm, Identified, IntImm, PrimExpr, StringImm
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -294,8 +295,9 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
         return "[" + ", ".join(argument_text(v, names) for v in value) + "]"
     if is_mapping(value):
         return "{" + ", ".join(f"{json.dumps(k)}: {argument_text(v, names)}" for k, v in value.items()) + "}"
-    if hasattr(value, "to_python_string"):
-        return value.to_python_string()
+    if isinstance(value, IndexMap):
+        sizes = {var: names(var) for var in value.free_variables()}
+        return value.to_python_string({var: name for var, name in sizes.items() if name != "_"}.get)
     if isinstance(value, PrimExpr):
         return expression_text(value, names)
     return str(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic import passes
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.scalable import ContainsVscale
 from tvmagic.errors import InternalError, TVMagicError, WrongIndexError
 from tvmagic.ir import (
@@ -224,6 +225,9 @@ class Schedule(Identified):
             return {k: self._plain_value(v) for k, v in value.items()}
         if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
             return self._number(value)
+        if isinstance(value, IndexMap):
+            known = {var: self._values[var] for var in value.free_variables() if var in self._values}
+            return value.with_values({var: IntImm(var.dtype, int(size)) for var, size in known.items()})
         return value
 
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
@@ -265,8 +269,9 @@ class Schedule(Identified):
                 changes = kind.prepare(self.state, values)
             except (TypeError, ValueError, AttributeError, IndexError) as error:  # raised by a user's function
                 raise TVMagicError(f"`{kind.method}` cannot take these arguments: {error}") from error
+            changes = {name: value for name, value in changes.items() if value is not values[name]}
             prepared.update(changes)
-            values.update(changes)
+            values.update({p.name: self._value(p, changes[p.name]) for p in kind.parameters if p.name in changes})
         if kind.samples:
             values["random"], values["decision"] = self._random, decision
         result = self._perform(kind, values)
@@ -361,6 +366,8 @@ class Schedule(Identified):
         return [one], one
 
     def _new_variable(self, kind: InstructionKind, value: Any) -> Any:
+        if value is None:  # a size to be worked out
+            return None
         if kind.outputs in ("Size", "Sizes"):
             rv: Any = Var(f"v{len(self._values)}", "int32")
             self._values[rv] = int(value)

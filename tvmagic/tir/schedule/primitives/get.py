@@ -83,14 +83,15 @@ def _declared_scope(state: ScheduleState, block: StmtSRef) -> BlockScope:
 
 @primitive("GetOutputBlocks", pure=True)
 def get_output_blocks(state: ScheduleState, scope_block: BlockRef) -> Blocks:
-    """The blocks inside `scope_block` that write what is seen outside it."""
+    """The blocks inside `scope_block`, at any depth, that write what is seen outside their own scopes.
+
+    A block comes before those inside it.
+    """
     outputs: list[StmtSRef] = []
     stack = list(reversed(state.child_blocks(scope_block)))
     while stack:
         sref = stack.pop()
-        inner = state.child_blocks(sref) if isinstance(sref.stmt, Block) else []
-        if inner:
-            stack += reversed(inner)
-        elif is_output(state, sref, scope_block):
+        stack += reversed(state.child_blocks(sref))
+        if is_output(state, sref, state.scope_of(sref)):
             outputs.append(sref)
     return outputs
