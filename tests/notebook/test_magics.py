@@ -133,12 +133,13 @@ def test_benchmarks_compare_all_versions(loaded: Any) -> None:
     assert "times mine's speed" in table.columns and table.rows[-1][3] == "1.00"
 
 
-def test_compare_names_the_first_pass_where_two_part(loaded: Any) -> None:
+def test_compare_names_the_first_pass_where_two_part(loaded: Any, capsys: Any) -> None:
     shown = run(loaded, "%compare dense:plain dense:tiled")
     assert shown.first == "te.ScheduleOps"
     assert "part at te.ScheduleOps" in shown.text(colour=False)
     assert "arithmetic" in shown.html()
-    assert run(loaded, "%compare dense tiled").first is None
+    said = fails(loaded, "%compare dense tiled", capsys)
+    assert "both are `dense:tiled`" in said and "`%compare dense:plain dense:tiled`" in said
 
 
 # ---------------------------------------------------------------------------- errors

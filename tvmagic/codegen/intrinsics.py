@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import has_instruction
-from tvmagic.codegen.types import constant, llvm_type, memory_type
+from tvmagic.codegen.types import constant, llvm_type, place_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
@@ -303,7 +303,7 @@ def _access_ptr(emitter: Any, call: Call) -> str:
     emitter.context.check_pointer(emitter, call)
     kind, pointer, offset = call.args[0].dtype, emitter.visit(call.args[1]), call.args[2]
     index = emitter.wide_index(offset)
-    return emitter.out.op(f"getelementptr inbounds {memory_type(kind)}, ptr {pointer}, i64 {index}")
+    return emitter.out.op(f"getelementptr inbounds {place_type(kind)}, ptr {pointer}, i64 {index}")
 
 
 @rule("isnullptr")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter, suffix
-from tvmagic.codegen.types import constant, llvm_type, memory_type
+from tvmagic.codegen.types import constant, llvm_type, memory_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
 from tvmagic.ir.functor import handles
@@ -117,7 +117,7 @@ class MemoryEmitter(ExpressionEmitter):
         base = self.visit(buffer.data)
         if index == "0":
             return base
-        return self.out.op(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {index}")
+        return self.out.op(f"getelementptr inbounds {place_type(buffer.dtype)}, ptr {base}, i64 {index}")
 
     def alias(self, buffer: Buffer) -> str:
         """The metadata that says which other memory an access of `buffer` cannot touch."""
@@ -249,7 +249,7 @@ class MemoryEmitter(ExpressionEmitter):
     def _pointers(self, buffer: Buffer, index: PrimExpr) -> str:
         vector, base = self._wide_vector(index), self.visit(buffer.data)
         lanes = index.dtype.lanes
-        return self.out.op(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, <{lanes} x i64> {vector}")
+        return self.out.op(f"getelementptr {place_type(buffer.dtype)}, ptr {base}, <{lanes} x i64> {vector}")
 
     def _gather(self, buffer: Buffer, index: PrimExpr, predicate: str | None) -> str:
         dtype = buffer.dtype.with_lanes(index.dtype.lanes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
-from tvmagic.codegen.types import llvm_type, memory_type
+from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -260,8 +260,10 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def _loop_metadata(self, stmt: For) -> str:
-        """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot."""
+        """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize."""
         extent = stmt.extent
+        if stmt in self.context.repeated:
+            return self.context.loop_metadata("vectorize.enable", "i1 false")
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
             return ""
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
@@ -282,7 +284,7 @@ class FunctionEmitter(MemoryEmitter):
         if self.context.target.is_nvptx and scope.startswith("shared"):
             self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
         elif 0 <= size <= _STACK_BYTES or self.context.target.is_nvptx:
-            kind = f"[{max(count, 1)} x {memory_type(stmt.dtype)}]"
+            kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
             self.values[pointer] = self._heap(stmt, size)

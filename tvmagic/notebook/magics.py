@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import os
 import re
@@ -17,7 +16,7 @@ from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
@@ -322,9 +321,9 @@ class TensorMagics(Magics):
         if isinstance(found, Operator):
             return found
         known = sorted(self.operators())
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        close = closest(name, known)
         hint = (
-            f"; did you mean `{close[0]}`?"
+            f"; did you mean `{close}`?"
             if close
             else f"; there are {', '.join(known)}"
             if known

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
-from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.errors import BuildError, TVMagicError, did_you_mean
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
 
@@ -213,10 +213,7 @@ def _from_mapping(values: Mapping[str, Any]) -> tuple[str, dict[str, Any], Targe
 
 def _option(name: str, value: Any) -> Any:
     if name not in _OPTIONS:
-        import difflib
-
-        close = difflib.get_close_matches(name, _OPTIONS, n=1)
-        raise TVMagicError(f"a target has no option `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+        raise TVMagicError(f"a target has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
     kind = _OPTIONS[name]
     if kind is list:
         return [str(v) for v in value] if isinstance(value, (list, tuple)) else [v for v in str(value).split(",") if v]
