@@ -116,7 +116,8 @@ class ModuleContext:
         """The attributes of every function."""
         width = self.target.attrs.get("vector-width")
         extra = f' "prefer-vector-width"="{width}"' if width else ""
-        return f'nounwind "no-trapping-math"="true"{extra}'
+        scalable = " vscale_range(1,16)" if self.target.has_sve else ""
+        return f'nounwind{scalable} "no-trapping-math"="true"{extra}'
 
     def subprogram(self, node: Any, name: str) -> str:
         """The debug information of a function, as a suffix of its head."""
