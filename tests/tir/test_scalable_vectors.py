@@ -548,3 +548,11 @@ def test_code_for_sve(body, llvm, assembly):
         assert part in found
     for part in assembly:
         assert part in listing or (part == "whilelt" and "whilelo" in listing) or (part == "rdvl" and "cntw" in listing)
+
+
+@pytest.mark.parametrize("target", ["llvm -mtriple=x86_64-linux-gnu", "llvm -mtriple=aarch64-linux-gnu"])
+@pytest.mark.parametrize("body", ["B[0:T.vscale() * 4] = A[0:T.vscale() * 4]", "B[0] = T.Cast('float32', T.vscale())"])
+def test_other_targets_have_no_code_for_scalable_vectors(target, body):
+    function = tvm.script.from_source(f"@T.prim_func\ndef main(A: T.Buffer((64,)), B: T.Buffer((64,))):\n    {body}")
+    with pytest.raises(TVMagicError, match="no machine code for scalable vectors"):
+        codegen.llvm_ir(tvm.lower(tvm.IRModule({"main": function})), target)
