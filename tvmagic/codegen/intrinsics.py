@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import has_instruction
-from tvmagic.codegen.types import constant, llvm_type, place_type
+from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
@@ -278,9 +278,14 @@ def _combine(emitter: Any, call: Call) -> str:
 @rule("get_active_lane_mask")
 def _active_lanes(emitter: Any, call: Call) -> str:
     base, limit = (emitter.convert(emitter.visit(a), a.dtype, INT64) for a in call.args)
-    lanes = call.dtype.lanes
-    name = emitter.context.text.declare(f"llvm.get.active.lane.mask.v{lanes}i1.i64", f"<{lanes} x i1>", "i64, i64")
-    return emitter.out.op(f"call <{lanes} x i1> {name}(i64 {base}, i64 {limit})")
+    flags, name = llvm_type(call.dtype), f"llvm.get.active.lane.mask.{lanes_name(call.dtype.lane_code)}i1.i64"
+    name = emitter.context.text.declare(name, flags, "i64, i64")
+    return emitter.out.op(f"call {flags} {name}(i64 {base}, i64 {limit})")
+
+
+@rule("vscale")
+def _vscale(emitter: Any, call: Call) -> str:
+    return emitter.out.op(f"call i32 {emitter.context.text.declare('llvm.vscale.i32', 'i32', '')}()")
 
 
 # ---------------------------------------------------------------------------- pointers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.arith.scalable import is_vscale
 from tvmagic.codegen import bounds, vector_math
 from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
@@ -27,11 +28,12 @@ from tvmagic.ir import (
     GlobalVar,
     IntImm,
     IRModule,
+    Node,
     PrimExpr,
     PrimFunc,
     Stmt,
 )
-from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -121,7 +123,8 @@ class ModuleContext:
             _, cpu, features = cpu_and_features(self.target)
             extra += f' "target-cpu"="{cpu}"' if cpu else ""
             extra += f' "target-features"="{features}"' if features else ""
-        return f'nounwind "no-trapping-math"="true"{extra}'
+        scalable = " vscale_range(1,16)" if self.target.has_sve else ""
+        return f'nounwind{scalable} "no-trapping-math"="true"{extra}'
 
     def subprogram(self, node: Any, name: str) -> str:
         """The debug information of a function, as a suffix of its head."""
@@ -308,8 +311,25 @@ def quoted(name: str) -> str:
     return name if plain else f'"{name}"'
 
 
+def refuse_scalable(stmt: Stmt, target: Target) -> None:
+    """Refuse scalable vectors: a target without them ends the process when LLVM meets them."""
+
+    def look(node: Node) -> bool:
+        if isinstance(node, PrimExpr) and (node.dtype.is_scalable or is_vscale(node)):
+            raise BuildError(
+                f"there is no machine code for scalable vectors and `vscale` for `{target}`",
+                node=node,
+                hint="name a processor that has them, such as `llvm -mtriple=aarch64-linux-gnu -mattr=+sve`",
+            )
+        return True
+
+    pre_order_visit(stmt, look)
+
+
 def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     """Add the code of `func` to the module."""
+    if not context.target.has_sve:
+        refuse_scalable(func.body, context.target)
     context.function_name = abi.name
     context.work = Work(func.body)
     context.repeated = loops_of_repeated_chains(func.body)

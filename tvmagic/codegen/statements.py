@@ -194,14 +194,14 @@ class FunctionEmitter(MemoryEmitter):
     @handles(BufferStore)
     def store(self, stmt: BufferStore) -> None:
         value = self.visit(stmt.value)
-        lanes = stmt.value.dtype.lanes // stmt.buffer.dtype.lanes
+        lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
         predicate = self._lane_mask(stmt.predicate, lanes)
         self.context.check_access(self, stmt, predicate)
         self.store_value(stmt.buffer, stmt.indices, value, predicate)
 
     @handles(IfThenElse)
     def if_then_else(self, stmt: IfThenElse) -> None:
-        if stmt.condition.dtype.lanes > 1:
+        if stmt.condition.dtype.lane_code != 1:
             raise BuildError("the condition of an `if` differs from lane to lane", node=stmt, hint="run VectorizeLoop")
         condition = self.visit(stmt.condition)
         then, other, done = (self.out.new_block(hint) for hint in ("then", "else", "endif"))
