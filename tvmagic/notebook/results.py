@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.notebook.colour import html_line
-from tvmagic.notebook.html import escape, frame, page, table, view_html
+from tvmagic.notebook.html import escape, frame, page, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
 from tvmagic.notebook.view import View, make_view
 from tvmagic.passes import Record
@@ -68,16 +68,16 @@ class Passes(Shown):
         self._stepper: Any = None
 
     def stepper(self) -> Any:
-        """The widget; one for this result, so that it may be shown several times."""
+        """The stepper of this result, made when it is first asked for."""
         if self._stepper is None:
             from tvmagic.notebook.stepper import Stepper
 
-            self._stepper = Stepper(self.view)
+            self._stepper = Stepper(self.view, self.show_unchanged)
         return self._stepper
 
     def html(self, styled: bool = True) -> str:
-        """The timeline as HTML that needs no kernel; without the style sheet unless `styled`."""
-        return view_html(self.view, self.show_unchanged)
+        """The timeline as HTML that needs no kernel: the stepper where scripts run, else foldable parts."""
+        return self.stepper().html()
 
     def text(self, colour: bool | None = None) -> str:
         """The timeline as text; coloured where the terminal can show it, unless told."""
@@ -123,7 +123,7 @@ class Listing(Shown):
         self.language, self.title = language, title
 
     def html(self, styled: bool = True) -> str:
-        rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}</span>' for line in self.lines)
+        rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}\n</span>' for line in self.lines)
         head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
         label = escape(self.title or "Program")
         body = f'<div class="tm-scroll" style="max-height:36em" tabindex="0" role="group" aria-label="{label}"><pre>{rows}</pre></div>'

@@ -59,6 +59,18 @@ def _cut(text: str, position: int, marks: tuple[tuple[int, int], ...]) -> Iterat
         start = cut
 
 
+def summary_lines(view: View, show_unchanged: bool = True) -> list[str]:
+    """The steps of a view, a line each, without their programs."""
+    lines = [f"{view.title or 'Passes'}: {summary_text(view)}"]
+    for number, step in enumerate(view.steps):
+        if step.changed or step.error or show_unchanged:
+            mark = f"  [{step.mark}]" if step.mark else ""
+            lines.append(
+                f"{number + 1:>3}. {step.name}  {step_meta(step)}{mark}{'  ' + step.error if step.error else ''}"
+            )
+    return lines
+
+
 def view_text(view: View, colour: bool | None = None, show_unchanged: bool = True) -> str:
     """All steps of a view, one under the other; unchanged parts are counted, not shown."""
     paint = _Painter(colours_wanted() if colour is None else colour)

@@ -7,12 +7,13 @@ more room than what they change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.notebook.diff import Row, diff_lines
+from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
 from tvmagic.notebook.text import LineOrigins, Program, program_of
 from tvmagic.passes import Note, Record, Step
 
@@ -82,7 +83,10 @@ class StepView:
 
 @dataclass
 class View:
-    """A record ready to be shown."""
+    """A record ready to be shown.
+
+    `parents[t]` is the thread that thread t is a copy of, -1 if it is not one: unrolling a loop makes copies.
+    """
 
     title: str
     steps: list[StepView]
@@ -90,6 +94,7 @@ class View:
     lines: list[str]
     origins: list[LineOrigins]
     sources: dict[str, list[str]]
+    parents: list[int] = field(default_factory=list)
 
     def text_lines(self, text: int | None) -> list[str]:
         """The lines of a text."""
@@ -148,9 +153,9 @@ class _Maker:
         views = [self.step(step) for step in steps]
         for text in self.texts:
             text.threads = [self.threads.find(t) for t in text.threads]
-        self.renumber_threads()
+        parents = self.renumber_threads()
         sources = {name: text.splitlines() for name, text in self.record.sources.items()}
-        return View(self.record.title, views, self.texts, self.lines, self.origins, sources)
+        return View(self.record.title, views, self.texts, self.lines, self.origins, sources, parents)
 
     def step(self, step: Step) -> StepView:
         before, after = self.sides(step)
@@ -243,21 +248,39 @@ class _Maker:
             rows = [Row("added", None, i) for i in range(len(b.lines))]
         else:
             rows = diff_lines([self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines])
-        for row in rows if before != after else ():
-            if row.before is not None and row.after is not None:
-                self.threads.join(a.threads[row.before], b.threads[row.after])
+        if before != after and a.language == b.language:
+            self.thread_on(a, b, rows)
         self.of_pair[before, after] = rows
         return rows
 
-    def renumber_threads(self) -> None:
-        """Number the threads from 0 in the order of their appearance; a line by itself has -1."""
+    def thread_on(self, a: Text, b: Text, rows: list[Row]) -> None:
+        """Lines that are paired become one thread; a line that was copied has its copies as threads made of its own."""
+        copied = copies(
+            rows, a.origins, b.origins, [self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines]
+        )  # fmt: skip
+        sources = set(copied.values())
+        for row in rows:
+            if row.before is None or row.after is None:
+                continue
+            if row.before in sources:
+                copied[row.after] = row.before
+            else:
+                self.threads.join(a.threads[row.before], b.threads[row.after])
+        for line, source in copied.items():
+            self.threads.derive(a.threads[source], b.threads[line])
+
+    def renumber_threads(self) -> list[int]:
+        """Number the threads from 0 in the order of their appearance, a line by itself -1; gives their parents."""
         seen: dict[int, int] = {}
         for text in self.texts:
             for thread in text.threads:
                 seen[thread] = seen.get(thread, 0) + 1
-        shared = {t: n for n, t in enumerate(t for t, count in seen.items() if count > 1)}
+        made_of = {self.threads.find(t): self.threads.find(p) for t, p in self.threads.made_of.items()}
+        related = {*made_of, *made_of.values()}
+        shared = {t: n for n, t in enumerate(t for t, count in seen.items() if count > 1 or t in related)}
         for text in self.texts:
             text.threads = [shared.get(t, -1) for t in text.threads]
+        return [shared.get(made_of.get(t, -1), -1) for t in shared]
 
 
 class _Threads:
@@ -265,6 +288,7 @@ class _Threads:
 
     def __init__(self) -> None:
         self.parent: list[int] = []
+        self.made_of: dict[int, int] = {}
 
     def fresh(self, count: int) -> list[int]:
         start = len(self.parent)
@@ -281,6 +305,48 @@ class _Threads:
 
     def join(self, a: int, b: int) -> None:
         self.parent[self.find(b)] = self.find(a)
+
+    def derive(self, a: int, b: int) -> None:
+        """Say that the line b, which is in no set with another yet, is a copy of a."""
+        self.made_of[b] = a
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def copies(
+    rows: Sequence[Row], a_origins: list[int], b_origins: list[int], a_lines: list[str], b_lines: list[str]
+) -> dict[int, int]:
+    """The new lines of a comparison that are copies of an old one, as loops leave them that are unrolled or divided.
+
+    A copy comes from the same lines of the cell as its source and is, numbers aside, the most like it.
+    Returns the number of the source for that of each copy.
+    """
+    by_origin: dict[int, list[int]] = {}
+    for number, origin in enumerate(a_origins):
+        if origin:
+            by_origin.setdefault(origin, []).append(number)
+    shape = [_NUMBER.sub("0", line.strip()) for line in a_lines]
+    found: dict[tuple[int, str], int | None] = {}
+    result: dict[int, int] = {}
+    for row in rows:
+        if row.kind != "added" or row.after is None or b_origins[row.after] not in by_origin:
+            continue
+        key = (b_origins[row.after], _NUMBER.sub("0", b_lines[row.after].strip()))
+        if key not in found:
+            likeness, source = max((_alike(shape[n], key[1]), -n) for n in by_origin[key[0]][:_CANDIDATES])
+            found[key] = -source if likeness >= LIKE else None
+        if found[key] is not None:
+            result[row.after] = found[key]
+    return result
+
+
+_CANDIDATES = 40
+
+
+def _alike(a: str, b: str) -> float:
+    """How alike two lines are; those that do different things (a loop, a store) are not."""
+    return likeness(a, b) if a.split(" ", 1)[0] == b.split(" ", 1)[0] or "=" in a and "=" in b else 0.0
 
 
 # ---------------------------------------------------------------------------- notes and values
