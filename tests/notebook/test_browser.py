@@ -15,7 +15,7 @@ from test_stepper import EVIL, long_record, small_record
 
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
-from tvmagic.notebook.html import view_html
+from tvmagic.notebook.html import style, view_html
 from tvmagic.notebook.live import script
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view
@@ -286,6 +286,128 @@ def test_names_of_users_are_text_in_the_stepper(page: Any) -> None:
     assert alerts == []
 
 
+# ---------------------------------------------------------------------------- what is taken out of the page
+
+
+OTHERS = (
+    '<div class="tvmagic"><style>{}</style><table class="tm-table"><tbody><tr><td>1</td></tr></tbody></table></div>'
+)
+
+
+def colours(locator: Any) -> str:
+    return locator.evaluate("e => getComputedStyle(e).backgroundColor")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_followed_line_is_marked_in_changed_lines_beside_other_outputs(page: Any, record: Record, theme: str) -> None:
+    stepper = show(page, record, OTHERS.format(style()) * 2)
+    page.evaluate(f"document.body.dataset.jpThemeLight = '{'true' if theme == 'light' else 'false'}'")
+    stepper.locator(".tm-cell.tm-added", has_text="T.max(").last.click()
+    hit = stepper.locator(".tm-cell.tm-added.tm-hit").last
+    assert colours(hit) == {"light": "rgb(255, 241, 168)", "dark": "rgb(75, 63, 0)"}[theme]
+    assert colours(hit) != colours(stepper.locator(".tm-cell.tm-added:not(.tm-hit)").first)
+    assert stepper.evaluate("e => getComputedStyle(e.querySelector('.tm-list')).listStyleType") == "none"
+
+
+def clipboard(page: Any) -> str:
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.fixture
+def served(page: Any) -> Any:
+    """A page with an address, so that it has a clipboard and a place to store preferences."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.route("http://localhost:1/**", lambda route: route.fulfill(body="<title>t</title>", content_type="text/html"))
+    page.goto("http://localhost:1/")
+    return page
+
+
+def test_programs_and_diffs_are_copied_and_saved(served: Any, record: Record, tmp_path: Path) -> None:
+    stepper = show(served, record)
+    view = make_view(record)
+    before, after = (view.text_lines(n) for n in (view.steps[0].before, view.steps[0].after))
+    for name, lines in (("Copy before", before), ("Copy after", after)):
+        stepper.get_by_role("button", name=name).click()
+        assert clipboard(served).split("\n") == lines
+    assert "copied" in stepper.locator(".tm-tools [role=status]").inner_text()
+    stepper.get_by_role("button", name="Copy diff").click()
+    (tmp_path / "program").write_text("\n".join(before) + "\n")
+    subprocess.run(
+        ["patch", "program"], input=clipboard(served), text=True, cwd=tmp_path, check=True, capture_output=True
+    )
+    assert (tmp_path / "program").read_text() == "\n".join(after) + "\n", "`patch` reads the diff"
+    with served.expect_download() as saved_file:
+        stepper.get_by_role("button", name="Download").click()
+    assert saved_file.value.suggested_filename == "dense-1-z.tile_z.axis_32_32_.py"
+    assert Path(saved_file.value.path()).read_text() == "\n".join(after) + "\n"
+
+
+def test_a_selection_is_copied_by_columns_or_with_signs(served: Any, record: Record) -> None:
+    stepper = show(served, record)
+    select = """([first, last]) => {
+        const cells = [...document.querySelectorAll('.tm-cell[data-line]')];
+        document.getSelection().setBaseAndExtent(cells.at(first).querySelector('.tm-text').firstChild, 0, cells.at(last).lastChild, 1);
+    }"""
+    after = make_view(record).text_lines(make_view(record).steps[0].after)
+    served.evaluate(select, [1, -1])
+    served.keyboard.press("Control+c")
+    assert clipboard(served).split("\n") == after[3:], "the column in which it began, without what is folded"
+    stepper.get_by_role("button", name="Side by side").click()
+    served.evaluate(select, [0, -1])
+    served.keyboard.press("Control+c")
+    lines = clipboard(served).split("\n")
+    assert [line[0] for line in lines] == [" ", " ", " ", "-", "+", "-", "+"] and lines[3][
+        2:
+    ] == "        for i, j in T.grid(128, 64):"
+
+
+def test_a_step_has_an_address(served: Any, record: Record) -> None:
+    stepper = show(served, record)
+    stepper.locator("li", has_text="tir.VectorizeLoop").click()
+    stepper.locator(".tm-view").focus()
+    served.keyboard.press("ArrowDown")
+    stepper.get_by_role("button", name="Link").click()
+    address = clipboard(served)
+    assert re.fullmatch(rf"http://localhost:1/#step=\d+&line=\d+&in=[0-9a-f]{{6}}", address)
+    stepper.locator("li").first.click()
+    served.evaluate("a => { location.hash = new URL(a).hash; }", address)
+    served.wait_for_function(
+        "() => document.querySelector('.tm-list [aria-selected=true]').textContent.includes('VectorizeLoop')"
+    )
+    line = stepper.locator(".tm-at.tm-right .tm-no").inner_text().strip()
+    assert f"&line={line}&" in address
+    served.evaluate("location.hash = '#step=2&in=000000'")
+    served.wait_for_timeout(100)
+    assert current(stepper) == "tir.VectorizeLoop", "the address of another stepper"
+
+
+def test_the_stepper_is_as_large_as_the_window(page: Any, record: Record, screenshot: Any) -> None:
+    stepper = show(page, record)
+    stepper.locator(".tm-view").focus()
+    page.keyboard.press("m")
+    box = page.locator("dialog .tm-stepper").bounding_box()
+    assert box["width"] > 1240 and page.locator("dialog").bounding_box()["height"] == 1000
+    page.keyboard.press("ArrowRight")
+    assert current(stepper).startswith("y.compute_at"), "the keys work there, too"
+    screenshot(page, "maximised")
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0 and page.locator("#at .tm-stepper").count() == 1
+    assert page.evaluate("document.activeElement.className").startswith("tm-view")
+
+
+def test_preferences_hold_for_all_steppers_and_a_step_for_its_cell(served: Any, record: Record) -> None:
+    stepper = show(served, record)
+    stepper.get_by_role("button", name="Hide no-ops").click()
+    stepper.get_by_role("button", name="Fold unchanged").click()
+    stepper.locator("li", has_text="tir.StorageFlatten").click()
+    served.evaluate("data => mount(document.getElementById('at'), data)", packed_view(make_view(dense_record())))
+    assert current(stepper) == "tir.StorageFlatten", "the same cell goes on at its step"
+    stepper = show(served, small_record())
+    pressed = {b.inner_text(): b.get_attribute("aria-pressed") for b in stepper.locator(".tm-bar [aria-pressed]").all()}
+    assert pressed == {"Side by side": "true", "Fold unchanged": "false", "Hide no-ops": "true"}, "another cell"
+    assert current(stepper) == "split"
+
+
 # ---------------------------------------------------------------------------- accessibility
 
 
@@ -452,9 +574,91 @@ def test_a_saved_page_shows_all_without_scripts(chromium: Any, tmp_path: Path, s
     context.close()
 
 
+PLAY = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A notebook with all that is live, as it is saved; the kernel that ran it is gone."""
+    sys.path.insert(0, str(ROOT / "notebooks"))
+    import run
+
+    folder = tmp_path_factory.mktemp("saved")
+    made = notebook(folder, "saved.ipynb", DEFINE, TENSOR, SCHEDULE, PLAY, "%graph dense -k access -s Z")
+    executed = run.without_volatile(run.execute(folder / made))
+    executed.metadata.kernelspec = {"name": "gone", "display_name": "Gone", "language": "gone"}
+    return executed
+
+
+def reopened(server: Any, saved: Any, page: Any, address: str, trusted: bool, fragment: str = "") -> None:
+    """Open the saved notebook without a kernel."""
+    from nbformat.sign import NotebookNotary
+
+    name = f"{'trusted' if trusted else 'foreign'}.ipynb"
+    saved.metadata["copy"] = name  # the signature is one of the content
+    nbformat.write(saved, server.folder / name)
+    if trusted:
+        notary = NotebookNotary(data_dir=str(server.folder / ".data"))
+        notary.sign(nbformat.read(server.folder / name, as_version=4))
+        notary.store.close()
+    page.goto(server.url(f"{address}/{name}") + fragment, wait_until="domcontentloaded")
+    page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-reject"), lambda refuse: refuse.click())  # a kernel?
+    page.wait_for_selector(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details", timeout=90_000)
+
+
+def test_a_saved_notebook_is_live_without_a_kernel(
+    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+) -> None:
+    """Neither server has settings for widgets; in both the stepper, the playground and the player are there."""
+    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
+        reopened(server, saved, page, address, trusted=True, fragment="#step=2&line=7")
+        stepper = page.locator(".tm-stepper").first
+        stepper.wait_for()
+        assert current(stepper).startswith("y.compute_at"), "the step that the address names"
+        assert stepper.locator(".tm-at .tm-no").last.inner_text().strip() == "7"
+        stepper.get_by_role("button", name="Next").click()
+        assert current(stepper).startswith("z.vectorize")
+        assert page.locator(".tm-stepper").count() == 2 and page.locator("details.tm-step").count() == 0
+        assert page.locator(".tm-knob input").is_disabled(), "there is no kernel that computes"
+        assert "run the cell" in page.locator(".tm-playground > [role=status]").inner_text()
+        player = page.locator(".tm-player:not(.tm-playground)")
+        player.get_by_role("button", name="One access on").click()
+        assert player.locator(".tm-status").inner_text().startswith("1 of")
+        assert page.get_by_text("Error displaying widget").count() == 0
+        screenshot(page, f"saved_{server.command}")
+
+
+def test_a_foreign_notebook_shows_the_static_page(
+    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+) -> None:
+    """A notebook that is not trusted loses scripts and style sheets; what is left is readable."""
+    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
+        reopened(server, saved, page, address, trusted=False)
+        steps = page.locator("details.tm-step")
+        assert steps.count() > 20 and page.locator(".tm-stepper").count() == 0
+        step = steps.filter(has_text="z.tile").first
+        rows = step.locator("pre").last.inner_text().split("\n")
+        assert "-         for i, j in T.grid(128, 64):" in rows
+        tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
+        assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
+        assert page.get_by_text("Error displaying widget").count() == 0
+        step.scroll_into_view_if_needed()
+        screenshot(page, f"foreign_{server.command}")
+
+
+def test_nbconvert_writes_a_live_page(saved: Any, page: Any, tmp_path: Path, screenshot: Any) -> None:
+    from nbconvert import HTMLExporter
+
+    (tmp_path / "saved.html").write_text(HTMLExporter().from_notebook_node(saved)[0], encoding="utf-8")
+    page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
+    stepper = page.locator(".tm-stepper").first
+    stepper.get_by_role("button", name="Next").click()
+    assert current(stepper).startswith("y.compute_at")
+    screenshot(page, "nbconvert")
+
+
 def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab: Any, page: Any, screenshot: Any) -> None:
-    play = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
-    notebook(lab.folder, "play.ipynb", DEFINE, TENSOR, play, "%graph dense -k access -s Z", ALIVE)
+    notebook(lab.folder, "play.ipynb", DEFINE, TENSOR, PLAY, "%graph dense -k access -s Z", ALIVE)
     run_all(page, lab.url("lab/tree/play.ipynb"))
     slider = page.get_by_label("rows", exact=True)
     text = page.locator(".tm-view").first.inner_text()
@@ -465,7 +669,7 @@ def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab: Any, page: A
         "before => document.querySelector('.tm-view').innerText !== before", arg=text, timeout=30_000
     )
     screenshot(page, "playground")
-    player = page.locator(".tm-player")
+    player = page.locator(".tm-player:not(.tm-playground)")
     player.scroll_into_view_if_needed()
     player.get_by_role("button", name="One access on").click()
     assert player.locator(".tm-status").inner_text().startswith("1 of")

@@ -520,10 +520,11 @@ class Stepper {
     return unifiedDiff(unpack(this.step), this.lines(this.step.b), this.lines(this.step.a), this.step.name);
   }
 
-  /** The number from 1, in the text after the step, of the line that is marked; 0 if there is none. */
+  /** The number from 1, in the text after the step, of the line that is marked, or of the next if that is gone; 0 if there is none. */
   lineNumber() {
-    const row = unpack(this.step)[this.state.at];
-    return ((this.step.a === null ? row?.a : row?.b) ?? -1) + 1;
+    const side = this.step.a === null ? "a" : "b";
+    const row = this.state.at < 0 ? null : unpack(this.step).slice(this.state.at).find((row) => row[side] !== null);
+    return row ? row[side] + 1 : 0;
   }
 
   async copy(what, text) {
