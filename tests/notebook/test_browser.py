@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from test_stepper import EVIL, long_record, small_record
+from test_stepper import EVIL, long_record, small_record, unrolled_record
 
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
@@ -144,6 +144,30 @@ def test_a_line_of_the_cell_lights_up_what_came_from_it(page: Any, record: Recor
     stepper.locator(".tm-cellsrc summary").click()
     stepper.locator(".tm-cellsrc .tm-row", has_text="Y[i, j] += X").click()
     assert stepper.locator(".tm-view .tm-hit").count() >= 1
+
+
+def test_copies_are_followed_and_relatives_are_named_only_where_that_helps(page: Any, screenshot: Any) -> None:
+    stepper = show(page, unrolled_record())
+    hits, kin = stepper.locator(".tm-view .tm-right.tm-hit"), stepper.locator(".tm-view .tm-kin:not(.tm-hit)")
+    stepper.locator("li", has_text="VectorizeLoop").click()
+    stepper.locator(".tm-cell.tm-right", has_text="T.exp(").click()
+    stepper.locator("li", has_text="UnrollLoop").click()
+    assert hits.count() == 8 and stepper.locator(".tm-view .tm-hit").count() == 9, "the line and all its copies"
+    screenshot(stepper, "stepper_copies")
+    hits.nth(3).click()
+    assert hits.count() == 1 and stepper.locator(".tm-view .tm-hit").count() == 2, "a copy and what it was made of"
+    stepper.locator("li", has_text="codegen.llvm").click()
+    assert 0 < stepper.locator(".tm-view .tm-hit").count() < 60
+    assert kin.count() == 0, "most lines come from this line of the cell, so that says nothing"
+
+
+def test_a_line_of_the_schedule_leads_to_its_call(page: Any) -> None:
+    stepper = show(page, unrolled_record())
+    stepper.locator("li", has_text="codegen.llvm").click()
+    stepper.locator(".tm-cellsrc summary").click()
+    stepper.locator(".tm-cellsrc .tm-row", has_text=".unroll(i)").click()
+    assert current(stepper) == "s[B].unroll(i)"
+    assert "the call of step 3" in stepper.locator(".tm-follow").inner_text()
 
 
 def test_a_line_of_the_cell_is_followed_by_the_keyboard(page: Any, record: Record) -> None:
@@ -368,7 +392,7 @@ def test_a_step_has_an_address(served: Any, record: Record) -> None:
     served.keyboard.press("ArrowDown")
     stepper.get_by_role("button", name="Link").click()
     address = clipboard(served)
-    assert re.fullmatch(rf"http://localhost:1/#step=\d+&line=\d+&in=[0-9a-f]{{6}}", address)
+    assert re.fullmatch(r"http://localhost:1/#step=\d+&line=\d+&in=[0-9a-f]{6}", address)
     stepper.locator("li").first.click()
     served.evaluate("a => { location.hash = new URL(a).hash; }", address)
     served.wait_for_function(

@@ -109,6 +109,33 @@ def test_a_line_is_one_thread_through_the_passes() -> None:
     assert after.threads[1] == -1
 
 
+def unrolled_record() -> Record:
+    from tvmagic.notebook.commands import passes
+    from tvmagic.operators import Source, operator
+    from tvmagic.operators.scheduling import schedule_from_cell
+
+    op = operator("f", "A: float32[64, 8]\nB[i, j] = exp(A[i, j]) + 1.0")
+    cell = Source(
+        "schedule f",
+        "%%schedule f\no, i = s[B].split(B.op.axis[0], 8)\ns[B].vectorize(s[B].op.axis[1])\ns[B].unroll(i)",
+    )
+    record = Record(title="f")
+    version = schedule_from_cell(op, cell, "default", {}, record)
+    version.record = record
+    return passes(version).record
+
+
+def test_every_copy_of_an_unrolled_line_is_linked_to_its_source_and_to_llvm() -> None:
+    view = make_view(unrolled_record())
+    unroll = next(s for s in view.steps if s.name == "tir.UnrollLoop")
+    before, after, ir = (view.texts[n] for n in (unroll.before, unroll.after, view.steps[-2].after))
+    (source,) = [before.threads[i] for i, n in enumerate(before.lines) if "T.exp" in view.lines[n]]
+    copies = [after.threads[i] for i, n in enumerate(after.lines) if "T.exp" in view.lines[n]]
+    assert len(copies) == len(set(copies)) == 8, "each copy is followed by itself"
+    assert {view.parents[t] for t in copies} == {source}
+    assert set(copies) <= set(ir.threads), "and has instructions"
+
+
 def test_notes_of_one_topic_become_a_table() -> None:
     note = make_view(small_record()).steps[0].notes[0]
     assert note.columns == ["min", "extent"]

@@ -334,10 +334,10 @@ def copies(
             continue
         key = (b_origins[row.after], _NUMBER.sub("0", b_lines[row.after].strip()))
         if key not in found:
-            likeness, source = max((_alike(shape[n], key[1]), -n) for n in by_origin[key[0]][:_CANDIDATES])
-            found[key] = -source if likeness >= LIKE else None
-        if found[key] is not None:
-            result[row.after] = found[key]
+            like, least = max((_alike(shape[n], key[1]), -n) for n in by_origin[key[0]][:_CANDIDATES])
+            found[key] = -least if like >= LIKE else None
+        if (source := found[key]) is not None:
+            result[row.after] = source
     return result
 
 
