@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator, Version
@@ -177,28 +178,12 @@ def _number(value: Any) -> Any:
     return getattr(value, "value", None) if hasattr(value, "value") else str(value)
 
 
-_PHASES = (
-    ("infer_bound.attach_path", "Attach paths: the loops around each stage"),
-    ("infer_bound.leaf", "Phase 1: a set for each loop of each consumer"),
-    ("infer_bound.up", "Phase 2: the sets passed up to the consumer's root variables"),
-    ("infer_bound.request", "Phase 3: the regions that consumers ask for"),
-    ("infer_bound.gather", "Phase 4: the union of what is asked for, by axis"),
-    ("infer_bound.down", "PassDownDomain: from the roots to the loops"),
-)
-
-
 def phase_tables(record: Record) -> list[Shown]:
-    """InferBound's notes as one table a phase."""
-    from tvmagic.notebook.view import plain
-
-    tables: list[Shown] = []
-    for topic, title in _PHASES:
-        notes = record.notes(topic)
-        if notes:
-            columns = list(notes[0].facts)
-            rows = [[plain(n.facts.get(c, "")) for c in columns] for n in notes]
-            tables.append(Table(columns, rows, title))
-    return tables
+    """InferBound's notes: a sentence for each stage, and one table a phase."""
+    notes = [n for n in record.notes() if n.topic.startswith(PREFIX)]
+    tables: list[Shown] = [Table(p.columns, p.rows, p.title) for p in phases(notes)]
+    sentences = stage_sentences(notes)
+    return [Table([], [], "What is computed at a time, and why", sentences), *tables] if sentences else tables
 
 
 def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:

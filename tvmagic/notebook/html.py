@@ -231,6 +231,11 @@ def notes_html(notes: Iterable[NoteView]) -> str:
 
 
 def _note_html(note: NoteView) -> Iterator[str]:
+    if note.svg:  # only the live stepper draws: without a style sheet a picture is but its words, which are said
+        return
+    if note.fold:
+        yield f"<details><summary>{escape(note.fold)}</summary>{table(note.columns, note.rows)}</details>"
+        return
     if len(note.texts) > 1 and note.columns:
         rows = [[text, *row] for text, row in zip(note.texts, note.rows)]
         if len(set(note.texts)) == 1:

@@ -158,7 +158,7 @@ def _packed_step(step: Any) -> dict[str, Any]:
         "b": step.before,
         "a": step.after,
         "rows": packed_rows(step.rows),
-        "notes": [{"topic": n.topic, "texts": n.texts, "columns": n.columns, "rows": n.rows} for n in step.notes],
+        "notes": [{k: v for k, v in vars(n).items() if v or k in ("texts", "columns", "rows")} for n in step.notes],
         "error": step.error,
         "options": step.options,
         "place": step.place,

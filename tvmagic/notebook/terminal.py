@@ -119,6 +119,11 @@ def _line(
 
 
 def _note_lines(note: NoteView) -> Iterator[str]:
+    if note.fold:
+        yield f"       {note.fold}"
+        for line in text_table(note.columns, [[v.replace("`", "") for v in row] for row in note.rows]).split("\n"):
+            yield "         " + line
+        return
     if len(note.texts) > 1 and note.columns:
         rows = [[t, *r] for t, r in zip(note.texts, note.rows)]
         for line in text_table([note.topic, *note.columns], rows).split("\n"):

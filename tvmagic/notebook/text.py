@@ -31,9 +31,9 @@ def program_of(value: Any) -> Program:
     """The text of whatever a step holds: an IR node, a schedule, a built module, or a text."""
     if isinstance(value, Program):
         return value
-    if isinstance(value, str) and hasattr(value, "line_of"):
-        return Program(value.splitlines(), "llvm", made_of=value.source, made_of_lines=value.line_of)
     if isinstance(value, str):
+        if (lines := getattr(value, "line_of", None)) is not None:
+            return Program(value.splitlines(), "llvm", made_of=getattr(value, "source"), made_of_lines=lines)
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
         return node_program(value)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
 from tvmagic.notebook.text import LineOrigins, Program, program_of
 from tvmagic.passes import Note, Record, Step
@@ -25,13 +26,15 @@ class NoteView:
     """What a pass says of itself: a sentence with facts, or a table of several alike.
 
     `columns` are the facts' names, `rows` their values as text, one row for each note; the texts
-    of the notes stand in `texts`.
+    of the notes are in `texts`. With `fold` it is a table that is folded under this title; `svg` is a picture.
     """
 
     topic: str
     texts: list[str]
     columns: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
+    fold: str = ""
+    svg: str = ""
 
 
 @dataclass
@@ -354,6 +357,10 @@ def _alike(a: str, b: str) -> float:
 
 def note_views(notes: Iterable[Note]) -> list[NoteView]:
     """Notes in order; neighbours of one topic with the same facts become one table."""
+    notes = list(notes)
+    bounds = [note for note in notes if note.topic.startswith(PREFIX)]
+    if bounds:
+        return [*bound_views(bounds), *note_views(n for n in notes if not n.topic.startswith(PREFIX))]
     views: list[NoteView] = []
     for note in notes:
         columns = list(note.facts)
@@ -365,6 +372,15 @@ def note_views(notes: Iterable[Note]) -> list[NoteView]:
         else:
             views.append(NoteView(note.topic, [note.text], columns, [row]))
     return views
+
+
+def bound_views(notes: list[Note]) -> list[NoteView]:
+    """InferBound's notes: what each stage computes at a time, a picture of it, and the phases, folded."""
+    sentences, svg = stage_sentences(notes), region_picture(notes)
+    views = [NoteView("bounds", sentences)] if sentences else []
+    if svg:
+        views.append(NoteView("regions", [], svg=svg))
+    return views + [NoteView("phase", [], phase.columns, phase.rows, fold=phase.title) for phase in phases(notes)]
 
 
 def plain(value: Any) -> str:

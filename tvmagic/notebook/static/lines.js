@@ -100,6 +100,12 @@ function wordsIn(text, glossary) {
   return found;
 }
 
+function noteTable(columns, rows) {
+  return element("table", { class: "tm-table" },
+    element("thead", {}, element("tr", {}, ...columns.map((c) => element("th", { scope: "col" }, c)))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((v) => element("td", {}, ...sentence(v)))))));
+}
+
 /** Numbers from runs of (first, step, count). */
 function numbers(runs) {
   const list = [];

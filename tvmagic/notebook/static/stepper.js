@@ -354,12 +354,16 @@ class Stepper {
 
   renderNotes(step) {
     this.notes.replaceChildren(...step.notes.map((note) => {
+      if (note.svg) {
+        const picture = element("div", { class: "tm-picture" });
+        picture.innerHTML = note.svg; // drawn by us, with names escaped
+        return picture;
+      }
+      if (note.fold) return element("details", { class: "tm-phase" }, element("summary", {}, note.fold), noteTable(note.columns, note.rows));
       if (note.rows.length > 1 && note.columns.length) {
         const alike = new Set(note.texts).size === 1;
         const head = alike ? note.columns : [note.topic, ...note.columns];
-        const table = element("table", { class: "tm-table" },
-          element("thead", {}, element("tr", {}, ...head.map((c) => element("th", { scope: "col" }, c)))),
-          element("tbody", {}, ...note.rows.map((row, i) => element("tr", {}, ...(alike ? row : [note.texts[i], ...row]).map((v) => element("td", {}, ...sentence(v)))))));
+        const table = noteTable(head, note.rows.map((row, i) => (alike ? row : [note.texts[i], ...row])));
         return alike ? element("div", {}, element("div", {}, ...sentence(note.texts[0])), table) : table;
       }
       return element("ul", {}, ...note.texts.map((text, i) => {
