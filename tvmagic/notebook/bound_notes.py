@@ -192,7 +192,7 @@ def _stage_picture(stage: _Stage, left: float) -> tuple[list[str], float]:
     (y0, y1), (x0, x1) = ((min(b["domain"][0], b["computed"][0]), max(b["domain"][1], b["computed"][1])) for b in boxes)
     scale = _SIDE / max(y1 - y0 + 1, x1 - x0 + 1)
 
-    def box(rows: Sequence[int], columns: Sequence[int], **style: object) -> str:
+    def box(rows: Sequence[int], columns: Sequence[int], **style: Any) -> str:
         height, width = (max(4.0, scale * (last - first + 1)) for first, last in (rows, columns))
         return rectangle(left + scale * (columns[0] - x0), 24 + scale * (rows[0] - y0), width, height, **style)
 

@@ -366,11 +366,12 @@ def note_views(notes: Iterable[Note]) -> list[NoteView]:
         columns = list(note.facts)
         row = [plain(v) for v in note.facts.values()]
         last = views[-1] if views else None
-        if last is not None and last.topic == note.topic and last.columns == columns:
+        topic = note.topic.rsplit(".", 1)[-1]  # `vectorize.access` heads a column as `access`
+        if last is not None and last.topic == topic and last.columns == columns:
             last.texts.append(note.text)
             last.rows.append(row)
         else:
-            views.append(NoteView(note.topic, [note.text], columns, [row]))
+            views.append(NoteView(topic, [note.text], columns, [row]))
     return views
 
 

@@ -440,10 +440,10 @@ def _first(domain: Range, computed: Range, asked: list[IntSet]) -> dict[str, Any
     ends += [(s.min(), s.max()) for s in asked]
     found: list[tuple[int, int]] = []
     for pair in ends:
-        values = [_simple(substitute(end, lambda var: make_zero(var.dtype))) for end in pair]
-        if not all(isinstance(v, IntImm) for v in values):
+        low, high = (_simple(substitute(end, lambda var: make_zero(var.dtype))) for end in pair)
+        if not isinstance(low, IntImm) or not isinstance(high, IntImm):
             return None
-        found.append((int(values[0]), int(values[1])))
+        found.append((low.value, high.value))
     return {"domain": found[0], "computed": found[1], "asked": found[2:]}
 
 
