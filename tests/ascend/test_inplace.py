@@ -6,9 +6,9 @@ import pytest
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscGraph, Machine, ops
+from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stores_in_place
 from tvmagic.ascend.lower import lower_graphs
-from tvmagic.ascend.sink import sink_broadcasts
 
 
 def softmax(rows: int = 37, columns: int = 200) -> AscGraph:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tvmagic.errors import BoundsError, InternalError, TVMagicError
+from tvmagic.notation.source import excerpt
 from tvmagic.operators import operator
-from tvmagic.operators.source import excerpt
 
 X = "X: float32[4]\n"
 

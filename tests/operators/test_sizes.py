@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.notation.expressions import NotationError
 from tvmagic.operators import operator
-from tvmagic.operators.expressions import NotationError
 
 ROW = "X: float32[{}]\nY[i] = X[i]"
 

@@ -7,10 +7,11 @@ import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import tvmagic.tir.schedule as package
+import tvmagic.tir.blocks as blocks
+import tvmagic.tir.schedule as schedule
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-ROOT = pathlib.Path(package.__file__).parent
+ROOTS = [pathlib.Path(package.__file__).parent for package in (blocks, schedule)]
 # what ends in an error of the schedule: the statement, and functions made for that
 _RAISES = ("ScheduleError", "Mismatch")
 _REFUSALS = ("refuse", "fail")
@@ -63,7 +64,7 @@ def _sites(file: str, node: ast.AST) -> list[Site]:
 def units() -> dict[str, list[Unit]]:
     """The functions and classes of the package by name."""
     found: dict[str, list[Unit]] = {}
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(p for root in ROOTS for p in root.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.setdefault(node.name, []).append(Unit(path.name, node, _sites(path.name, node)))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
 from tvmagic.ascend.rules import axis_of, check_hint, check_impl
-from tvmagic.ascend.sink import sink_broadcasts
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.transforms import (
     apply_sched_merge,

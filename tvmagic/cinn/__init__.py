@@ -18,8 +18,8 @@ from tvmagic.cinn.inliner import (
 )
 from tvmagic.cinn.ir_schedule import IRSchedule, ModuleExpr
 from tvmagic.cinn.lower import lower
+from tvmagic.cinn.text.printer import cinn_text
 from tvmagic.errors import ScheduleError
-from tvmagic.script.cinn import cinn_text
 
 __all__ = [
     "COMPUTE_INLINE",

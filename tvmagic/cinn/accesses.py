@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, Call, IfThenElse, SeqStmt, Stmt, Var, Visitor, handles
-from tvmagic.tir.schedule.regions import with_detected_regions
+from tvmagic.tir.blocks.regions import with_detected_regions
 
 __all__ = ["Accesses", "BlockAccesses", "Scope", "accesses", "scope", "with_regions"]
 

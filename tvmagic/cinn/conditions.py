@@ -15,7 +15,7 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
 from tvmagic.cinn.inliner import distinct_plain_variables
 from tvmagic.ir import Buffer, BufferLoad, BufferStore, IterVar, Var, post_order_visit
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["COMPUTE_INLINE", "REVERSE_COMPUTE_INLINE", "Candidate", "Condition", "first_failure"]

@@ -26,7 +26,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
 __all__ = [

@@ -7,15 +7,15 @@ from typing import Any
 
 from tvmagic.cinn.conditions import COMPUTE_INLINE, REVERSE_COMPUTE_INLINE, Candidate, Condition, first_failure
 from tvmagic.cinn.inliner import BaseInliner, ComputeInliner, LeafBlockRemovalPlan, ReverseComputeInliner
+from tvmagic.cinn.text.parser import from_cinn
+from tvmagic.cinn.text.printer import cinn_text
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BlockRealize, BufferStore, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, structural_equal
-from tvmagic.script.cinn import cinn_text
-from tvmagic.script.cinn_parser import from_cinn
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, BlockRV, InstructionKind, LoopRV
 from tvmagic.tir.schedule.primitives.get import get_block as find_block
 from tvmagic.tir.schedule.schedule import Schedule
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.ir import Block, BlockRealize, For, IntImm, Mutator, PrimFunc, Stmt, Var, handles, substitute
-from tvmagic.tir.schedule.regions import with_detected_regions
+from tvmagic.tir.blocks.regions import with_detected_regions
 
 __all__ = ["lower"]
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.chains import ChainVisitor
+from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.codegen.vector_math import LIBRARY
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit

@@ -12,8 +12,8 @@ from tvmagic.codegen.optimize import assembly_of, object_of, optimized
 from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule
-from tvmagic.ir.hooks import provided
 from tvmagic.passes import run_step
+from tvmagic.runtime.module import Module
 
 __all__ = ["build_host_module"]
 
@@ -48,9 +48,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
     machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most))
     code = from_disk(text, machine, lambda: object_of(module(), target))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
-    return provided("runtime module")(
-        code, list(context.abis.values()), context.sites, sources, exported(context), len(text)
-    )
+    return Module(code, list(context.abis.values()), context.sites, sources, exported(context), len(text))
 
 
 def exported(context: ModuleContext) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.codegen.abi import variables_of
-from tvmagic.codegen.chains import ChainVisitor
+from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.codegen.types import memory_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.target import cpu_and_features
-from tvmagic.codegen.target_check import has_instruction
+from tvmagic.codegen.target.check import has_instruction
 from tvmagic.codegen.types import constant, llvm_type, memory_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError

@@ -14,7 +14,7 @@ from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, HELPERS
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature
 from tvmagic.codegen.types import llvm_type, memory_type
-from tvmagic.codegen.work import Work
+from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,

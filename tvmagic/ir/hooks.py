@@ -18,12 +18,8 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "print": ("tvmagic.script.printer", "print_node"),
     "show": ("tvmagic.script", "show"),
     "analyzer": ("tvmagic.arith.analyzer", "Analyzer"),
-    "index map": ("tvmagic.arith.index_map", "IndexMap"),
-    "value set": ("tvmagic.arith.int_set_eval", "eval_set"),
-    "block regions": ("tvmagic.arith.block_regions", "block_access_regions"),
-    "runtime module": ("tvmagic.runtime.module", "Module"),
     "tensor intrinsic": ("tvmagic.tir.tensor_intrin", "registered"),
-    "pass options": ("tvmagic.tir.transform.config", "register_options"),
+    "pass options": ("tvmagic.tir.transform", "all_passes"),
 }
 _found: dict[str, Callable[..., Any]] = {}
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvmagic.ir.expr import IntImm, PrimExpr, Var
 from tvmagic.ir.functor import Visitor, handles
 
-__all__ = ["variables_in"]
+__all__ = ["is_one", "is_zero", "variables_in"]
 
 
 class _Finder(Visitor):
@@ -27,3 +27,13 @@ def variables_in(expr: PrimExpr) -> list[Var]:
     if not isinstance(expr, IntImm):
         finder.visit(expr)
     return finder.found
+
+
+def is_zero(value: Any) -> bool:
+    """Whether an expression is the constant 0."""
+    return getattr(value, "value", None) == 0
+
+
+def is_one(value: Any) -> bool:
+    """Whether an expression is the constant 1 (or true)."""
+    return getattr(value, "value", None) == 1

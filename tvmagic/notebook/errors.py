@@ -8,7 +8,7 @@ from typing import Any
 
 from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.ir import Span
-from tvmagic.operators.source import excerpt, find_source
+from tvmagic.notation.source import excerpt, find_source
 
 __all__ = ["error_lines", "install", "uninstall"]
 

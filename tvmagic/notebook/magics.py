@@ -18,11 +18,11 @@ from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError
+from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
-from tvmagic.operators.expressions import DTYPES
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.passes import Record

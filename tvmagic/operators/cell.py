@@ -11,14 +11,14 @@ import numpy as np
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.cinn.text.parser import from_cinn, is_cinn_text
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, Span
-from tvmagic.operators.notation import Notation
+from tvmagic.notation.source import Source
+from tvmagic.notation.statements import Notation
+from tvmagic.notation.syntax import is_notation, meant, python_names, syntax_meant
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python
-from tvmagic.operators.source import Source
-from tvmagic.operators.syntax import is_notation, meant, python_names, syntax_meant
-from tvmagic.script.cinn_parser import from_cinn, is_cinn_text
 
 __all__ = ["cell_names", "operator", "operator_from_cell", "parse"]
 

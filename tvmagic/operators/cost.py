@@ -11,27 +11,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AllocateConst,
+    AssertStmt,
     AttrStmt,
     BinaryOp,
     BlockRealize,
+    Broadcast,
     BufferLoad,
     BufferRealize,
     BufferStore,
     Call,
+    Cast,
     CmpOp,
+    ConstExpr,
+    DeclBuffer,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
     IntImm,
+    Let,
+    LetStmt,
     LogicalOp,
+    Node,
+    Not,
+    Prefetch,
     PrimExpr,
     PrimFunc,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Ramp,
+    Reduce,
+    Select,
     SeqStmt,
+    Shuffle,
     Stmt,
     Var,
     Visitor,
+    While,
     handles,
 )
 
@@ -116,6 +137,7 @@ class _Counter(Visitor):
         self.sizes = sizes
         self.of: dict[int, Cost] = {}
         self.once: dict[int, Cost] = {}
+        self.factors: dict[int, int] = {}  # how often the body of a loop runs
         self.lanes, self.parallel, self.allocated, self.depth = 1, 1, 0, 0
 
     def number(self, node: PrimExpr) -> int:
@@ -147,11 +169,19 @@ class _Counter(Visitor):
                 cost = cost + self.visit(node)
         return cost
 
-    @handles(Stmt)
+    @handles(Node)
+    def unknown(self, node: Node) -> Cost:
+        raise TVMagicError(f"what a node `{type(node).__name__}` costs is not known", node=node)
+
+    @handles(LetStmt, AssertStmt, Evaluate, ProducerStore, ProducerRealize, Prefetch, AllocateConst, DeclBuffer, While)
     def statement(self, node: Stmt) -> Cost:
         return self.visit_all(*(getattr(node, f.name, None) for f in node.FIELDS if f.kind.name in ("STMT", "EXPR")))
 
-    @handles(PrimExpr)
+    @handles(ConstExpr, Var)
+    def leaf(self, node: PrimExpr) -> Cost:
+        return Cost()
+
+    @handles(Not, Cast, Select, Let, Ramp, Broadcast, Shuffle, ProducerLoad, Reduce)
     def expression(self, node: Any) -> Cost:
         cost = Cost()
         for f in node.FIELDS:
@@ -203,12 +233,17 @@ class _Counter(Visitor):
         self.depth += node.kind == ForKind.PARALLEL
         inside = self.visit(node.body)
         self.depth -= node.kind == ForKind.PARALLEL
-        return inside.times(extent)
+        return self.repeated(node, inside, extent)
+
+    def repeated(self, node: Stmt, inside: Cost, times: int) -> Cost:
+        """The cost of a statement whose body, of cost `inside`, runs `times` times."""
+        self.factors[id(node)] = times
+        return inside.times(times)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Cost:
         if node.attr_key in ("thread_extent", "virtual_thread"):
-            return self.visit(node.body).times(self.number(node.value))
+            return self.repeated(node, self.visit(node.body), self.number(node.value))
         return self.visit(node.body)
 
     @handles(IfThenElse)
@@ -252,10 +287,7 @@ class _Counter(Visitor):
         while pending:
             node, times = pending.pop()
             self.of[id(node)] = self.once.get(id(node), Cost()).times(times)
-            if isinstance(node, For):
-                times *= self.number(node.extent)
-            elif isinstance(node, AttrStmt) and node.attr_key in ("thread_extent", "virtual_thread"):
-                times *= self.number(node.value)
+            times *= self.factors.get(id(node), 1)
             if isinstance(node, BlockRealize):
                 pending += [(part, times) for part in (node.block.init, node.block.body) if part is not None]
             else:

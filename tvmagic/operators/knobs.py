@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.source import Source
+from tvmagic.notation.source import Source
 
 __all__ = ["Knob", "Knobs", "plain_knob"]
 

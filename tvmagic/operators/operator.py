@@ -13,10 +13,10 @@ import numpy as np
 from tvmagic import te
 from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
+from tvmagic.notation.source import Source, known_sources
+from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
-from tvmagic.operators.inside import Accesses
-from tvmagic.operators.reach import check_reach
-from tvmagic.operators.source import Source, known_sources
+from tvmagic.operators.covered_elements import check_reach
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:

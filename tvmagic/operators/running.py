@@ -10,7 +10,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
-from tvmagic.operators.source import Source
+from tvmagic.notation.source import Source
 
 __all__ = ["CellError", "instruction_span", "run_python"]
 

@@ -13,12 +13,12 @@ from typing import Any
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import For, ProducerStore, Span, pre_order_visit
+from tvmagic.notation.source import Source
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.running import CellError, instruction_span, run_python
-from tvmagic.operators.source import Source
 from tvmagic.passes import Record, recording, run_step
 
 __all__ = ["CellError", "program_of_schedule", "recorded_calls", "schedule", "schedule_from_cell"]

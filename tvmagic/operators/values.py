@@ -21,6 +21,7 @@ from tvmagic.ir import (
     ConstExpr,
     IterVar,
     Let,
+    Node,
     Not,
     PrimExpr,
     ProducerLoad,
@@ -94,6 +95,10 @@ class Values(Visitor):
     def value(self, node: PrimExpr) -> Array:
         """The value of an expression."""
         return self.visit(node)
+
+    @handles(Node)
+    def _unknown(self, node: Node) -> Array:
+        raise Unsupported(f"the interpreter does not know nodes of the kind `{type(node).__name__}`")
 
     @handles(ConstExpr)
     def _constant(self, node: Any) -> Array:

@@ -17,6 +17,7 @@ from tvmagic.ir import (
     FloatImm,
     IntImm,
     Let,
+    Node,
     Not,
     Or,
     PrimExpr,
@@ -56,9 +57,9 @@ class ArrayEvaluator(Visitor):
         self.values, self.env, self.strict = values or {}, dict(env), strict
         self.mask: np.ndarray | None = None
 
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> Any:
-        raise TVMagicError(f"`{type(node).__name__}` has no value by NumPy", node=node)
+    @handles(Node)
+    def other(self, node: Node) -> Any:
+        raise TVMagicError(f"`{type(node).__name__}` has no value in NumPy", node=node)
 
     @handles(Var)
     def var(self, var: Var) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BlockRealize, IRModule, PrimFunc, pre_order_visit
-from tvmagic.tir.schedule.scope import BlockScope
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.scope import BlockScope
+from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["BlockDependenceInfo"]
 

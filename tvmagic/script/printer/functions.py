@@ -20,8 +20,8 @@ from tvmagic.ir import (
 from tvmagic.script.printer.buffers import ALLOC_ALIGNMENT, buffer_annotation, declaration
 from tvmagic.script.printer.core import Printer, Suite, prints
 from tvmagic.script.printer.scope import Frame
+from tvmagic.script.printer.statements_in_order import statements
 from tvmagic.script.printer.stmts import alloc_buffer, is_constant
-from tvmagic.script.walk import statements
 
 __all__: list[str] = []
 

@@ -4,6 +4,7 @@ The names are those of `tvm.te.schedule`.
 """
 
 from tvmagic.ir import Buffer, IterVar
+from tvmagic.te.exact.used_elements import StageWaste, waste_report
 from tvmagic.te.post_process import schedule_postproc_to_primfunc as SchedulePostProcToPrimFunc
 from tvmagic.te.post_process import verify_compact_buffer as VerifyCompactBuffer
 from tvmagic.te.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast
@@ -19,4 +20,3 @@ from tvmagic.te.schedule.scan import scan_fix_point_analysis as ScanFixPointAnal
 from tvmagic.te.schedule.schedule import Schedule, create_schedule
 from tvmagic.te.schedule.schedule_ops import schedule_ops as ScheduleOps
 from tvmagic.te.schedule.stage import AttachType, IterVarAttr, Stage
-from tvmagic.te.schedule.waste import StageWaste, waste_report

@@ -25,7 +25,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import cast, greater, likely, maximum
-from tvmagic.te.schedule.demand import box_condition
+from tvmagic.te.exact.required_regions import box_condition
+from tvmagic.te.exact.tight_splits import TightLimits
 from tvmagic.te.schedule.message_passing import (
     BoundProver,
     make_bound_check,
@@ -37,7 +38,6 @@ from tvmagic.te.schedule.message_passing import (
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope
-from tvmagic.te.schedule.tight import TightLimits
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Tensor, loaded_tensors
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]

@@ -31,13 +31,13 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext, is_recording, note
-from tvmagic.te.schedule.demand import needed_elements, saves_work
+from tvmagic.te.exact.required_regions import needed_elements, saves_work
+from tvmagic.te.exact.used_elements import waste_report
 from tvmagic.te.schedule.infer_bound import Context, storage_scope_rank
 from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.schedule.waste import waste_report
 from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, loaded_tensors
 
 if TYPE_CHECKING:

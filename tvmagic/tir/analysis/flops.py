@@ -7,20 +7,45 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
     BinaryOp,
     Block,
     BlockRealize,
+    Broadcast,
     BufferLoad,
+    BufferRealize,
     BufferStore,
+    Call,
+    Cast,
     CmpOp,
+    ConstExpr,
+    DeclBuffer,
+    Evaluate,
     For,
     IfThenElse,
     IntImm,
     IRModule,
+    Let,
+    LetStmt,
     LogicalOp,
+    Node,
+    Not,
+    Prefetch,
+    PrimExpr,
     PrimFunc,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Ramp,
+    Reduce,
     Select,
+    SeqStmt,
+    Shuffle,
     Stmt,
+    Var,
     Visitor,
     While,
     handles,
@@ -42,6 +67,26 @@ class _Counter(Visitor):
             self.visit(node)
         found, self.counts = self.counts, outer
         return found
+
+    @handles(Node)
+    def unknown(self, node: Node) -> None:
+        raise TVMagicError(f"the operations of a node `{type(node).__name__}` are not known", node=node)
+
+    @handles(ConstExpr, Var)
+    def leaf(self, node: PrimExpr) -> None:
+        pass
+
+    @handles(Not, Cast, Let, Call, Ramp, Broadcast, Shuffle, ProducerLoad, Reduce)
+    def expression(self, node: PrimExpr) -> None:
+        self.visit_children(node)
+
+    @handles(SeqStmt, LetStmt, AttrStmt, AssertStmt, Evaluate, Allocate, AllocateConst, DeclBuffer, BufferRealize)
+    def statement(self, node: Stmt) -> None:
+        self.visit_children(node)
+
+    @handles(ProducerStore, ProducerRealize, Prefetch)
+    def of_producers(self, node: Stmt) -> None:
+        self.visit_children(node)
 
     @handles(BinaryOp, CmpOp)
     def operation(self, node: Any) -> None:

@@ -34,7 +34,7 @@ from tvmagic.ir import (
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Program, collect
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Conflict, Search, evaluate, variables
-from tvmagic.tir.transform.vectorize_loop import lane_by_lane
+from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
 
 __all__ = ["Race", "find_races"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.flags import CachedFlags
+from tvmagic.tir.blocks.scope import BlockScope, Dependency, DepKind
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule import primitives
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import CachedFlags
 from tvmagic.tir.schedule.instruction import BlockRV, ExprRV, Instruction, InstructionKind, LoopRV
 from tvmagic.tir.schedule.schedule import Schedule, install
-from tvmagic.tir.schedule.scope import BlockScope, Dependency, DepKind
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleDebugMask, ScheduleState
 from tvmagic.tir.schedule.trace import Trace
 

@@ -24,10 +24,10 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.primitives.tensorize import description_block
 from tvmagic.tir.schedule.requirements import is_output, scope_root
 from tvmagic.tir.schedule.schedule import Schedule
-from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = [
     "AutoTensorizeMappingInfo",

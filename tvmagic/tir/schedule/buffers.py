@@ -20,11 +20,11 @@ from tvmagic.ir import (
     handles,
     mutate_all,
 )
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_row
 from tvmagic.tir.schedule.requirements import access_owner, region_at
 from tvmagic.tir.schedule.rewrite import BlockReuse
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = [

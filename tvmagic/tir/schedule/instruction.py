@@ -28,8 +28,8 @@ from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
-from tvmagic.tir.schedule.sref import StmtSRef
 
 __all__ = [
     "BlockOrLoop",

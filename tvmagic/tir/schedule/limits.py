@@ -27,9 +27,9 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
-from tvmagic.tir.schedule.domains import analyzer_at, loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["check_inside", "check_writes_all", "clipped"]

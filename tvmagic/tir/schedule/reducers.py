@@ -25,10 +25,10 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import make_const, max_value, min_value
-from tvmagic.tir.analysis.block_reducer import Exchange, same_places, stores_of
 from tvmagic.tir.analysis.choice import choice
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.reduction import Exchange, same_places, stores_of
+from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["ReductionPattern", "match_reduction"]
 

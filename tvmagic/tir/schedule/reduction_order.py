@@ -6,10 +6,10 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.ir import BlockRealize, IterVar, PrimExpr
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.requirements import is_one
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["check_reduces_in_order"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import BufferRegion, IntImm, Range, Var, substitute
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["domains_between", "relax_region"]

@@ -8,11 +8,9 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
-    Block,
     BlockRealize,
     Buffer,
     BufferRegion,
-    BufferStore,
     For,
     ForKind,
     IterVar,
@@ -23,11 +21,13 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.regions import effective_regions, used_by_pointer
-from tvmagic.tir.schedule.scope import BlockScope, DepKind
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.ir.query import is_zero
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.reduction import reduction_vars_stay_inside
+from tvmagic.tir.blocks.regions import effective_regions, used_by_pointer
+from tvmagic.tir.blocks.scope import BlockScope, DepKind
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = [
@@ -105,23 +105,6 @@ def reduction_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> 
     if failure:
         return failure
     return None if reduction_vars_stay_inside(block.block) else "a reduced variable indexes its output"
-
-
-def reduction_vars_stay_inside(block: Block) -> bool:
-    """Whether no store of the block's outputs is indexed by a reduced variable."""
-    reduced = {v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce}
-    outputs = {region.buffer.data for region in block.writes}
-    uses: list[Var] = []
-
-    def at_store(node: Any) -> None:
-        if isinstance(node, BufferStore) and node.buffer.data in outputs:
-            for index in node.indices:
-                post_order_visit(index, lambda n: uses.append(n) if isinstance(n, Var) and n in reduced else None)
-
-    post_order_visit(block.body, at_store)
-    if block.init is not None:
-        post_order_visit(block.init, at_store)
-    return not uses
 
 
 def is_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
@@ -218,16 +201,6 @@ def check_plain_loop(loop: StmtSRef) -> None:
     stmt = loop.loop
     if stmt.annotations or stmt.thread_binding is not None:
         raise ScheduleError(f"{loop.label} has annotations or a thread binding", loop)
-
-
-def is_zero(value: Any) -> bool:
-    """Whether an expression is the constant 0."""
-    return getattr(value, "value", None) == 0
-
-
-def is_one(value: Any) -> bool:
-    """Whether an expression is the constant 1 (or true)."""
-    return getattr(value, "value", None) == 1
 
 
 def check_starts_at_zero(loop: StmtSRef) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
 from tvmagic.ir.ops import logical_and
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["BlockReuse", "append_predicate", "remove_child", "simplify_bindings", "substitute_loops"]
 

@@ -23,7 +23,8 @@ from tvmagic.ir import (
     convert,
     substitute,
 )
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
@@ -34,7 +35,6 @@ from tvmagic.tir.schedule.instruction import (
     flat,
 )
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 from tvmagic.tir.schedule.trace import Trace
 

@@ -28,10 +28,10 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.flags import CachedFlags, FlagCache
-from tvmagic.tir.schedule.scope import BlockScope
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.flags import CachedFlags, FlagCache
+from tvmagic.tir.blocks.scope import BlockScope
+from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["ScheduleDebugMask", "ScheduleState"]
 

@@ -6,47 +6,35 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.ir import IRModule, PrimFunc
-from tvmagic.passes import Pass, PassContext, prim_func_pass
+from tvmagic.tir.transform.declaration import tir_pass
 
 
-def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> Pass:
+@tir_pass("tir.Apply")
+def Apply(func: PrimFunc, ftransform: Callable[[PrimFunc], PrimFunc]) -> PrimFunc:
     """Call `ftransform` on every function and keep what it gives."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return ftransform(func)
-
-    return prim_func_pass(run, 0, "tir.Apply")
+    return ftransform(func)
 
 
-def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:
+@tir_pass("tir.Filter")
+def Filter(mod: IRModule, fcond: Callable[[PrimFunc], bool]) -> IRModule:
     """Keep the functions for which `fcond` holds."""
-
-    def run(mod: IRModule, context: PassContext) -> IRModule:
-        kept = {var: func for var, func in mod.functions.items() if fcond(func)}
-        return mod if len(kept) == len(mod) else mod.replace(functions=kept)
-
-    return Pass("tir.Filter", run)
+    kept = {var: func for var, func in mod.functions.items() if fcond(func)}
+    return mod if len(kept) == len(mod) else mod.replace(functions=kept)
 
 
-def BindTarget(target: Any) -> Pass:
+@tir_pass("tir.BindTarget")
+def BindTarget(func: PrimFunc, target: Any) -> PrimFunc:
     """Note `target` on the functions that have none yet."""
-
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        return func if "target" in func.attrs else func.with_attr("target", target)
-
-    return prim_func_pass(run, 0, "tir.BindTarget", options={"target": str(target)})
+    return func if "target" in func.attrs else func.with_attr("target", target)
 
 
-def AnnotateEntryFunc() -> Pass:
+@tir_pass("tir.AnnotateEntryFunc")
+def AnnotateEntryFunc(mod: IRModule) -> IRModule:
     """Mark the entry point of a module: its only function, or the one that is callable from outside."""
-
-    def run(mod: IRModule, context: PassContext) -> IRModule:
-        funcs = list(mod.functions.items())
-        if len(funcs) > 1:
-            funcs = [(var, func) for var, func in funcs if "global_symbol" in func.attrs]
-        if len(funcs) != 1:
-            return mod
-        var, func = funcs[0]
-        return mod.with_functions({var: func.with_attr("tir.is_entry_func", True)})
-
-    return Pass("tir.AnnotateEntryFunc", run)
+    funcs = list(mod.functions.items())
+    if len(funcs) > 1:
+        funcs = [(var, func) for var, func in funcs if "global_symbol" in func.attrs]
+    if len(funcs) != 1:
+        return mod
+    var, func = funcs[0]
+    return mod.with_functions({var: func.with_attr("tir.is_entry_func", True)})

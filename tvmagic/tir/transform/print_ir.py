@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from tvmagic.ir import IRModule
-from tvmagic.passes import Pass, PassContext
+from tvmagic.tir.transform.declaration import tir_pass
 
 
-def PrintIR(header: str = "", show_metadata: bool = False) -> Pass:
+@tir_pass("PrintIR")
+def PrintIR(mod: IRModule, header: str = "", show_metadata: bool = False) -> IRModule:
     """Print the module, under a line with `header`, and pass it on."""
-
-    def run(mod: IRModule, context: PassContext) -> IRModule:
-        print(f"PrintIR({header}):\n{mod.script()}")
-        return mod
-
-    return Pass("PrintIR", run)
+    print(f"PrintIR({header}):\n{mod.script()}")
+    return mod

@@ -22,8 +22,8 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.passes import IRModule, Pass, PassContext, prim_func_pass
-from tvmagic.tir.transform.remove_no_op import remove_no_op
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.remove_no_op import remove_no_op
 
 
 def _is_call(value: Any, name: str) -> bool:
@@ -101,40 +101,41 @@ class _UndefStoreRemover(_Statements):
         return Evaluate(0, node.span) if self._is_undefined(node.value) else node
 
 
-def _cleaning(name: str, make: type[Mutator], clean: bool = True) -> Pass:
-    def run(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
-        body = make().visit(func.body)
-        if body is func.body:
-            return func
-        return func.with_body(remove_no_op(body) if clean else body)
-
-    return prim_func_pass(run, 0, name)
+def _cleaned(func: PrimFunc, rewriter: Mutator) -> PrimFunc:
+    """The function rewritten, and what has no effect then left out."""
+    body = rewriter.visit(func.body)
+    return func if body is func.body else func.with_body(remove_no_op(body))
 
 
-def RemoveAssume() -> Pass:
+@tir_pass("tir.RemoveAssume")
+def RemoveAssume(func: PrimFunc) -> PrimFunc:
     """Take the assumptions away, and what is empty then."""
-    return _cleaning("tir.RemoveAssume", _AssumeRemover)
+    return _cleaned(func, _AssumeRemover())
 
 
-def RemoveStoreUndef() -> Pass:
+@tir_pass("tir.RemoveStoreUndef")
+def RemoveStoreUndef(func: PrimFunc) -> PrimFunc:
     """Leave out stores of values that were never defined."""
-    return _cleaning("tir.RemoveStoreUndef", _UndefStoreRemover)
+    return _cleaned(func, _UndefStoreRemover())
 
 
-def SkipAssert() -> Pass:
+@tir_pass("tir.SkipAssert")
+def SkipAssert(func: PrimFunc) -> PrimFunc:
     """Leave out the assertions."""
-    return _cleaning("tir.SkipAssert", _AssertRemover, clean=False)
+    return func.with_body(_AssertRemover().visit(func.body))
 
 
-def ConvertForLoopsToSerial() -> Pass:
+@tir_pass("tir.ConvertForLoopsToSerial")
+def ConvertForLoopsToSerial(func: PrimFunc) -> PrimFunc:
     """Run parallel loops serially."""
-    return _cleaning("tir.ConvertForLoopsToSerial", _SerialLoops, clean=False)
+    return func.with_body(_SerialLoops().visit(func.body))
 
 
-def ConvertThreadLoopsToSerial() -> Pass:
-    """Run loops that are bound to the blocks and threads of a GPU serially, each where it stands.
+@tir_pass("tir.ConvertThreadLoopsToSerial")
+def ConvertThreadLoopsToSerial(func: PrimFunc) -> PrimFunc:
+    """Run loops that are bound to the blocks and threads of a GPU serially, each at its own place.
 
     Not a pass of TVM's: it comes before LiftThreadBinding, which would put what several threads write and
     what others read into one loop over the threads.
     """
-    return _cleaning("tir.ConvertThreadLoopsToSerial", _ThreadLoops, clean=False)
+    return func.with_body(_ThreadLoops().visit(func.body))

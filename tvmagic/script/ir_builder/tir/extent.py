@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Add, IntImm, Mul, PrimExpr, Sub, Var, expr
-from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.ops import const, make_const, subtract
 
@@ -73,4 +73,4 @@ def difference(stop: Any, start: Any) -> PrimExpr:
     if constant is not None:
         wider = stop.dtype if stop.dtype.bits >= start.dtype.bits else start.dtype
         return make_const(wider, constant) if wider.is_int or wider.is_uint else const(constant)
-    return provided("analyzer")().simplify(subtract(stop, start))
+    return Analyzer().simplify(subtract(stop, start))

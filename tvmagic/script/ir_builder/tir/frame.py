@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvmagic.arith.block_regions import block_access_regions
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -34,7 +35,6 @@ from tvmagic.ir import (
     Var,
     While,
 )
-from tvmagic.ir.hooks import provided
 from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame
 
 BOOL = DataType("bool")
@@ -136,7 +136,7 @@ class PrimFuncFrame(TIRFrame):
 
 def with_regions(block: Block, missing: Sequence[str], buffers: dict[Var, Buffer]) -> Block:
     """`block` with those of its `reads` and `writes` that are `missing` found from its body."""
-    reads, writes, opaque = provided("block regions")(block, buffers)
+    reads, writes, opaque = block_access_regions(block, buffers)
     if opaque:
         raise TVMagicError(
             f"what block `{block.name_hint}` accesses cannot be found, because it uses the pointer of buffer "

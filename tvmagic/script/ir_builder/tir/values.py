@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Buffer,
@@ -35,7 +36,6 @@ from tvmagic.ir import (
     expr,
     ops,
 )
-from tvmagic.ir.hooks import provided
 from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
 
 # ---------------------------------------------------------------------------- dtypes
@@ -473,7 +473,7 @@ def parameter_names(function: Any, name: str) -> list[str]:
 
 def index_map(mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: str = "int64") -> Any:
     """An index map from `lambda i, j: [...]`."""
-    return provided("index map").from_func(mapping, inverse_index_map=inverse_index_map, index_dtype=index_dtype)
+    return IndexMap.from_func(mapping, inverse_index_map=inverse_index_map, index_dtype=index_dtype)
 
 
 def target(target_config: Any, host: Any = None) -> Any:

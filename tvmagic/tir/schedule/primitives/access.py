@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir import BufferRegion, IntImm, PrimExpr, Range, attr_value, expr
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.guards import is_row, is_tuple
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of

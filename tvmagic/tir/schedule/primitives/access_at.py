@@ -28,16 +28,17 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import all as all_of
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import iter_domains, loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import effective_regions
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer, check_storage_scope, copy_in, prepare_index
-from tvmagic.tir.schedule.domains import iter_domains, loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.limits import check_writes_all
-from tvmagic.tir.schedule.regions import effective_regions
 from tvmagic.tir.schedule.relax import relax_region
-from tvmagic.tir.schedule.requirements import check_affine, check_not_in_place, is_one, region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_affine, check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["read_at", "write_at"]

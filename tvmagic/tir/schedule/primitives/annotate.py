@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.ir import Block, attr_value
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, Value, primitive
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 

@@ -34,14 +34,15 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
-from tvmagic.tir.schedule.conditions import condition_of_some, conjuncts
-from tvmagic.tir.schedule.domains import iter_domains, loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.ir.query import is_one, is_zero
+from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
+from tvmagic.tir.blocks.domains import iter_domains, loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, LoopOrBlocks, primitive
 from tvmagic.tir.schedule.primitives.reduction import check_not_repeated
-from tvmagic.tir.schedule.requirements import check_no_matches, is_one, is_zero
+from tvmagic.tir.schedule.requirements import check_no_matches
 from tvmagic.tir.schedule.rewrite import BlockReuse
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of
 
 TRUE = IntImm("bool", 1)

@@ -29,20 +29,21 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.tir.schedule.buffers import check_storage_scope, copy_in, matched_in, prepare_index
-from tvmagic.tir.schedule.domains import analyzer_at
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
-from tvmagic.tir.schedule.limits import check_writes_all, clipped
-from tvmagic.tir.schedule.regions import (
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import analyzer_at
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import (
     effective_regions,
     replace_buffer_in_regions,
     whole_region,
 )
+from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.buffers import check_storage_scope, copy_in, matched_in, prepare_index
+from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
+from tvmagic.tir.schedule.limits import check_writes_all, clipped
 from tvmagic.tir.schedule.relax import relax_region
-from tvmagic.tir.schedule.requirements import check_not_in_place, is_one, region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 

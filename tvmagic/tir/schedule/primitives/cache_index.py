@@ -30,12 +30,12 @@ from tvmagic.ir import (
     structural_hash,
     substitute,
 )
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import check_storage_scope
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, primitive
 from tvmagic.tir.schedule.primitives.reindex import point
 from tvmagic.tir.schedule.requirements import scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 TRUE = IntImm("bool", 1)

@@ -29,9 +29,11 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
-from tvmagic.tir.schedule.conditions import all_of, conditions_on_variables, runs_everywhere
-from tvmagic.tir.schedule.domains import iter_domains, loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.conditions import all_of, conditions_on_variables, runs_everywhere
+from tvmagic.tir.blocks.domains import iter_domains, loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.reduction_order import check_reduces_in_order
 from tvmagic.tir.schedule.relax import domains_between
@@ -40,12 +42,10 @@ from tvmagic.tir.schedule.requirements import (
     check_complete_or_reduction,
     check_loops_unused,
     check_not_output,
-    is_one,
     is_output,
     scope_root,
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of
 
 Regions = dict[Buffer, list[list[IntSet]]]

@@ -20,12 +20,13 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
-from tvmagic.tir.schedule.domains import iter_domains
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import iter_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import with_detected_regions
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
-from tvmagic.tir.schedule.regions import with_detected_regions
-from tvmagic.tir.schedule.requirements import check_complete, check_no_matches, is_one, runs_over, scope_root
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.requirements import check_complete, check_no_matches, runs_over, scope_root
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 
 from tvmagic.ir import Block
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.scope import BlockScope
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, Blocks, Loops, primitive
 from tvmagic.tir.schedule.requirements import is_output, scope_root
-from tvmagic.tir.schedule.scope import BlockScope
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 

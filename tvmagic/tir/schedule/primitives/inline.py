@@ -24,22 +24,22 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and
-from tvmagic.tir.schedule.domains import iter_domains
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import iter_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import used_buffers, with_detected_regions
+from tvmagic.tir.blocks.scope import DepKind
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
-from tvmagic.tir.schedule.regions import used_buffers, with_detected_regions
 from tvmagic.tir.schedule.requirements import (
     check_complete,
     check_no_matches,
     check_no_pointer,
     check_not_output,
     is_complete,
-    is_one,
     scope_root,
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
-from tvmagic.tir.schedule.scope import DepKind
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 

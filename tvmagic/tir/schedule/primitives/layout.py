@@ -34,20 +34,14 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_not
+from tvmagic.ir.query import is_one, is_zero
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import detected_regions, used_buffers
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
-from tvmagic.tir.schedule.regions import detected_regions, used_buffers
-from tvmagic.tir.schedule.requirements import (
-    access_owner,
-    check_loops_unused,
-    check_no_pointer,
-    is_one,
-    is_zero,
-    runs_over,
-)
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, check_no_pointer, runs_over
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
 # ---------------------------------------------------------------------------- arguments

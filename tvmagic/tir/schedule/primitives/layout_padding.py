@@ -36,11 +36,11 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import assume, const, if_then_else, logical_not, logical_or
+from tvmagic.ir.query import is_one, is_zero
+from tvmagic.tir.blocks.domains import iter_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import with_detected_regions
 from tvmagic.tir.schedule.buffers import BufferReplacer
-from tvmagic.tir.schedule.domains import iter_domains
-from tvmagic.tir.schedule.error import ScheduleError
-from tvmagic.tir.schedule.regions import with_detected_regions
-from tvmagic.tir.schedule.requirements import is_one, is_zero
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
 __all__ = ["Padding", "write_padding"]

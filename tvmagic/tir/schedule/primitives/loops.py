@@ -18,18 +18,18 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.ops import floordiv, floormod
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, Loop, Loops, Sizes, primitive
 from tvmagic.tir.schedule.requirements import (
     check_affine,
     check_plain_loop,
     check_starts_at_zero,
     check_subtree_compact_dataflow,
-    is_one,
     only_child,
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, append_predicate, simplify_bindings, substitute_loops
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, replace_child
 
 # ---------------------------------------------------------------------------- split and fuse

@@ -27,21 +27,21 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.ops import ceildiv, if_then_else, make_zero
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.conditions import all_of
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer
-from tvmagic.tir.schedule.conditions import all_of
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import single_nest
 from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
 from tvmagic.tir.schedule.requirements import (
     check_no_matches,
     complete_failure,
-    is_one,
     reduction_failure,
     runs_over,
     scope_root,
 )
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 TRUE = IntImm("bool", 1)

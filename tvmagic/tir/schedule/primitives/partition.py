@@ -25,12 +25,12 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.functor import BufferRemapper
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.scope import DepKind
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
 from tvmagic.tir.schedule.requirements import DependenceGuard, check_plain_loop, check_starts_at_zero, only_child
-from tvmagic.tir.schedule.scope import DepKind
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 TRUE = IntImm("bool", 1)

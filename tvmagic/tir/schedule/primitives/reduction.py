@@ -17,12 +17,13 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.tir.schedule.conditions import all_of, condition_of_some, conjuncts
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.conditions import all_of, condition_of_some, conjuncts
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
-from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, is_one, scope_root
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, scope_root
 from tvmagic.tir.schedule.state import ScheduleState, replace_child
 
 # ---------------------------------------------------------------------------- decompose_reduction

@@ -27,15 +27,15 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import new_buffer
-from tvmagic.tir.schedule.conditions import condition_of_some, conjuncts
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
 from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
 from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, check_starts_at_zero, scope_root
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
 

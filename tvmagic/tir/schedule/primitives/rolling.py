@@ -27,14 +27,15 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import detected_regions
+from tvmagic.tir.blocks.scope import DepKind
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer
-from tvmagic.tir.schedule.domains import loop_domains
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
-from tvmagic.tir.schedule.regions import detected_regions
-from tvmagic.tir.schedule.requirements import check_not_output, is_one, region_at, scope_root
-from tvmagic.tir.schedule.scope import DepKind
-from tvmagic.tir.schedule.sref import StmtSRef
+from tvmagic.tir.schedule.requirements import check_not_output, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
 
 

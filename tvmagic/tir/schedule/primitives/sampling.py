@@ -12,13 +12,13 @@ from typing import Any
 
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import IntImm, IterVar
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, Size, Sizes, primitive
 from tvmagic.tir.schedule.primitives.compute_at import compute_at
 from tvmagic.tir.schedule.primitives.inline import compute_inline
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
 from tvmagic.tir.schedule.requirements import scope_root
-from tvmagic.tir.schedule.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 _LARGE_PRIME = 65536  # primes from here on count as one indivisible factor

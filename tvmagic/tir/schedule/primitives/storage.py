@@ -16,6 +16,7 @@ from tvmagic.ir import (
     attr_value,
     dtype_of,
 )
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.buffers import (
     BufferReplacer,
     check_storage_scope,
@@ -24,7 +25,6 @@ from tvmagic.tir.schedule.buffers import (
     prepare_index,
     replace_in_block,
 )
-from tvmagic.tir.schedule.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.annotate import set_annotations
 from tvmagic.tir.schedule.requirements import region_at

@@ -26,7 +26,7 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.node import Kind
-from tvmagic.tir.schedule.error import ScheduleError
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, primitive
 from tvmagic.tir.schedule.primitives.blockize import blockize_loop
 from tvmagic.tir.schedule.rewrite import BlockReuse

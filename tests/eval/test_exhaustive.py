@@ -1,0 +1,78 @@
+"""Every visitor that gives a program a meaning handles every class of nodes, or refuses it by name."""
+
+from __future__ import annotations
+
+import pytest
+
+import tvmagic.ir as ir
+from tvmagic.cinn.text.printer import _Cinn  # pyright: ignore[reportPrivateUsage]
+from tvmagic.codegen.statements import FunctionEmitter
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.derive import node
+from tvmagic.operators.cost import _Counter as Cost  # pyright: ignore[reportPrivateUsage]
+from tvmagic.operators.interpreter import Machine
+from tvmagic.script.printer.classic_text import _Classic  # pyright: ignore[reportPrivateUsage]
+from tvmagic.script.printer.core import HANDLERS
+from tvmagic.te.numpy_eval import ArrayEvaluator
+from tvmagic.te.numpy_stmt import StatementRunner
+from tvmagic.tir.analysis.flops import _Counter as Flops  # pyright: ignore[reportPrivateUsage]
+
+ABSTRACT = {"ConstExpr", "BinaryOp", "CmpOp", "LogicalOp", "PrimExpr", "Stmt"}
+NODES = {
+    name: cls
+    for name, cls in vars(ir).items()
+    if isinstance(cls, type) and issubclass(cls, (ir.PrimExpr, ir.Stmt)) and name not in ABSTRACT
+}
+BLOCKS = {"Block", "BlockRealize"}
+TENSORS = {"ProducerLoad", "ProducerStore", "ProducerRealize", "Prefetch", "BufferRealize", "Reduce"}
+VECTORS = {"Ramp", "Broadcast", "Shuffle"}
+# What each visitor refuses: nodes that programs at its place do not have.
+VISITORS = {
+    "the interpreter": (
+        Machine,
+        {"Reduce", "Block"},
+    ),  # ScheduleOps writes Reduce out; a Block comes in its realize
+    "the cost": (Cost, {"Block"}),  # comes in its realize
+    "operations": (Flops, set()),
+    "machine code": (FunctionEmitter, BLOCKS | TENSORS),  # lowered before
+    "arrays of a tensor expression": (
+        ArrayEvaluator,
+        {n for n, c in NODES.items() if issubclass(c, ir.Stmt)} | VECTORS | {"BufferLoad", "Reduce", "StringImm"},
+    ),
+    "statements on arrays": (StatementRunner, BLOCKS | TENSORS - {"ProducerLoad"} | VECTORS | {"StringImm"}),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("visitor", VISITORS)
+def test_each_visitor_handles_each_node(visitor: str, name: str) -> None:
+    functor, refused = VISITORS[visitor]
+    handler = functor.handler_of(NODES[name])
+    unknown = functor.handler_of(ir.Node)
+    assert (handler is unknown) == (name in refused), f"{visitor}, {name}: {getattr(handler, '__name__', handler)}"
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_each_notation_prints_each_node(name: str) -> None:
+    cls = NODES[name]
+    assert any(base.__name__ in HANDLERS.by_name for base in cls.__mro__)
+    assert any(base in _Classic.HANDLERS for base in cls.__mro__)
+    in_cinn = any(base in _Cinn.HANDLERS for base in cls.__mro__)
+    assert in_cinn == (name not in (TENSORS | {"Shuffle"}) - {"BufferRealize"})
+
+
+def test_a_node_that_nobody_knows_is_refused_by_its_name() -> None:
+    @node
+    class Repeat(ir.Stmt):
+        """`body`, `times` times over."""
+
+        times: ir.PrimExpr
+        body: ir.Stmt
+
+    program = Repeat(ir.IntImm("int32", 2), ir.Evaluate(0))
+    for functor, _ in VISITORS.values():
+        with pytest.raises(TVMagicError, match="`Repeat`"):
+            functor.handler_of(Repeat)(functor.__new__(functor), program)
+    for printer in (_Classic(2, None), _Cinn(False, False)):
+        with pytest.raises(TVMagicError, match="`Repeat`"):
+            printer.stmt(program)

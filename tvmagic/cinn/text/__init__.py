@@ -1,0 +1,1 @@
+"""CINN's text: printed from the IR, and read back into it."""

@@ -1,0 +1,149 @@
+"""The first values of CINN's reductions: a block `B__reduce_init` in front of the loops that reduce.
+
+`B__reduce_init` is another name of `B`'s tensor. Where its block is what TensorIR calls an init, it becomes the init
+of block `B`; elsewhere it stays a block of its own that stores to `B`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tvmagic.cinn.text.syntax import Expr, Statement
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    structural_equal,
+    substitute,
+)
+
+__all__ = ["join_inits", "name_tensors"]
+
+SUFFIX = "__reduce_init"
+
+
+def name_tensors(statements: list[Statement]) -> None:
+    """Call the tensor `B__reduce_init` by its name `B` throughout, if the text stores to `B` too."""
+    every = list(_statements(statements))
+    stored = {s.name for s in every if s.kind == "store"}
+    names = {n: n.removesuffix(SUFFIX) for n in stored if n.endswith(SUFFIX) and n.removesuffix(SUFFIX) in stored}
+    if not names:
+        return
+    for statement in every:
+        if statement.kind == "store":
+            statement.name = names.get(statement.name, statement.name)
+        for region in statement.regions:
+            plain = region.buffer.removeprefix("_")  # regions may name the buffer, with its underscore
+            region.buffer = names.get(region.buffer) or ("_" + names[plain] if plain in names else region.buffer)
+        for expr in _expressions(statement):
+            if expr.kind == "access":
+                expr.text = names.get(expr.text, expr.text)
+
+
+def _statements(roots: list[Statement]) -> Iterator[Statement]:
+    pending = list(reversed(roots))
+    while pending:
+        statement = pending.pop()
+        yield statement
+        pending += reversed([*statement.init, *statement.body, *statement.otherwise])
+
+
+def _expressions(statement: Statement) -> Iterator[Expr]:
+    ends = [e for region in statement.regions for _, low, high in region.axes for e in (low, high)]
+    pending = [*statement.exprs, *(value for _, value in statement.attrs), *ends]
+    while pending:
+        expr = pending.pop()
+        yield expr
+        pending += expr.args
+
+
+def join_inits(body: Stmt) -> Stmt:
+    """`body` with each block `B__reduce_init` that sets what block `B` adds to as the init of `B`."""
+    return _JoinInits().visit(body)
+
+
+class _JoinInits(Mutator):
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        done: list[Stmt] = []
+        for stmt in [self.visit(s) for s in node.seq]:
+            joined = _joined(done[-1], stmt) if done else None
+            if joined is None:
+                done.append(stmt)
+            else:
+                done[-1] = joined
+        return SeqStmt.flatten(*done)
+
+
+def _joined(first: Stmt, second: Stmt) -> Stmt | None:
+    """Both statements as one, if the first is the init of the block in the loops of the second."""
+    if not isinstance(first, BlockRealize) or not first.block.name_hint.endswith(SUFFIX):
+        return None
+    loops: list[For] = []
+    inner = second
+    while isinstance(inner, For) and inner.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+        loops.append(inner)
+        inner = inner.body
+    name = first.block.name_hint.removesuffix(SUFFIX)
+    if not isinstance(inner, BlockRealize) or inner.block.name_hint != name or inner.block.init is not None:
+        return None
+    init = _init_of(first, inner, {loop.loop_var for loop in loops})
+    if init is None:
+        return None
+    result: Stmt = inner.replace(block=inner.block.replace(init=init))
+    for loop in reversed(loops):
+        result = loop.replace(body=result)
+    return result
+
+
+def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stmt | None:
+    """The body of the block `first` in the variables of the block that adds up; None if it is no init of it.
+
+    TensorIR runs an init whenever the variables that reduce are at their least values. That is the first iteration
+    of `loops` alone if each variable that reduces is one of these loops, and each of them is such a variable.
+    """
+    block, given = realize.block, first.block
+    store = given.body
+    if not _is_true(first.predicate) or not _is_true(realize.predicate) or given.init is not None:
+        return None
+    if not isinstance(store, BufferStore) or store.buffer not in _stored(block):
+        return None
+    axes = list(zip(block.iter_vars, realize.iter_values))
+    reducing = [value for axis, value in axes if axis.iter_type == IterVar.CommReduce]
+    spatial = [(axis.var, value) for axis, value in axes if axis.iter_type != IterVar.CommReduce]
+    if len(reducing) != len(loops) or set(reducing) != loops or any(_variables(v) & loops for _, v in spatial):
+        return None
+    values: dict[Var, PrimExpr] = {}
+    for axis, value in zip(given.iter_vars, first.iter_values):
+        found = next((var for var, other in spatial if structural_equal(value, other)), None)
+        if found is None:
+            return None
+        values[axis.var] = found
+    return substitute(store, values)
+
+
+def _is_true(predicate: PrimExpr) -> bool:
+    return bool(getattr(predicate, "value", 0))
+
+
+def _variables(value: PrimExpr) -> set[Var]:
+    found: set[Var] = set()
+    post_order_visit(value, lambda node: found.add(node) if isinstance(node, Var) else None)
+    return found
+
+
+def _stored(block: Block) -> set[object]:
+    found: set[object] = set()
+    post_order_visit(block.body, lambda node: found.add(node.buffer) if isinstance(node, BufferStore) else None)
+    return found

@@ -1,0 +1,244 @@
+"""What CINN's text leaves out round its statements: sizes of tensors, signatures, the function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.block_regions import block_access_regions
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    Var,
+    Visitor,
+    decl_buffer,
+    handles,
+    post_order_visit,
+    structural_equal,
+)
+from tvmagic.ir.expr import LE, LT, And, Max
+
+__all__ = ["CinnShapes", "finish_function"]
+
+
+class CinnShapes:
+    """How far each tensor is accessed, by the ranges of the loops and block variables in scope."""
+
+    def __init__(self, known: Mapping[str, Buffer]) -> None:
+        self.known = dict(known)
+        self.analyzer = Analyzer()
+        self.value_set = eval_set
+        self.scope: dict[Var, Range] = {}
+        self.ends: dict[str, list[list[PrimExpr]]] = {}
+        self.region_ends: dict[str, list[list[PrimExpr]]] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.read: set[str] = set()
+        self.written: set[str] = set()
+
+    def simplify(self, value: PrimExpr) -> PrimExpr:
+        return self.analyzer.simplify(value)
+
+    @contextlib.contextmanager
+    def domains(self, pairs: Sequence[tuple[Var, Range | None]]) -> Iterator[None]:
+        """Variables with their ranges, while their body is read."""
+        before = self.scope
+        self.scope = {**before, **{var: dom for var, dom in pairs if dom is not None}}
+        yield
+        self.scope = before
+
+    def domain(self, var: Var, dom: Range) -> contextlib.AbstractContextManager[None]:
+        return self.domains([(var, dom)])
+
+    def range_of(self, value: PrimExpr, predicate: Any = True) -> Range:
+        """The values that a block variable takes, from what it is bound to."""
+        found = self.value_set(value, self.scope)
+        low, end = found.min(), self.simplify(found.max() + 1)
+        for bound in _upper_bounds(predicate, value):
+            if self.analyzer.can_prove(bound <= end):
+                end = bound
+        return Range.from_min_extent(low, self.simplify(end - low))
+
+    def note_access(self, buffer: Buffer, indices: Sequence[PrimExpr], writes: bool) -> None:
+        """An access of a tensor: it reaches at least as far as the indices do."""
+        (self.written if writes else self.read).add(buffer.name)
+        self.buffers.setdefault(buffer.name, buffer)
+        if buffer.name in self.known:
+            return
+        ends = self.ends.setdefault(buffer.name, [[] for _ in indices])
+        for axis, index in zip(ends, indices):
+            found = self.value_set(index, self.scope)
+            if found.has_upper_bound():
+                _keep(axis, self.simplify(found.max() + 1), self.scope)
+
+    def note_region(self, name: str, ends: Sequence[PrimExpr]) -> None:
+        """The ends of a region that a block is said to read or write."""
+        kept = self.region_ends.setdefault(name, [[] for _ in ends])
+        for axis, end in zip(kept, ends):
+            _keep(axis, self.simplify(self.value_set(end, self.scope).max()), self.scope)
+
+    def resolve(self) -> dict[Buffer, Buffer]:
+        """For each stand-in the buffer with its shape."""
+        result: dict[Buffer, Buffer] = {}
+        for name, buffer in self.buffers.items():
+            if name not in self.known:
+                told = self.region_ends.get(name, [])
+                shape = []
+                for axis, ends in enumerate(self.ends[name]):
+                    ends = ends or (told[axis] if axis < len(told) else [])
+                    if not ends:
+                        raise TVMagicError(
+                            f"the size of axis {axis} of `{name}` cannot be told from the text",
+                            hint=f"give it: from_cinn(text, {{'{name}': (shape, dtype)}})",
+                        )
+                    shape.append(self._furthest(ends))
+                result[buffer] = decl_buffer(shape, buffer.dtype, name)
+        return result
+
+    def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:
+
+        furthest = ends[0]
+        for end in ends[1:]:
+            if self.analyzer.can_prove(furthest <= end):
+                furthest = end
+            elif not self.analyzer.can_prove(end <= furthest):
+                furthest = self.simplify(Max(furthest, end))
+        return furthest
+
+
+def _keep(axis: list[PrimExpr], end: PrimExpr, scope: Mapping[Var, Range]) -> None:
+    """Add an end that is made of numbers and sizes alone, once."""
+    open_parts: list[Any] = []
+    post_order_visit(
+        end,
+        lambda n: open_parts.append(n) if isinstance(n, BufferLoad) or (isinstance(n, Var) and n in scope) else None,
+    )
+    if not open_parts and not any(structural_equal(end, other) for other in axis):
+        axis.append(end)
+
+
+def _upper_bounds(predicate: Any, value: PrimExpr) -> list[PrimExpr]:
+    """The ends that a predicate sets to a value: `c` of `value < c`."""
+    found: list[PrimExpr] = []
+    pending = [predicate]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, And):
+            pending += [part.a, part.b]
+        elif isinstance(part, (LT, LE)) and structural_equal(part.a, value):
+            found.append(part.b if isinstance(part, LT) else part.b + 1)
+    return found
+
+
+# ---------------------------------------------------------------------------- the function
+
+
+class _Finish(Mutator):
+    """Puts the buffers with their shapes in, and finds what each block reads and writes."""
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer], by_pointer: Mapping[Var, Buffer]) -> None:
+        self.buffers, self.by_pointer = buffers, by_pointer
+
+    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+        return self.buffers.get(buffer, buffer)
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        new = self.visit_children(node)
+        reads, writes, opaque = block_access_regions(new, self.by_pointer)
+        return new.replace(reads=(*reads, *opaque), writes=(*writes, *opaque))
+
+
+class _ReadElsewhere(Visitor):
+    """The names of tensors that some block reads without storing to them."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.stored: set[str] = set()
+        self.loaded: set[str] = set()
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        outer = self.stored, self.loaded
+        self.stored, self.loaded = set(), set()
+        self.visit_children(node)
+        self.names |= self.loaded - self.stored
+        self.stored, self.loaded = outer
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.stored.add(node.buffer.name)
+        self.visit_children(node)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.loaded.add(node.buffer.name)
+        self.visit_children(node)
+
+
+def finish_function(
+    body: Stmt, shapes: CinnShapes, outputs: Sequence[str], params: Sequence[str] | None, name: str
+) -> PrimFunc:
+    """The function round a body: its parameters, the tensors that live inside, the root block."""
+    resolved = shapes.resolve()
+    buffers = {n: resolved.get(b, b) for n, b in shapes.buffers.items()}
+    body = _Finish(resolved, {b.data: b for b in buffers.values()}).visit(body)
+    names = _parameters(body, shapes, outputs, buffers) if params is None else list(params)
+    unknown = [n for n in (*names, *outputs) if n not in buffers and n not in shapes.known]
+    if unknown:
+        raise TVMagicError(f"the text has no tensor `{unknown[0]}`")
+    interface = [buffers.get(n) or shapes.known[n] for n in names]
+    inside = [b for n, b in buffers.items() if n not in names]
+    lost = [b.name for b in inside if b.name not in shapes.written]
+    if lost:
+        raise TVMagicError(f"`{lost[0]}` is read but never written, so it must be among `params`")
+    sizes = _free_sizes(body, interface)
+    if isinstance(body, BlockRealize) and not body.block.iter_vars:
+        body = body.replace(block=body.block.replace(reads=(), writes=(), alloc_buffers=tuple(inside)))
+    else:
+        body = BlockRealize([], True, Block([], [], [], "root", body, alloc_buffers=inside))
+    return PrimFunc([*interface, *sizes], body, attrs={"global_symbol": name, "tir.noalias": True})
+
+
+def _parameters(body: Stmt, shapes: CinnShapes, outputs: Sequence[str], buffers: Mapping[str, Buffer]) -> list[str]:
+    elsewhere = _ReadElsewhere()
+    elsewhere.visit(body)
+    inputs = [n for n in buffers if n not in shapes.written]
+    results = [n for n in buffers if n in shapes.written and (n not in elsewhere.names or n in outputs)]
+    return [*inputs, *results]
+
+
+def _free_sizes(body: Stmt, interface: Sequence[Buffer]) -> list[Var]:
+    """The sizes in a body that no parameter's shape gives, in the order of their first use."""
+    given = {size for buffer in interface for size in buffer.shape if isinstance(size, Var)}
+    finder = _FreeVars()
+    finder.visit(body)
+    for buffer in interface:
+        for size in buffer.shape:
+            finder.visit(size)
+    return [v for v in finder.used if v not in finder.bound and v not in given]
+
+
+class _FreeVars(Visitor):
+    def __init__(self) -> None:
+        self.used: dict[Var, None] = {}
+        self.bound: set[Any] = set()
+
+    def visit_var_def(self, var: Any) -> Any:
+        self.bound.add(getattr(var, "var", var))
+        return var
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        self.used[node] = None

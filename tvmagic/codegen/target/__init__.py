@@ -1,0 +1,25 @@
+"""What code is compiled for: `Target`, what LLVM knows of it, and whether this machine can run it."""
+
+from tvmagic.codegen.target.target import (
+    VARIABLE,
+    Target,
+    cpu_and_features,
+    default_target,
+    has_feature,
+    host_target,
+    layout_of,
+    resolved,
+    target_machine,
+)
+
+__all__ = [
+    "VARIABLE",
+    "Target",
+    "cpu_and_features",
+    "default_target",
+    "has_feature",
+    "host_target",
+    "layout_of",
+    "resolved",
+    "target_machine",
+]

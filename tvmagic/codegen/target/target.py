@@ -1,0 +1,346 @@
+"""What the code is compiled for: `Target("llvm -mcpu=skylake-avx512")`."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
+from tvmagic.errors import BuildError, TVMagicError
+
+__all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
+
+# The environment variable that names the target of what is compiled without one.
+VARIABLE = "TVMAGIC_TARGET"
+
+_KINDS = {
+    "llvm": {"keys": ["cpu"], "device_type": 1},
+    "c": {"keys": ["cpu"], "device_type": 1},
+    "cuda": {"keys": ["cuda", "gpu"], "device_type": 2},
+    "nvptx": {"keys": ["cuda", "gpu"], "device_type": 2},
+    "ext_dev": {"keys": ["ext_dev"], "device_type": 12},
+}
+# Options by kind of value; `mattr`, `keys` and `libs` are lists of texts divided by commas.
+_OPTIONS = {
+    "mcpu": str, "mtriple": str, "mfloat-abi": str, "mabi": str, "arch": str, "model": str, "device": str, "tag": str,
+    "mattr": list, "keys": list, "libs": list, "cl-opt": list,
+    "num-cores": int, "opt-level": int, "max_num_threads": int, "thread_warp_size": int, "vector-width": int,
+    "max_threads_per_block": int, "max_shared_memory_per_block": int, "registers_per_block": int,
+    "fast-math": bool, "fast-math-nnan": bool, "fast-math-ninf": bool, "fast-math-nsz": bool,
+    "fast-math-arcp": bool, "fast-math-contract": bool, "fast-math-reassoc": bool, "link-params": bool,
+}  # fmt: skip
+
+
+class Target:
+    """A kind of code generator with its options.
+
+    `target` is a text (`"llvm -mtriple=aarch64-linux-gnu -mattr=+sve"`), a JSON text or mapping with
+    the key `kind`, or a Target. `host` is the target of the code that calls this one's. Used in a
+    `with`, it is what `Target.current()` gives. The triple, CPU and features are the host's
+    where neither `mtriple` nor `mcpu` is given.
+    """
+
+    _stack = threading.local()
+
+    def __init__(self, target: Any = "llvm", host: Any = None) -> None:
+        if isinstance(target, Target):
+            kind, attrs, own_host = target.kind.name, dict(target.attrs), target.host
+        elif isinstance(target, Mapping):
+            kind, attrs, own_host = _from_mapping(target)
+        elif isinstance(target, str):
+            text = target.strip()
+            kind, attrs, own_host = _from_mapping(json.loads(text)) if text.startswith("{") else _from_text(text)
+        else:
+            raise TVMagicError(f"`{target!r}` is not a target", hint='write a text such as "llvm -mcpu=znver4"')
+        self.kind = TargetKind(kind)
+        self.attrs: dict[str, Any] = attrs
+        self.host: Target | None = Target(host) if host is not None else own_host
+
+    @property
+    def keys(self) -> list[str]:
+        """What kinds of target it is, by TVM's names (`cpu`)."""
+        return list(self.attrs.get("keys") or self.kind.default_keys)
+
+    @property
+    def mcpu(self) -> str:
+        """The processor by LLVM's name; empty for the kind's own."""
+        return str(self.attrs.get("mcpu", ""))
+
+    @property
+    def mattr(self) -> list[str]:
+        """The processor's features that are switched on (`+avx2`) or off (`-avx512f`)."""
+        return list(self.attrs.get("mattr", []))
+
+    @property
+    def mtriple(self) -> str:
+        """LLVM's target triple; empty for the kind's own."""
+        return str(self.attrs.get("mtriple", ""))
+
+    @property
+    def is_nvptx(self) -> bool:
+        """Whether code for NVIDIA's GPUs is meant."""
+        return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the code can run in this process."""
+        if self.is_nvptx:
+            return False
+        own, asked = _host_triple().split("-"), self.mtriple.split("-")
+        return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The option `name`, or `default` where it is not set."""
+        return self.attrs.get(name, default)
+
+    def export(self) -> dict[str, Any]:
+        """The target as a mapping from which it can be made again."""
+        result: dict[str, Any] = {"kind": self.kind.name, "tag": "", "keys": self.keys, **self.attrs}
+        if self.host is not None:
+            result["host"] = self.host.export()
+        return result
+
+    def for_this_machine(self) -> Target:
+        """The same target without the features of its processor that this machine lacks.
+
+        Raises BuildError where one of them is asked for by name.
+        """
+        if not self.mcpu and not self.mattr:
+            return self
+        result = Target(self)
+        result.attrs["mattr"] = [*check_features_of_host(self.mattr), *self.mattr]
+        return result
+
+    def with_host(self, host: Any) -> Target:
+        """The same target with `host` as the one on which it is called."""
+        return Target(self, host)
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The innermost target entered with `with`."""
+        stack = getattr(Target._stack, "items", [])
+        if not stack and not allow_none:
+            raise TVMagicError("no target is entered", hint='write `with Target("llvm"):` around')
+        return stack[-1] if stack else None
+
+    def __enter__(self) -> Target:
+        if not hasattr(Target._stack, "items"):
+            Target._stack.items = []
+        Target._stack.items.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        Target._stack.items.pop()
+
+    def __str__(self) -> str:
+        parts = [self.kind.name, f"-keys={','.join(self.keys)}"]
+        for name in sorted(k for k in self.attrs if k != "keys"):
+            value = self.attrs[name]
+            text = ",".join(value) if isinstance(value, list) else int(value) if isinstance(value, bool) else value
+            parts.append(f"-{name}={text}")
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and str(self) == str(other) and self.host == other.host
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class TargetKind:
+    """A kind of code generator, by its `name`."""
+
+    def __init__(self, name: str) -> None:
+        if name not in _KINDS:
+            known = ", ".join(f"`{k}`" for k in _KINDS)
+            raise TVMagicError(f"there is no kind of target `{name}`", hint=f"the kinds are {known}")
+        self.name = name
+        self.default_keys: list[str] = _KINDS[name]["keys"]
+        self.default_device_type: int = _KINDS[name]["device_type"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _from_text(text: str) -> tuple[str, dict[str, Any], Target | None]:
+    kind, *words = text.split() or [""]
+    attrs: dict[str, Any] = {}
+    while words:
+        word = words.pop(0)
+        name, eq, value = word.lstrip("-").partition("=")
+        if not word.startswith("-"):
+            raise TVMagicError(f"`{word}` in the target `{text}` is not an option", hint="options begin with `-`")
+        if not eq:
+            value = words.pop(0) if words and not words[0].startswith("-") else "1"
+        attrs[name] = _option(name, value)
+    return kind, attrs, None
+
+
+def _from_mapping(values: Mapping[str, Any]) -> tuple[str, dict[str, Any], Target | None]:
+    if "kind" not in values:
+        raise TVMagicError("a target given as a mapping needs the key `kind`")
+    attrs = {k: _option(k, v) for k, v in values.items() if k not in ("kind", "host", "tag")}
+    host = values.get("host")
+    return str(values["kind"]), attrs, Target(host) if host is not None else None
+
+
+def _option(name: str, value: Any) -> Any:
+    if name not in _OPTIONS:
+        import difflib
+
+        close = difflib.get_close_matches(name, _OPTIONS, n=1)
+        raise TVMagicError(f"a target has no option `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+    kind = _OPTIONS[name]
+    if kind is list:
+        return [str(v) for v in value] if isinstance(value, (list, tuple)) else [v for v in str(value).split(",") if v]
+    if kind is bool:
+        return str(value).lower() in ("1", "true")
+    try:
+        chosen = kind(value)
+    except ValueError as error:
+        raise TVMagicError(f"the target option `{name}` is a number, not `{value}`") from error
+    if name == "opt-level" and not 0 <= chosen <= 3:
+        raise TVMagicError(f"the target option `opt-level` is 0, 1, 2 or 3, not {chosen}")
+    return chosen
+
+
+def host_target() -> Target:
+    """The machine that this process runs on."""
+    return Target("llvm")
+
+
+def default_target() -> Target:
+    """The target of what is compiled without one: what the environment variable `TVMAGIC_TARGET` names
+    (`llvm -mcpu=haswell`), else the machine that this process runs on.
+
+    Raises TVMagicError where the variable does not name a target.
+    """
+    return _named_target(os.environ.get(VARIABLE, "").strip())
+
+
+@lru_cache(maxsize=8)
+def _named_target(text: str) -> Target:
+    if not text:
+        return host_target()
+    hint = f"set {VARIABLE} to a text such as `llvm -mcpu=haswell`, or unset it"
+    try:
+        target = Target(text)
+        _checked(target)
+    except (TVMagicError, ValueError) as error:
+        why = str(error).splitlines()[0]
+        raise TVMagicError(f"the environment variable {VARIABLE} names no target: {why}", hint=hint) from error
+    return target
+
+
+def resolved(target: Any = None) -> Target:
+    """`target` as code is made for it; None is the innermost one entered with `with`, else the default.
+
+    A target of the kind `llvm` that names neither a triple nor a processor is the default one with its options added.
+    """
+    chosen = target if isinstance(target, Target) else Target.current() if target is None else Target(target)
+    default = default_target()
+    if chosen is None:
+        return default
+    plain = chosen.kind.name == default.kind.name == "llvm" and not chosen.mtriple and not chosen.mcpu
+    if not plain or not default.attrs:
+        return chosen
+    result = Target(chosen)
+    result.attrs = {**default.attrs, **chosen.attrs}
+    if mattr := [*default.mattr, *chosen.mattr]:
+        result.attrs["mattr"] = mattr
+    return result
+
+
+@lru_cache(maxsize=1)
+def _host_triple() -> str:
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple()
+
+
+@lru_cache(maxsize=2)
+def _initialize(every_target: bool) -> None:
+    import llvmlite.binding as llvm
+
+    if every_target:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+
+
+def cpu_and_features(target: Target) -> tuple[str, str, str]:
+    """Triple, CPU and features of `target`, with the host's where none are given."""
+    import llvmlite.binding as llvm
+
+    features = ",".join(target.mattr)
+    if target.is_nvptx:
+        arch = str(target.attrs.get("arch", "") or target.mcpu or "sm_70")
+        return target.mtriple or "nvptx64-nvidia-cuda", arch, features or "+ptx70"
+    triple = target.mtriple or _host_triple()
+    if target.mtriple or target.mcpu:
+        return triple, target.mcpu, features
+    own = llvm.get_host_cpu_features().flatten()
+    return triple, llvm.get_host_cpu_name(), f"{own},{features}" if features else own
+
+
+@lru_cache(maxsize=32)
+def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
+    import llvmlite.binding as llvm
+
+    _initialize(not triple == _host_triple())
+    try:
+        chosen = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise BuildError(f"LLVM here has no code generator for the triple `{triple}`") from error
+    return chosen.create_target_machine(
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel=_code_model(triple)
+    )
+
+
+def _code_model(triple: str) -> str:
+    return "default" if triple.startswith(("nvptx", "wasm", "riscv")) else "small"
+
+
+def target_machine(target: Target) -> Any:
+    """LLVM's description of the machine, with the optimization level of `target`."""
+    triple, cpu, features = _checked(target)
+    return _machine(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
+
+
+def _checked(target: Target) -> tuple[str, str, str]:
+    """Triple, CPU and features of `target`, which LLVM can make code for."""
+    parts = cpu_and_features(target)
+    check_architecture(parts[0])
+    if target.mcpu or target.mattr or target.attrs.get("arch"):
+        check_machine(*parts)
+    return parts
+
+
+@lru_cache(maxsize=32)
+def _layout(triple: str, cpu: str, features: str, level: int) -> str:
+    return str(_machine(triple, cpu, features, level).target_data)
+
+
+def layout_of(target: Target) -> tuple[str, str]:
+    """Triple and data layout of `target`, as LLVM's text writes them."""
+    triple, cpu, features = _checked(target)
+    return triple, _layout(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
+
+
+def has_feature(target: Target, name: str) -> bool:
+    """Whether the features of `target` that are given or the host's name `name`."""
+    triple, _, features = cpu_and_features(target)
+    said = [feature[0] for feature in features.split(",") if feature[1:] == name]
+    return triple.startswith("x86_64") and said[-1:] == ["+"]

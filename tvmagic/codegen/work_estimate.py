@@ -1,0 +1,101 @@
+"""How much work a statement is, roughly, and how much memory its buffers span."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.ir import (
+    Buffer,
+    BufferLoad,
+    Call,
+    For,
+    ForKind,
+    IntImm,
+    PrimExpr,
+    Var,
+    While,
+)
+from tvmagic.ir.functor import handles
+
+__all__ = ["Work"]
+
+# A question costs some 50 cycles, and more where many registers are in use around it; this many
+# operations take ten thousands of cycles.
+_WORTH_A_POLL = 1 << 20
+_LEAST_TO_COUNT = 256
+_UNKNOWN_EXTENT = 64
+
+
+class Work(ChainVisitor):
+    """The number of scalar or short vector operations in one iteration of each loop: it decides where
+    a loop asks whether to stop. Extents that are not constant count as 64.
+
+    `reach` is the largest constant size in bytes of the buffers over each pointer.
+    """
+
+    def __init__(self, body: Any) -> None:
+        self.total = 0
+        self.bodies: dict[For, int] = {}
+        self.reach: dict[Var, int] = {}
+        self._seen: set[Buffer] = set()
+        self._outer: set[For] = set()
+        self._loops = False
+        self.visit(body)
+
+    def poll_every(self, loop: For) -> int:
+        """After how many iterations of `loop` (a power of two) to ask whether to stop; 0 for never.
+
+        A loop without a loop inside never asks between iterations that are short: the question would
+        keep LLVM from making vectors of it.
+        """
+        work = max(self.bodies.get(loop, 0), 1)
+        if work >= _WORTH_A_POLL:
+            return 1
+        if work < _LEAST_TO_COUNT or loop not in self._outer:
+            return 0
+        every = 1 << (_WORTH_A_POLL // work).bit_length()
+        short = isinstance(loop.extent, IntImm) and loop.extent.value < every
+        return 0 if short else every  # the loop around a short one asks
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        """Note how many bytes the buffers over one pointer span, where that is constant."""
+        if buffer in self._seen:
+            return
+        self._seen.add(buffer)
+        size = buffer.dtype.bytes
+        for extent in buffer.shape:
+            size = size * extent.value if isinstance(extent, IntImm) else 0
+        if not buffer.strides:
+            self.reach[buffer.data] = max(self.reach.get(buffer.data, 0), size)
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> None:
+        self.total += max(1, node.dtype.lanes // 8)
+        self.visit_children(node)
+
+    @handles(IntImm)
+    def number(self, node: IntImm) -> None:
+        pass
+
+    @handles(Call, BufferLoad)
+    def costly(self, node: PrimExpr) -> None:
+        self.total += 4 * max(1, node.dtype.lanes // 8)
+        self.visit_children(node)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        outer, self.total = self.total, 0
+        outer_loops, self._loops = self._loops, False
+        self.visit(node.body)
+        inside = self.bodies[node] = self.total
+        extent = node.extent.value if isinstance(node.extent, IntImm) else _UNKNOWN_EXTENT
+        self.total = outer + inside * max(extent, 0)
+        if self._loops:
+            self._outer.add(node)
+        self._loops |= outer_loops or (node.kind is not ForKind.UNROLLED and extent > 1)
+
+    @handles(While)
+    def endless(self, node: While) -> None:
+        self.visit_children(node)
+        self.total += _WORTH_A_POLL

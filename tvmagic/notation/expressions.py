@@ -1,0 +1,365 @@
+"""Expressions of the index notation: from Python's syntax tree to the IR, each with its place."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
+from tvmagic.notation.source import Source
+
+__all__ = [
+    "DTYPES",
+    "FUNCTIONS",
+    "REDUCTIONS",
+    "Expressions",
+    "NotationError",
+    "check_rank",
+    "fail_at",
+    "fail_undefined",
+]
+
+
+class NotationError(TVMagicError):
+    """A statement of the index notation that means nothing, with its place in the cell."""
+
+
+DTYPES = frozenset(
+    [f"{code}{bits}" for code in ("int", "uint") for bits in (8, 16, 32, 64)]
+    + ["float16", "float32", "float64", "bfloat16", "bool"]
+)
+REDUCTIONS = ("sum", "prod", "max", "min")
+
+
+def _relu(x: Any) -> PrimExpr:
+    return ops.maximum(x, ops.make_zero(x.dtype))
+
+
+def _fold(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    def call(*args: Any) -> PrimExpr:
+        result = args[0]
+        for arg in args[1:]:
+            result = combine(*_same_kind(result, arg))
+        return result
+
+    return call
+
+
+_UNARY = (
+    "exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh "
+    "sqrt rsqrt floor ceil trunc round nearbyint abs isnan isinf isfinite popcount clz"
+).split()
+# Name: the function and the numbers of arguments it takes (least, most).
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
+    **{name: (getattr(ops, name), 1, 1) for name in _UNARY},
+    "relu": (_relu, 1, 1),
+    "max": (_fold(ops.maximum), 2, 99),
+    "min": (_fold(ops.minimum), 2, 99),
+    "maximum": (_fold(ops.maximum), 2, 2),
+    "minimum": (_fold(ops.minimum), 2, 2),
+    "pow": (ops.power, 2, 2),
+    "atan2": (ops.atan2, 2, 2),
+    "hypot": (ops.hypot, 2, 2),
+    "copysign": (ops.copysign, 2, 2),
+    "floordiv": (ops.floordiv, 2, 2),
+    "floormod": (ops.floormod, 2, 2),
+    "truncdiv": (ops.truncdiv, 2, 2),
+    "truncmod": (ops.truncmod, 2, 2),
+    "fma": (ops.fma, 3, 3),
+    "where": (ops.if_then_else, 3, 3),
+    "select": (ops.if_then_else, 3, 3),
+}
+_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
+_BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b,
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitXor: lambda a, b: a ^ b,
+}
+_COMPARE: dict[type[ast.AST], Callable[[Any, Any], PrimExpr]] = {
+    ast.Lt: ops.less,
+    ast.LtE: ops.less_equal,
+    ast.Gt: ops.greater,
+    ast.GtE: ops.greater_equal,
+    ast.Eq: ops.equal,
+    ast.NotEq: ops.not_equal,
+}
+
+
+def fail_at(source: Source, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+    """Raise the error that points at `node` in the cell."""
+    raise NotationError(message, span=source.span(node), hint=hint)
+
+
+def fail_undefined(source: Source, node: ast.AST, name: str, known: Iterable[str]) -> NoReturn:
+    """Raise the error for a name that nothing stands for; one of `known` may have been meant."""
+    names = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, names, n=1)
+    if not close and len(name) == 1:
+        close = [k for k in names if k.lower() == name.lower()]
+    hint = f"did you mean `{close[0]}`?" if close else f"declare it, for example `{name}: float32[64]`"
+    fail_at(source, node, f"the name `{name}` is not defined", hint)
+
+
+def check_rank(source: Source, access: ast.Subscript, tensor: Any) -> None:
+    """An access gives one index for each dimension of its tensor."""
+    rank, given = len(tensor.shape), len(index_items(access))
+    if rank != given:
+        dimensions = f"{rank} dimension{'' if rank == 1 else 's'}"
+        indices = "1 index is" if given == 1 else f"{given} indices are"
+        example = f"{tensor.name}[{', '.join('ijklmnop'[:rank])}]" if rank else tensor.name
+        fail_at(
+            source, access, f"`{tensor.name}` has {dimensions} and {indices} given", f"write it as `{example}`"
+        )  # fmt: skip
+
+
+def _same_kind(a: Any, b: Any) -> tuple[Any, Any]:
+    """A plain number beside an expression takes the expression's type, where that can hold it."""
+    if isinstance(a, PrimExpr) and isinstance(b, (int, float)):
+        return a, _as_type_of(a, b)
+    if isinstance(b, PrimExpr) and isinstance(a, (int, float)):
+        return _as_type_of(b, a), b
+    return a, b
+
+
+def _as_type_of(expr: PrimExpr, number: Any) -> Any:
+    if isinstance(number, bool):
+        return number
+    fits = expr.dtype.is_float or (isinstance(number, int) and not expr.dtype.is_bool)
+    return ops.make_const(expr.dtype, number) if fits else number
+
+
+_MOST_BITS = 4096  # of a whole number that the constants of a cell give
+
+
+def _check_giant(op: ast.operator, a: Any, b: Any) -> None:
+    """Refuse whole numbers so long that computing them takes forever and cannot be interrupted."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        return
+    bits = a.bit_length() + b.bit_length()
+    if isinstance(op, ast.LShift):
+        bits = a.bit_length() + max(b, 0)
+    elif isinstance(op, ast.Pow):
+        bits = a.bit_length() * max(b, 1)
+    if bits > _MOST_BITS:
+        raise TVMagicError("the number is too large for any data type", hint="the largest int64 is 2**63 - 1")
+
+
+class Expressions:
+    """Builds the IR of expressions.
+
+    Parameters
+    ----------
+    source: the cell, for the places of nodes.
+    indices: the variables that index names stand for.
+    tensors: the tensors by name.
+    values: numbers by name; the cell's own come first.
+    lift: builds the stage of a reduction inside an expression and gives the load of it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        indices: Mapping[str, Any],
+        tensors: Mapping[str, Any],
+        values: Mapping[str, Any],
+        lift: Callable[[ast.Call, Mapping[str, Any]], PrimExpr],
+    ) -> None:
+        self.source, self.indices, self.tensors, self.values, self.lift = source, indices, tensors, values, lift
+
+    def build(self, node: ast.expr) -> PrimExpr:
+        """The expression that `node` means, with its place in the cell."""
+        value = self.value(node)
+        return value if isinstance(value, PrimExpr) else ops.const(value)
+
+    def value(self, node: ast.expr) -> Any:
+        """An expression, or a Python number where `node` is made of numbers alone."""
+        handler = self._HANDLERS.get(type(node))
+        if handler is None:
+            fail_at(self.source, node, f"`{ast.unparse(node)}` has no meaning in the index notation")
+        try:
+            return self._placed(handler(self, node), node)
+        except NotationError:
+            raise
+        except (TVMagicError, TypeError, ValueError, ZeroDivisionError) as error:
+            hint = getattr(error, "hint", None)
+            raise NotationError(
+                getattr(error, "message", str(error)), span=self.source.span(node), hint=hint
+            ) from error
+
+    def _placed(self, value: Any, node: ast.expr) -> Any:
+        if isinstance(value, PrimExpr) and not isinstance(value, Var):
+            _place(value, self.source.span(node))
+        return value
+
+    def _constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, (int, float)):
+            return node.value
+        fail_at(self.source, node, f"`{node.value!r}` is not a number")
+
+    def _name(self, node: ast.Name) -> Any:
+        name = node.id
+        if name in self.indices:
+            return self.indices[name]
+        if name in self.tensors:
+            tensor = self.tensors[name]
+            if len(tensor.shape):
+                indices = ", ".join("ijklmnop"[: len(tensor.shape)])
+                fail_at(self.source, node, f"`{name}` is a tensor, not a number", f"write `{name}[{indices}]`")
+            return tensor()
+        if name in self.values:
+            return self.values[name]
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        self.unknown(node, name)
+
+    def unknown(self, node: ast.AST, name: str) -> NoReturn:
+        """Raise the error for a name that nothing stands for."""
+        fail_undefined(self.source, node, name, [*self.tensors, *self.indices, *self.values, *FUNCTIONS])
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        a, b = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, ast.Pow):
+            _check_giant(node.op, a, b)
+            return self._power(a, b)
+        combine = _BINARY.get(type(node.op))
+        if combine is None:
+            fail_at(self.source, node, f"the operator of `{ast.unparse(node)}` has no meaning in the index notation")
+        _check_giant(node.op, a, b)
+        return combine(*_same_kind(a, b))
+
+    @staticmethod
+    def _power(base: Any, exponent: Any) -> Any:
+        if not isinstance(base, PrimExpr) and not isinstance(exponent, PrimExpr):
+            return base**exponent
+        if isinstance(exponent, int) and 1 <= exponent <= 4:
+            result = base
+            for _ in range(exponent - 1):
+                result = result * base
+            return result
+        return ops.power(*_same_kind(base, exponent))
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            return ops.logical_not(value)
+        if isinstance(node.op, ast.Invert):
+            return ~value
+        return -value if isinstance(node.op, ast.USub) else value
+
+    def _compare(self, node: ast.Compare) -> PrimExpr:
+        terms: list[PrimExpr] = []
+        left = self.value(node.left)
+        for op, operand in zip(node.ops, node.comparators):
+            compare = _COMPARE.get(type(op))
+            if compare is None:
+                fail_at(self.source, node, f"`{ast.unparse(node)}` is not a comparison of numbers")
+            right = self.value(operand)
+            terms.append(compare(*_same_kind(left, right)))
+            left = right
+        return ops.all(*terms)
+
+    def _bool(self, node: ast.BoolOp) -> PrimExpr:
+        combine = ops.all if isinstance(node.op, ast.And) else ops.any
+        return combine(*[self.build(v) for v in node.values])
+
+    def _if(self, node: ast.IfExp) -> PrimExpr:
+        then, other = _same_kind(self.value(node.body), self.value(node.orelse))
+        return ops.if_then_else(self.build(node.test), then, other)
+
+    def _call(self, node: ast.Call) -> Any:
+        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).rsplit(".", 1)[-1]
+        over = [k for k in node.keywords if k.arg == "over"]
+        if over and name in REDUCTIONS:
+            return self.lift(node, self.indices)
+        if name == "cast" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
+            return ops.cast(node.args[1].value, self.build(node.args[0]))
+        if name in DTYPES and len(node.args) == 1:
+            return ops.cast(name, self.build(node.args[0]))
+        if isinstance(node.func, ast.Attribute) and name == "astype":
+            return ops.cast(ast.literal_eval(node.args[0]), self.build(node.func.value))
+        return self._function(name, node)
+
+    def _function(self, name: str, node: ast.Call) -> Any:
+        if name in ("sum", "prod"):
+            fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
+        if name not in FUNCTIONS:
+            close = difflib.get_close_matches(name, [*FUNCTIONS, *DTYPES], n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "there are exp, max, sqrt and others; in `te` any Python"
+            fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
+        if node.keywords:
+            fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")
+        function, least, most = FUNCTIONS[name]
+        if not least <= len(node.args) <= most:
+            count = str(least) if least == most else f"{least} or more"
+            over = f"write `{name}(..., over=k)` for a reduction" if name in REDUCTIONS else None
+            fail_at(self.source, node, f"`{name}` takes {count} arguments, not {len(node.args)}", over)
+        args = [self.value(a) for a in node.args]
+        first = next((a for a in args if isinstance(a, PrimExpr) and not a.dtype.is_bool), None)
+        if first is not None:
+            args = [a if isinstance(a, PrimExpr) else _as_type_of(first, a) for a in args]
+        elif name in ("max", "min"):
+            return getattr(builtins, name)(args)
+        args = [a if isinstance(a, PrimExpr) else ops.const(float(a) if name != "where" else a) for a in args]
+        return function(*args)
+
+    def _subscript(self, node: ast.Subscript) -> PrimExpr:
+        if not isinstance(node.value, ast.Name):
+            fail_at(self.source, node, f"`{ast.unparse(node.value)}` is not a tensor")
+        name = node.value.id
+        if name not in self.tensors:
+            self.unknown(node.value, name)
+        tensor = self.tensors[name]
+        items = index_items(node)
+        check_rank(self.source, node, tensor)
+        indices = [self.build(item) for item in items]
+        for item, index in zip(items, indices):
+            if not (index.dtype.is_int or index.dtype.is_uint):
+                fail_at(
+                    self.source, item, f"an index is a whole number, not `{index.dtype}`", "convert it by `int32(...)`"
+                )
+        return tensor(*indices)
+
+    _HANDLERS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.Compare: _compare,
+        ast.BoolOp: _bool,
+        ast.IfExp: _if,
+        ast.Call: _call,
+        ast.Subscript: _subscript,
+    }
+
+
+def index_items(node: ast.Subscript) -> list[ast.expr]:
+    """The index expressions of `T[i, j]`."""
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def _place(value: PrimExpr, span: Span) -> None:
+    """Give the parts of a new expression that have no place yet the one of their syntax."""
+    pending: list[Any] = [value]
+    while pending:
+        node = pending.pop()
+        if getattr(node, "span", None) is not None or isinstance(node, (Var, IterVar)):
+            continue
+        node.span = span
+        for name in ("a", "b", "value", "condition", "true_value", "false_value"):
+            child = getattr(node, name, None)
+            if isinstance(child, PrimExpr):
+                pending.append(child)
+        pending.extend(a for a in getattr(node, "args", ()) if isinstance(a, PrimExpr))

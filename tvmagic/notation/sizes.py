@@ -1,0 +1,128 @@
+"""The sizes and ranges of a cell of index notation: numbers, names of the notebook, and symbolic sizes."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import PrimExpr, Var, post_order_visit
+from tvmagic.ir.values import number_text
+from tvmagic.notation.expressions import fail_at
+from tvmagic.notation.source import Source
+
+__all__ = ["Sizes"]
+
+_LARGEST = (1 << 63) - 1
+_MOST_BITS = 4096  # of what is multiplied in a size
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: operator.lshift,
+    ast.Pow: operator.pow,
+}
+
+
+class Sizes:
+    """Reads sizes and ranges.
+
+    `numbers` are the cell's own whole numbers, `values` the names from outside; what is in neither is
+    a symbolic size, kept in `symbols`.
+    """
+
+    def __init__(self, source: Source, numbers: Mapping[str, int], values: Mapping[str, Any]) -> None:
+        self.source, self.numbers, self.values = source, numbers, values
+        self.symbols: dict[str, Any] = {}
+        self._places: dict[str, ast.expr] = {}
+
+    def size(self, node: ast.expr) -> Any:
+        """A dimension: a number, or an expression of symbolic sizes."""
+        size = self._value(node)
+        if isinstance(size, int) and not 1 <= size <= _LARGEST:
+            limit = "least 1" if size < 1 else "most 2**63 - 1"
+            fail_at(self.source, node, f"a size is at {limit}, not {number_text(size)}")
+        return size
+
+    def range(self, call: ast.Call) -> tuple[Any, Any]:
+        """The least value and the number of values of `range(extent)` or `range(begin, end)`."""
+        if len(call.args) not in (1, 2) or call.keywords:
+            fail_at(self.source, call, "an index range is `range(extent)` or `range(begin, end)`")
+        ends = [self._value(a) for a in call.args]
+        begin, end = (0, ends[0]) if len(ends) == 1 else ends
+        extent = end - begin
+        if isinstance(extent, int) and not 0 < extent <= _LARGEST:
+            what = "empty" if extent <= 0 else "too long"
+            begin, end = [number_text(x) if isinstance(x, int) else x for x in (begin, end)]
+            fail_at(self.source, call, f"the range from {begin} to {end} is {what}")
+        return begin, extent
+
+    def _value(self, node: ast.expr) -> Any:
+        """A whole number, or an expression of symbolic sizes."""
+        match node:
+            case ast.Constant(value=int(value)) if not isinstance(value, bool):
+                return value
+            case ast.Name(id=name):
+                return self._name(name, node)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._value(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return self._combined(node, op, self._value(left), self._value(right))
+        fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "write a whole number or a name")
+
+    def _combined(self, node: ast.expr, op: ast.operator, a: Any, b: Any) -> Any:
+        numbers = isinstance(a, int) and isinstance(b, int)
+        if numbers and a.bit_length() + b.bit_length() > _MOST_BITS:
+            fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "it has too many digits")
+        if isinstance(op, (ast.LShift, ast.Pow)) and not (numbers and 0 <= b < 64 and abs(a) <= _LARGEST):
+            fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "write a whole number or a name")
+        try:
+            return _OPERATORS[type(op)](a, b)
+        except (ZeroDivisionError, TVMagicError) as error:
+            fail_at(self.source, node, getattr(error, "message", "a size is divided by zero"))
+
+    def _name(self, name: str, node: ast.expr) -> Any:
+        value = self.numbers.get(name, self.values.get(name))
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return int(value)
+        if isinstance(value, (float, np.floating)):
+            fail_at(self.source, node, f"`{name}` is {value}, which is not a whole number")
+        if name not in self.symbols:
+            self.symbols[name], self._places[name] = te.size_var(name), node
+        return self.symbols[name]
+
+    def check(self, name: str, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+        """Every size that the operator `name` needs is a dimension of an input, from which a call takes it."""
+        given = {id(size) for tensor in inputs for size in tensor.shape}
+        needed = {id(var) for var in _variables(outputs)}
+        for symbol, var in self.symbols.items():
+            if id(var) in needed and id(var) not in given:
+                fail_at(
+                    self.source, self._places[symbol],
+                    f"no input of `{name}` has a dimension that is `{symbol}` alone, so that a call would tell it",
+                    f"give `{symbol}` a number, or declare an input with such a dimension",
+                )  # fmt: skip
+
+
+def _variables(outputs: Iterable[Any]) -> Iterator[Var]:
+    """The variables in the shapes and the expressions of tensors and of all that they read."""
+    pending, seen = list(outputs), set()
+    while pending:
+        tensor = pending.pop()
+        if id(tensor.op) in seen:
+            continue
+        seen.add(id(tensor.op))
+        pending += tensor.op.input_tensors
+        found: list[Var] = []
+        body = tensor.op.body if isinstance(tensor.op, te.ComputeOp) else ()
+        for expr in (*tensor.shape, *body):
+            if isinstance(expr, PrimExpr):
+                post_order_visit(expr, lambda node: found.append(node) if isinstance(node, Var) else None)
+        yield from found

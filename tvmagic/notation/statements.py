@@ -1,0 +1,564 @@
+"""The index notation of `%%tensor`: statements such as `Y[i, j] += X[i, k] * W[j, k]`.
+
+    X: float32[128, 256]               an input, its dtype and its shape
+    X: [128, 256]                      an input of the default dtype (`%config TensorMagics.dtype`)
+    n: range(30)                       the range of an index that cannot be inferred
+    Y[i, j] += X[i, k] * W[j, k]       a sum over the names on the right only
+    Y[i] *= X[i, k]                    a product over them
+    Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min
+    Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
+    for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
+
+It is Python's syntax; it means tensor expressions. An index that stands alone in an access runs
+over that dimension; one in a sum (`A[2*i + r]`) runs as far as no access leaves its tensor. A
+name in a shape that neither the cell nor the notebook defines is a symbolic size. Accesses under
+a condition (`... if i > 0 else 0`) bound nothing and are not checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from tvmagic import te
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IntImm, PrimExpr
+from tvmagic.ir.deep import with_deep_stack
+from tvmagic.notation.affine import Affine, affine_of, is_proved, solve_extents
+from tvmagic.notation.expressions import (
+    DTYPES,
+    FUNCTIONS,
+    REDUCTIONS,
+    Expressions,
+    NotationError,
+    check_rank,
+    fail_at,
+    fail_undefined,
+    index_items,
+)
+from tvmagic.notation.sizes import Sizes
+from tvmagic.notation.source import Source
+from tvmagic.notation.syntax import cast_types, declaration, is_dtype, is_fraction, over_names, reduction_name
+
+__all__ = ["Notation"]
+
+_AUGMENTED: dict[type[ast.AST], str] = {ast.Add: "sum", ast.Mult: "prod"}
+
+
+class Notation:
+    """Reads the statements of one cell in order and builds their tensors.
+
+    `tensors` are the tensors by name, which Python statements of the same cell share; `inputs`
+    the placeholders in order; `values` gives numbers by name; `dtype` is that of declarations
+    without one.
+    """
+
+    def __init__(
+        self, source: Source, tensors: dict[str, Any], values: Mapping[str, Any], dtype: str = "float32"
+    ) -> None:
+        self.source, self.tensors, self.values, self.dtype = source, tensors, values, dtype
+        self.numbers: dict[str, int] = {}
+        self.sizes = Sizes(source, self.numbers, values)
+        self.ranges: dict[str, tuple[Any, Any]] = {}
+        self.declared: dict[str, tuple[Any, str]] = {}
+        self.assigned: set[str] = set()
+        self.read: set[str] = set()
+        self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
+
+    def prepare(self, statements: list[ast.stmt]) -> None:
+        """Note which tensors the cell computes: a declaration of one of them is no input, unless it is read first. And which it reads."""
+        pending = list(reversed(statements))
+        while pending:
+            statement = pending.pop()
+            if isinstance(statement, ast.For):
+                pending += reversed(statement.body)
+                continue
+            subscripts = [
+                n for n in ast.walk(statement) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
+            ]
+            read = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+            stored = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Store)}  # type: ignore[attr-defined]
+            self.read |= read
+            if not isinstance(statement, ast.AnnAssign):
+                self.carried |= read - self.assigned
+                self.assigned |= stored
+        self.carried &= self.assigned
+
+    def run(self, statement: ast.stmt) -> None:
+        """Take in one statement."""
+        match statement:
+            case ast.AnnAssign():
+                self._declare(statement)
+            case ast.For():
+                self._for(statement)
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                self._define(target, value, None)
+            case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value):
+                if type(op) not in _AUGMENTED:
+                    fail_at(self.source, statement, "a reduction is written `+=`, `*=` or `max(..., over=k)`")
+                self._define(target, value, _AUGMENTED[type(op)])
+
+    # ------------------------------------------------------------------------ declarations
+
+    def _declare(self, node: ast.AnnAssign) -> None:
+        assert isinstance(node.target, ast.Name)
+        name, annotation = node.target.id, node.annotation
+        if node.value is not None:
+            fail_at(self.source, node.value, "a declaration has no value", f"write `{name}: {ast.unparse(annotation)}`")
+        if declaration(annotation) == "range":
+            assert isinstance(annotation, ast.Call)
+            self.ranges[name] = self.sizes.range(annotation)
+            return
+        if isinstance(annotation, ast.List):
+            dtype, items = self.dtype, annotation.elts
+        else:
+            dtype_node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+            dtype = ast.unparse(dtype_node)
+            if dtype not in DTYPES:
+                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", dtype_hint(dtype))
+            items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
+        shape = [self.sizes.size(item) for item in items]
+        if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
+            earlier = self.tensors[name].op.span
+            if earlier.source == self.source.name and name in self.declared:
+                fail_at(self.source, node.target, f"`{name}` is declared twice")
+        self.declared[name] = (shape, dtype)
+        if name not in self.assigned or name in self.carried:
+            self.tensors[name] = te.placeholder(shape, dtype, name=name)
+            self.tensors[name].op.span = self.source.span(node)
+
+    def _for(self, node: ast.For) -> None:
+        assert isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)
+        if node.orelse:
+            fail_at(self.source, node.orelse[0], "`else` after `for` has no meaning in the index notation")
+        name, outer = node.target.id, dict(self.ranges)
+        self.ranges[name] = self.sizes.range(node.iter)
+        for statement in node.body:
+            self.run(statement)
+        self.ranges = outer
+
+    # ------------------------------------------------------------------------ definitions
+
+    def _define(self, target: ast.Subscript, value: ast.expr, reduction: str | None) -> None:
+        assert isinstance(target.value, ast.Name)
+        name, axes = target.value.id, self._axes(target)
+        if name in self.declared and name in self.tensors and name not in self.assigned:
+            fail_at(self.source, target, f"`{name}` is an input and cannot be assigned")
+        previous = self.tensors.get(name) if reduction else None
+        if previous is not None and isinstance(previous.op, te.PlaceholderOp) and name not in self.carried:
+            previous = None
+        tensor = with_deep_stack(lambda: _Statement(self, name, axes, target, value).build(reduction, previous))
+        self._check_declared(name, tensor, target)
+        self.tensors[name] = tensor
+
+    def _axes(self, target: ast.Subscript) -> list[str]:
+        axes: list[str] = []
+        for item in index_items(target):
+            if isinstance(item, ast.Tuple) and not item.elts:
+                continue
+            if not isinstance(item, ast.Name):
+                fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`")
+            if item.id in axes:
+                fail_at(self.source, item, f"the index `{item.id}` stands twice on the left side")
+            axes.append(item.id)
+        return axes
+
+    def _check_declared(self, name: str, tensor: Any, target: ast.Subscript) -> None:
+        if name not in self.declared:
+            return
+        shape, dtype = self.declared[name]
+        if str(tensor.dtype) != dtype:
+            fail_at(
+                self.source, target, f"`{name}` is declared as `{dtype}`, its value is `{tensor.dtype}`",
+                f"convert the right side by `{dtype}(...)`",
+            )  # fmt: skip
+        if len(shape) != len(tensor.shape):
+            fail_at(self.source, target, f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}")
+
+
+def dtype_hint(text: str) -> str:
+    """A hint for a data type that is none."""
+    known = sorted(DTYPES, key=lambda name: (name != "float32", name))
+    inside = next((d for d in known if re.search(rf"\b{d}\b", text)), None)
+    if inside is not None:
+        return f"write it as `{inside}[...]`, with the sizes in brackets"
+    common = {"float": "float32", "int": "int32", "double": "float64", "half": "float16"}
+    close = [common[text]] if text in common else difflib.get_close_matches(text, known, n=1)
+    return f"did you mean `{close[0]}`?" if close else "write a name such as float32, int8 or bool"
+
+
+class _Statement:
+    """One definition `T[i, j] = value`: its index names, their ranges, and its stages."""
+
+    def __init__(self, notation: Notation, name: str, axes: list[str], target: ast.Subscript, value: ast.expr) -> None:
+        self.notation, self.name, self.axes, self.target, self.value = notation, name, axes, target, value
+        self.source = notation.source
+        self._check_uses()
+        self.names = self._index_names()
+        self.ranges = self._infer()
+
+    def _check_uses(self) -> None:
+        """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
+        tensors = self.notation.tensors
+        bases = {id(a.value) for a, _ in self.accesses}
+        casts = cast_types(self.value)
+        for node in ast.walk(self.value):
+            if id(node) in casts and isinstance(node, ast.Constant) and not is_dtype(str(node.value)):
+                fail_at(self.source, node, f"`{node.value}` is not a data type", dtype_hint(str(node.value)))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_dtype(node.value):
+                fail_at(self.source, node, f"`{node.value!r}` is not a number")
+            if not isinstance(node, ast.Name):
+                continue
+            if node.id in tensors and len(tensors[node.id].shape) and id(node) not in bases:
+                indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
+                fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
+            if node.id in self.notation.assigned and node.id not in tensors:
+                fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
+        for access, _ in self.accesses:
+            assert isinstance(access.value, ast.Name)
+            if access.value.id not in tensors:
+                outside: Any = self.notation.values.get(access.value.id)
+                if hasattr(outside, "shape") and hasattr(outside, "dtype"):
+                    declared = f"{access.value.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
+                    fail_at(
+                        self.source, access.value, f"`{access.value.id}` is an array outside, not a tensor of the cell",
+                        f"declare it as `{declared}`, and pass the array in the call",
+                    )  # fmt: skip
+                known = dict.fromkeys([*tensors, *(n for n in self.notation.assigned if n != self.name)])
+                fail_undefined(self.source, access.value, access.value.id, known)
+            check_rank(self.source, access, tensors[access.value.id])
+
+    def _check_indices(self) -> None:
+        """An index is a whole number: no slice, no fraction."""
+        for access, _ in self.accesses:
+            for item in index_items(access):
+                for node in ast.walk(item):
+                    if isinstance(node, ast.Slice):
+                        fail_at(
+                            self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
+                            "index names run over a dimension by themselves",
+                        )  # fmt: skip
+                if is_fraction(item):
+                    fail_at(
+                        self.source, item, f"the index `{ast.unparse(item)}` is not a whole number",
+                        "divide by `//`, or convert it by `int32(...)`",
+                    )  # fmt: skip
+
+    def _check_reductions(self) -> None:
+        """What follows `over=` indexes something, and no other keyword stands in its place."""
+        indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
+        for node in ast.walk(self.value):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
+                continue
+            for keyword in node.keywords:
+                if keyword.arg != "over":
+                    fail_at(
+                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`",
+                        "did you mean `over`?",
+                    )  # fmt: skip
+                for name in sorted(over_names(node, self.source) - indexing):
+                    known = ", ".join(f"`{n}`" for n in sorted(indexing - set(self.axes)))
+                    fail_at(
+                        self.source, keyword.value, f"nothing is indexed by `{name}`, over which `{node.func.id}` runs",
+                        f"the right side has {known}" if known else None,
+                    )  # fmt: skip
+
+    @cached_property
+    def accesses(self) -> list[tuple[ast.Subscript, bool]]:
+        """Every access of a tensor in the value, with whether it is under a condition."""
+        found: list[tuple[ast.Subscript, bool]] = []
+        pending: list[tuple[ast.AST, bool]] = [(self.value, False)]
+        while pending:
+            node, guarded = pending.pop()
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                found.append((node, guarded))
+            always: ast.AST | None = None
+            if isinstance(node, ast.IfExp):
+                always = node.test
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", "select"):
+                always = node.args[0] if node.args else None
+            children = [(c, guarded or (always is not None and c is not always)) for c in ast.iter_child_nodes(node)]
+            pending += reversed(children)
+        return found
+
+    def _index_names(self) -> set[str]:
+        names = {*self.axes, *self.notation.ranges}
+        for access, _ in self.accesses:
+            for node in ast.walk(access.slice):
+                if isinstance(node, ast.Name) and node.id not in self.notation.tensors:
+                    names.add(node.id)
+        for node in ast.walk(self.value):
+            names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
+        called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        numbers, symbols = set(self.notation.numbers), set(self.notation.sizes.symbols)
+        found = names - numbers - symbols - (called & set(FUNCTIONS)) - DTYPES
+        for axis in self.axes:
+            if axis not in found:
+                what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
+                what = "a data type" if axis in DTYPES else what
+                fail_at(self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side")
+        return found
+
+    def _infer(self) -> dict[str, tuple[Any, Any]]:
+        """The range (min, extent) of every index name."""
+        notation = self.notation
+        ranges = {n: r for n, r in notation.ranges.items() if n in self.names}
+        where: dict[str, ast.AST] = {}
+        if self.name in notation.declared:
+            shape = notation.declared[self.name][0]
+            for axis, size in zip(self.axes, shape):
+                ranges.setdefault(axis, (0, size))
+        given = set(ranges)  # said in the cell, so that a tensor may be read in part
+        sums: list[tuple[Affine, Any]] = []
+        self._check_indices()
+        self._check_reductions()
+        for access, guarded in self.accesses:
+            if guarded:
+                continue
+            for item, size in self._dimensions(access):
+                affine = affine_of(item, self.names, notation.numbers)
+                plain = affine.plain_name if affine else None
+                if plain is not None and plain not in given:
+                    self._agree(ranges, where, plain, size, access)
+                elif affine is not None:
+                    sums.append((affine, size))
+        used = self.names & ({*self.axes} | self._used())
+        for access, _ in self.accesses:  # under a condition: where nothing else says how far
+            for item, size in self._dimensions(access):
+                if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
+                    ranges[item.id], where[item.id] = (0, size), access
+        ranges.update(solve_extents(sums, ranges, used - set(ranges)))
+        self._complete(ranges, used)
+        self._check_bounds(ranges)
+        return ranges
+
+    def _used(self) -> set[str]:
+        return {n.id for n in ast.walk(self.value) if isinstance(n, ast.Name)}
+
+    def _dimensions(self, access: ast.Subscript) -> Iterator[tuple[ast.expr, Any]]:
+        assert isinstance(access.value, ast.Name)
+        tensor = self.notation.tensors.get(access.value.id)
+        if tensor is None:
+            return
+        for item, size in zip(index_items(access), tensor.shape):
+            yield item, size.value if isinstance(size, IntImm) else size
+
+    def _agree(
+        self, ranges: dict[str, tuple[Any, Any]], where: dict[str, ast.AST], name: str, size: Any, access: ast.Subscript
+    ) -> None:
+        """Take in that `name` runs over a dimension of `size`; both must be the same where given twice."""
+        known = ranges.get(name)
+        if known is None:
+            ranges[name], where[name] = (0, size), access
+            return
+        extent = known[1]
+        extent = extent.value if isinstance(extent, IntImm) else extent
+        if extent is size or (isinstance(extent, int) and isinstance(size, int) and extent == size):
+            return
+        if not isinstance(extent, int) and not isinstance(size, int) and str(extent) == str(size):
+            return
+        first = ast.unparse(where[name]) if name in where else f"the declaration of `{self.name}`"
+        first = f"`{first}`" if name in where else first
+        fail_at(
+            self.source, access,
+            f"`{name}` runs over {size} in `{ast.unparse(access)}` and over {extent} in {first}",
+            "an index has one extent; check the shapes",
+        )  # fmt: skip
+
+    def _complete(self, ranges: dict[str, tuple[Any, Any]], used: set[str]) -> None:
+        for name in sorted(used - set(ranges)):
+            node = self._first_use(name)
+            loop = isinstance(node, ast.Name) and self._inside_access(node)
+            if not loop and name not in self.axes:
+                continue
+            if name in self.axes and name not in self._used():
+                fail_at(
+                    self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
+                    f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
+                )  # fmt: skip
+            fail_at(
+                self.source, node, f"the extent of `{name}` cannot be inferred",
+                f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
+            )  # fmt: skip
+
+    def _inside_access(self, name: ast.Name) -> bool:
+        return any(name in ast.walk(access) for access, _ in self.accesses)
+
+    def _first_use(self, name: str) -> ast.AST:
+        for tree in (self.value, self.target):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Name) and node.id == name:
+                    return node
+        return self.target
+
+    def _check_bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> None:
+        for access, guarded in self.accesses:
+            if guarded:
+                continue
+            for item, size in self._dimensions(access):
+                affine = affine_of(item, self.names, self.notation.numbers)
+                bounds = affine.bounds(ranges) if affine else None
+                if bounds is None:
+                    continue
+                below, above = is_proved(bounds[0] < 0), is_proved(bounds[1] >= size)
+                if not below and not above:
+                    continue
+                reached, last = [Analyzer().simplify(x) for x in (bounds[0] if below else bounds[1], size - 1)]
+                fail_at(
+                    self.source, item,
+                    f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
+                    f"outside 0 to {last}",
+                    "shorten the range, or write `... if CONDITION else 0` for padding",
+                )  # fmt: skip
+
+    # ------------------------------------------------------------------------ stages
+
+    def build(self, reduction: str | None, previous: Any) -> Any:
+        """The tensor that the statement defines."""
+        value = self.value
+        free = [n for n in self._ordered(value) if n not in self.axes]
+        if reduction is not None:
+            if not free:
+                fail_at(
+                    self.source, self.target,
+                    f"`{ast.unparse(self.target)}` is reduced over nothing: every index of the right side is on the left",
+                    "write `=`, or leave the index out on the left",
+                )  # fmt: skip
+            if previous is not None:
+                return self._accumulate(reduction, free, previous)
+            return self._stage(self.name, self.axes, value, reduction, free)
+        if isinstance(value, ast.Call) and reduction_name(value) is not None:
+            self._check_free(free, over_names(value, self.source))
+            return self._reduction(self.name, self.axes, value)
+        bound = {n for node in ast.walk(value) if isinstance(node, ast.Call) for n in over_names(node, self.source)}
+        self._check_free(free, bound)
+        return self._stage(self.name, self.axes, value, None, [])
+
+    def _ordered(self, node: ast.AST) -> list[str]:
+        """The index names in `node`, in the order in which they are first read."""
+        found: dict[str, int] = {}
+        names = sorted(
+            (n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.ranges),
+            key=lambda n: (n.lineno, n.col_offset),
+        )
+        for name in names:
+            found.setdefault(name.id, len(found))
+        return list(found)
+
+    def _check_free(self, free: list[str], bound: set[str]) -> None:
+        loose = [n for n in free if n not in bound]
+        if loose:
+            name = loose[0]
+            fail_at(
+                self.source, self._first_use(name), f"`{name}` is on the right side only",
+                f"write `+=` to sum over it, `max(..., over={name})`, or put it on the left",
+            )  # fmt: skip
+
+    def _accumulate(self, reduction: str, free: list[str], previous: Any) -> Any:
+        part = self._stage(self._fresh(f"{self.name}_{reduction}"), self.axes, self.value, reduction, free)
+
+        def combine(*indices: Any) -> Any:
+            a, b = previous(*indices), part(*indices)
+            return a + b if reduction == "sum" else a * b
+
+        return self._compute(self.name, self.axes, combine)
+
+    def _reduction(self, name: str, axes: list[str], call: ast.Call) -> Any:
+        kind, over = reduction_name(call), over_names(call, self.source)
+        assert kind is not None
+        if len(call.args) != 1:
+            fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
+        for name_over in over:
+            if name_over in axes and axes is self.axes:
+                fail_at(self.source, call, f"`{name_over}` is reduced and stands on the left side too")
+            if name_over not in self.ranges:
+                fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
+        return self._stage(name, axes, call.args[0], kind, [n for n in self._ordered(call) if n in over])
+
+    def _stage(self, name: str, axes: list[str], value: ast.expr, reduction: str | None, over: list[str]) -> Any:
+        reduced = {n: te.reduce_axis((self.ranges[n][0], self.ranges[n][0] + self.ranges[n][1]), name=n) for n in over}
+
+        def compute(*indices: Any) -> Any:
+            bound = {**dict(zip(axes, indices)), **{n: iv.var for n, iv in reduced.items()}}
+            expression = Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift)
+            result = expression.build(value)
+            if reduction is None:
+                return result
+            result = getattr(te, reduction)(result, axis=list(reduced.values()))
+            result.span = result.span or self.source.span(value)
+            return result
+
+        return self._compute(name, axes, compute)
+
+    def _compute(self, name: str, axes: list[str], body: Any) -> Any:
+        for axis in axes:
+            if not isinstance(self.ranges[axis][0], int) or self.ranges[axis][0] != 0:
+                fail_at(self.source, self.target, f"the range of `{axis}`, which is on the left side, begins at 0")
+        shape = tuple(self.ranges[axis][1] for axis in axes)
+        try:
+            tensor = te.compute(shape, named_function(axes, body), name=name)
+        except NotationError:
+            raise
+        except TVMagicError as error:
+            raise NotationError(error.message, span=self.source.span(self.target), hint=error.hint) from error
+        tensor.op.span = self.source.span(self.target)
+        return tensor
+
+    def _values(self) -> Mapping[str, Any]:
+        return _Layered(self.notation.numbers, self.notation.sizes.symbols, self.notation.values)
+
+    def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
+        """The stage of a reduction inside an expression, and its element at the present indices."""
+        over = over_names(call, self.source)
+        free = [n for n in self._ordered(call) if n not in over]
+        name = self._fresh(f"{self.name}_{reduction_name(call)}")
+        tensor = self._reduction(name, free, call)
+        return tensor(*[bound[n] for n in free])
+
+    def _fresh(self, name: str) -> str:
+        taken, candidate, count = self.notation.tensors, name, 0
+        while candidate in taken:
+            count += 1
+            candidate = f"{name}_{count}"
+        return candidate
+
+
+class _Layered(Mapping[str, Any]):
+    """Names looked up in several mappings, the first that has one; only numbers and sizes count."""
+
+    def __init__(self, *layers: Mapping[str, Any]) -> None:
+        self.layers = layers
+
+    def __getitem__(self, name: str) -> Any:
+        for layer in self.layers:
+            value: Any = layer.get(name)
+            if isinstance(value, (int, float, PrimExpr)) and not callable(value):
+                return value
+            item = getattr(value, "item", None)
+            if item is not None and hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+                return item()
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(n for layer in self.layers for n in layer if n in self))
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # type: ignore[index]
+        except KeyError:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def named_function(names: list[str], body: Any) -> Any:
+    """A function of parameters called `names`, from which `te.compute` takes the axes' names."""
+    parameters = ", ".join(names)
+    return eval(f"lambda _body_: lambda {parameters}: _body_({parameters})", {})(body)

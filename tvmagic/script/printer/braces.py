@@ -1,0 +1,76 @@
+"""What the classic and the CINN text share: bodies in braces, every operation in parentheses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Node
+
+__all__ = ["BracesPrinter", "infix", "prefix"]
+
+
+class BracesPrinter:
+    """Writes lines at a level of indentation; a subclass has a table of handlers by class.
+
+    A handler of an expression returns its text; one of a statement calls `line`, `open` and
+    `close`, and returns the statement to go on with at the same level, or None.
+    """
+
+    HANDLERS: dict[type, Callable[[Any, Any], Any]] = {}
+
+    def __init__(self, indent: int = 2) -> None:
+        self.indent = " " * indent
+        self.level = 0
+        self.lines: list[str] = []
+        self._table: dict[type, Callable[[Any, Any], Any]] = {}
+
+    def handler(self, cls: type) -> Callable[[Any, Any], Any]:
+        found = self._table.get(cls)
+        if found is None:
+            found = next((self.HANDLERS[base] for base in cls.__mro__ if base in self.HANDLERS), _fallback)
+            self._table[cls] = found
+        return found
+
+    def text(self, node: Any) -> str:
+        """The text of an expression."""
+        return self.handler(type(node))(self, node)
+
+    def texts(self, nodes: Any) -> str:
+        return ", ".join([self.text(n) for n in nodes])
+
+    def stmt(self, node: Any) -> None:
+        """Write a statement. What goes on at the same level does not deepen the stack."""
+        while node is not None:
+            done = self.handler(type(node))(self, node)
+            if isinstance(done, str):  # what is no statement, or has no handler
+                self.line(done)
+                return
+            node = done
+
+    def line(self, text: str) -> None:
+        self.lines.append(self.indent * self.level + text)
+
+    def open(self) -> None:
+        self.level += 1
+
+    def close(self, text: str = "}") -> None:
+        self.level -= 1
+        self.line(text)
+
+
+def _fallback(printer: BracesPrinter, node: Any) -> str:
+    if isinstance(node, Node):
+        raise TVMagicError(f"this notation has no text for a node `{type(node).__name__}`")
+    return str(node)
+
+
+def infix(symbol: str) -> Callable[[BracesPrinter, Any], str]:
+    """A handler that writes `(a symbol b)`."""
+    return lambda printer, node: f"({printer.text(node.a)}{symbol}{printer.text(node.b)})"
+
+
+def prefix(name: str, *fields: str) -> Callable[[BracesPrinter, Any], str]:
+    """A handler that writes `name(fields...)`."""
+    return lambda printer, node: f"{name}({', '.join([printer.text(getattr(node, f)) for f in fields])})"

@@ -1,0 +1,411 @@
+"""The text in which TVM printed programs before TVMScript.
+
+    realize C([0, 5], [0, 16]) {
+      produce C {
+        for (i, 0, 5) {
+          C(i, j) =5
+
+Tensors (after ScheduleOps) are written with parentheses, buffers with brackets. A `produce` holds
+what computes one tensor or buffer: neighbours whose last store goes to it, inside what computes
+another one. A program that stores to one buffer alone has none.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Allocate,
+    AllocateConst,
+    And,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Call,
+    Cast,
+    DeclBuffer,
+    Div,
+    Evaluate,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    GlobalVar,
+    IfThenElse,
+    IntImm,
+    IRModule,
+    IterVar,
+    Let,
+    LetStmt,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PointerType,
+    Prefetch,
+    PrimFunc,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    SeqStmt,
+    Shuffle,
+    Stmt,
+    StringImm,
+    Sub,
+    Var,
+    While,
+)
+from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
+from tvmagic.script.printer.buffers import producer_name
+from tvmagic.script.printer.literals import quoted
+from tvmagic.script.printer.statements_in_order import statements
+
+__all__ = ["classic"]
+
+_FLOAT_ENDS = {16: "h", 32: "f", 64: ""}
+_LOOPS = {
+    ForKind.SERIAL: "for",
+    ForKind.PARALLEL: "parallel",
+    ForKind.VECTORIZED: "vectorized",
+    ForKind.UNROLLED: "unrolled",
+    ForKind.THREAD_BINDING: "launch_thread",
+}
+
+
+class _Classic(BracesPrinter):
+    def __init__(self, indent: int, only_output: str | None) -> None:
+        super().__init__(indent)
+        self.producing = only_output
+        self._outputs: dict[int, str | None] = {}
+
+    # ------------------------------------------------------------------ expressions
+
+    def int(self, node: IntImm) -> str:
+        return str(node.value) if node.dtype == "int32" else f"({node.dtype}){node.value}"
+
+    def float(self, node: FloatImm) -> str:
+        return f"{node.value:g}{_FLOAT_ENDS.get(node.dtype.bits, '')}"
+
+    def call(self, node: Call) -> str:
+        name = f"@{node.op.name_hint}" if isinstance(node.op, GlobalVar) else node.op.script_name
+        return f"{name}({self.texts(node.args)})"
+
+    def cast(self, node: Cast) -> str:
+        return f"{node.dtype}({self.text(node.value)})"
+
+    def load(self, node: BufferLoad) -> str:
+        return f"{node.buffer.name}[{self.texts(node.indices)}]"
+
+    def reduce(self, node: Reduce) -> str:
+        combiner = node.combiner
+        return (
+            f"reduce(combiner=comm_reducer(result=[{self.texts(combiner.result)}], lhs=[{self.texts(combiner.lhs)}], "
+            f"rhs=[{self.texts(combiner.rhs)}], identity_element=[{self.texts(combiner.identity_element)}]), "
+            f"source=[{self.texts(node.source)}], init=[{self.texts(node.init)}], axis=[{self.texts(node.axis)}], "
+            f"where={self.text(node.condition)}, value_index={node.value_index})"
+        )
+
+    def range(self, node: Range) -> str:
+        return f"range(min={self.text(node.min)}, ext={self.text(node.extent)})"
+
+    def iter_var(self, node: IterVar) -> str:
+        parts = [node.var.name] + ([self.text(node.dom)] if node.dom is not None else [])
+        return f"iter_var({', '.join(parts + ([node.thread_tag] if node.thread_tag else []))})"
+
+    def region(self, ranges: Any) -> str:
+        return ", ".join([f"[{self.text(r.min)}, {self.text(r.extent)}]" for r in ranges])
+
+    # ------------------------------------------------------------------ statements
+
+    def output(self, node: Any) -> str | None:
+        """The tensor or buffer that the last store of a statement goes to."""
+        passed: list[int] = []
+        while node is not None:
+            if id(node) in self._outputs:
+                found = self._outputs[id(node)]
+                break
+            passed.append(id(node))
+            if isinstance(node, (ProducerStore, BufferStore)):
+                found = producer_name(node.producer) if isinstance(node, ProducerStore) else node.buffer.name
+                break
+            node = _last_part(node)
+        else:
+            found = None
+        self._outputs.update(dict.fromkeys(passed, found))
+        return found
+
+    def body(self, node: Any) -> None:
+        """Write a body, with `produce` around what computes another tensor.
+
+        A handler returns what follows its statement at the same level, so that long chains of
+        attributes and allocations do not deepen the stack.
+        """
+        while node is not None:
+            rest = None
+            for name, group in groupby(_flat(node), self.output):
+                statements = list(group)
+                if name is None or name == self.producing or _is_head(statements[0]):
+                    for statement in statements:
+                        self.body(rest)
+                        rest = self.handler(type(statement))(self, statement)
+                else:
+                    self.body(rest)
+                    rest = None
+                    self.produce(name, statements)
+            node = rest
+
+    def produce(self, name: str, statements: list[Any]) -> None:
+        outer, self.producing = self.producing, name
+        self.line(f"produce {name} {{")
+        self.open()
+        for statement in statements:
+            self.body(statement)
+        self.close()
+        self.producing = outer
+
+    def stmt(self, node: Any) -> None:
+        self.body(self.handler(type(node))(self, node))
+
+    def braces(self, header: str, body: Any) -> None:
+        self.line(header + " {")
+        self.open()
+        self.body(body)
+        self.close()
+
+    def loop(self, node: For) -> None:
+        extent = f"{node.loop_var.name}, {self.text(node.min)}, {self.text(node.extent)}"
+        self.braces(f"{_LOOPS[node.kind]} ({extent})", node.body)
+
+    def condition(self, node: IfThenElse) -> None:
+        self.line(f"if ({self.text(node.condition)}) {{")
+        self.open()
+        self.body(node.then_case)
+        if node.else_case is not None:
+            self.close("} else {")
+            self.open()
+            self.body(node.else_case)
+        self.close()
+
+    def allocate(self, node: Allocate) -> Stmt:
+        kind = node.buffer_var.type_annotation
+        scope = kind.storage_scope if isinstance(kind, PointerType) and kind.storage_scope else "global"
+        self.line(f'// attr [{node.buffer_var.name}] storage_scope = "{scope}"')
+        extents = "".join([f" * {self.text(e)}" for e in node.extents])
+        guard = (
+            "" if isinstance(node.condition, IntImm) and node.condition.value else f" if {self.text(node.condition)}"
+        )
+        self.line(f"allocate {node.buffer_var.name}[{node.dtype}{extents}]{guard}")
+        return node.body
+
+    def attr(self, node: AttrStmt) -> Stmt:
+        subject = node.node
+        name = quoted(subject) if isinstance(subject, str) else self.text(subject)
+        value = quoted(node.value) if isinstance(node.value, str) else self.text(node.value)
+        self.line(f"// attr [{name}] {node.attr_key} = {value}")
+        return node.body
+
+    def then(self, text: str, body: Any) -> Any:
+        self.line(text)
+        return body
+
+    def store(self, node: BufferStore) -> None:
+        self.line(f"{node.buffer.name}[{self.texts(node.indices)}] = {self.text(node.value)}")
+
+    def provide(self, node: ProducerStore) -> None:
+        self.line(f"{producer_name(node.producer)}({self.texts(node.indices)}) ={self.text(node.value)}")
+
+    def realize_buffer(self, node: BufferRealize) -> None:
+        guard = _guard(self, node.condition)
+        self.braces(f"buffer_realize {node.buffer.name}({self.region(node.bounds)}){guard}", node.body)
+
+    def realize_tensor(self, node: ProducerRealize) -> None:
+        guard = _guard(self, node.condition)
+        self.braces(f"realize {producer_name(node.producer)}({self.region(node.bounds)}){guard}", node.body)
+
+    def block(self, realize: BlockRealize) -> None:
+        block = realize.block
+        self._block(block, [self.text(v) for v in realize.iter_values], _guard(self, realize.predicate))
+
+    def _block(self, block: Block, values: list[str], guard: str) -> None:
+        self.line(f"block {block.name_hint}({self.texts(block.iter_vars)}) {{")
+        self.open()
+        for axis, value in zip(block.iter_vars, values):
+            self.line(f"bind({axis.var.name}, {value})")
+        if guard:
+            self.line(f"where({guard.removeprefix(' if ')})")
+        for word, regions in (("reads", block.reads), ("writes", block.writes)):
+            texts = [f"{r.buffer.name}[{', '.join([self._slice(x) for x in r.region])}]" for r in regions]
+            self.line(f"{word}([{', '.join(texts)}])")
+        for buffer in block.alloc_buffers:
+            self.line(f"{buffer.name} = alloc_buffer({buffer.dtype}[{self.texts(buffer.shape)}])")
+        for match in block.match_buffers:
+            source = match.source
+            region = ", ".join([self._slice(x) for x in source.region])
+            self.line(f"{match.buffer.name} = match_buffer({source.buffer.name}[{region}])")
+        if block.init is not None:
+            self.braces("with init()", block.init)
+        self.body(block.body)
+        self.close()
+
+    def _slice(self, node: Range) -> str:
+        low = self.text(node.min)
+        if isinstance(node.extent, IntImm) and node.extent.value == 1:
+            return low
+        return f"{low}:{self.text(node.min + node.extent)}"
+
+    def function(self, node: PrimFunc) -> None:
+        names = ", ".join([node.buffer_map[p].name if p in node.buffer_map else p.name for p in node.params])
+        attrs = ", ".join([f'"{k}": {self.text(v)}' for k, v in sorted(node.attrs.items())])
+        self.braces(f"PrimFunc([{names}]) attrs={{{attrs}}}", node.body)
+
+    def module(self, node: IRModule) -> None:
+        for i, (var, function) in enumerate(node.functions_items):
+            if i:
+                self.line("")
+            self.line(f"// function {var.name_hint}")
+            self.function(function)
+
+
+def _is_head(node: Any) -> bool:
+    """Whether a statement only stands around what computes something."""
+    if isinstance(node, BlockRealize):
+        return not node.block.iter_vars
+    return isinstance(node, (ProducerRealize, Allocate, AttrStmt))
+
+
+_LAST = ("body", "block", "then_case")
+
+
+def _last_part(node: Any) -> Any:
+    if isinstance(node, SeqStmt):
+        return node.seq[-1]
+    return next((getattr(node, name) for name in _LAST if hasattr(node, name)), None)
+
+
+def _flat(node: Any) -> list[Any]:
+    """The statements of nested sequences in order."""
+    result: list[Any] = []
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, SeqStmt):
+            stack.extend(reversed(part.seq))
+        else:
+            result.append(part)
+    return result
+
+
+def _guard(printer: _Classic, condition: Any) -> str:
+    if isinstance(condition, IntImm) and condition.value:
+        return ""
+    return f" if {printer.text(condition)}"
+
+
+_Classic.HANDLERS = {
+    Var: lambda p, n: n.name,
+    Buffer: lambda p, n: n.name,
+    str: lambda p, n: quoted(n),
+    StringImm: lambda p, n: quoted(n.value),
+    IntImm: _Classic.int,
+    FloatImm: _Classic.float,
+    Add: infix(" + "),
+    Sub: infix(" - "),
+    Mul: infix("*"),
+    Div: infix("/"),
+    Mod: infix(" % "),
+    FloorDiv: prefix("floordiv", "a", "b"),
+    FloorMod: prefix("floormod", "a", "b"),
+    Min: prefix("min", "a", "b"),
+    Max: prefix("max", "a", "b"),
+    EQ: infix(" == "),
+    NE: infix(" != "),
+    LT: infix(" < "),
+    LE: infix(" <= "),
+    GT: infix(" > "),
+    GE: infix(" >= "),
+    And: infix(" && "),
+    Or: infix(" || "),
+    Not: lambda p, n: f"!{p.text(n.a)}",
+    Select: prefix("select", "condition", "true_value", "false_value"),
+    Cast: _Classic.cast,
+    Call: _Classic.call,
+    Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
+    Ramp: lambda p, n: f"ramp({p.text(n.base)}, {p.text(n.stride)}, {n.lanes})",
+    Broadcast: lambda p, n: f"x{n.lanes}({p.text(n.value)})",
+    Shuffle: lambda p, n: f"shuffle([{p.texts(n.vectors)}], [{p.texts(n.indices)}])",
+    BufferLoad: _Classic.load,
+    ProducerLoad: lambda p, n: f"{producer_name(n.producer)}({p.texts(n.indices)})",
+    Reduce: _Classic.reduce,
+    Range: _Classic.range,
+    IterVar: _Classic.iter_var,
+    SeqStmt: _Classic.body,
+    Evaluate: lambda p, n: p.line(p.text(n.value)),
+    BufferStore: _Classic.store,
+    ProducerStore: _Classic.provide,
+    For: _Classic.loop,
+    While: lambda p, n: p.braces(f"while ({p.text(n.condition)})", n.body),
+    IfThenElse: _Classic.condition,
+    LetStmt: lambda p, n: p.then(f"let {n.var.name} = {p.text(n.value)}", n.body),
+    AssertStmt: lambda p, n: p.then(f"assert({p.text(n.condition)}, {p.text(n.message)})", n.body),
+    AttrStmt: _Classic.attr,
+    Allocate: _Classic.allocate,
+    AllocateConst: lambda p, n: p.then(f"constant {n.buffer_var.name}[{n.dtype} * {p.texts(n.extents)}]", n.body),
+    DeclBuffer: lambda p, n: p.then(f"decl_buffer {n.buffer.name}[{p.texts(n.buffer.shape)}]", n.body),
+    BufferRealize: _Classic.realize_buffer,
+    ProducerRealize: _Classic.realize_tensor,
+    Prefetch: lambda p, n: p.line(f"prefetch {n.buffer.name}({p.region(n.bounds)})"),
+    BlockRealize: _Classic.block,
+    Block: lambda p, n: p._block(n, [], ""),
+    PrimFunc: _Classic.function,
+    IRModule: _Classic.module,
+}
+
+
+def _only_output(node: Any) -> str | None:
+    """The name of the buffer that a program stores to, where that is one buffer alone."""
+    names: set[str] = set()
+    parts = list(node.functions.values()) if isinstance(node, IRModule) else [node]
+    for part in parts:
+        body = part.body if isinstance(part, PrimFunc) else part
+        for stmt in statements(body) if isinstance(body, Stmt) else ():
+            if isinstance(stmt, ProducerStore):
+                return None
+            if isinstance(stmt, BufferStore):
+                names.add(stmt.buffer.name)
+    return names.pop() if len(names) == 1 else None
+
+
+def classic(node: Any, indent: int = 2) -> str:
+    """The text of any part of a program in the style from before TVMScript.
+
+    `indent`: the columns that a level is indented by.
+    """
+    printer = _Classic(indent, _only_output(node))
+    if isinstance(node, (PrimFunc, IRModule)):
+        printer.stmt(node)
+    elif isinstance(node, Stmt):
+        printer.body(node)
+    else:
+        return printer.text(node)
+    return "\n".join(printer.lines)

@@ -1,0 +1,1 @@
+"""Facts about blocks that schedules, passes and CINN share: references, scopes, regions, conditions, reductions."""

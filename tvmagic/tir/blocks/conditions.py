@@ -1,0 +1,184 @@
+"""The condition under which a block runs: its parts, and what it says of the block's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map, inverse_affine_iter_map
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir.ops import logical_and
+from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import iter_domains, loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
+
+if TYPE_CHECKING:
+    from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = [
+    "all_of",
+    "condition_of_some",
+    "conditions_on_variables",
+    "conjuncts",
+    "partial_condition",
+    "runs_everywhere",
+]
+
+
+def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
+    """The conditions that a predicate joins by `and`, in order."""
+    result: list[PrimExpr] = []
+    stack = [predicate]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += [part.b, part.a]
+        elif not (isinstance(part, IntImm) and part.value):
+            result.append(part)
+    return result
+
+
+def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
+    """The conjunction of the conditions; true where there are none."""
+    joined: PrimExpr = IntImm("bool", 1)
+    for condition in conditions:
+        joined = logical_and(joined, condition)
+    return joined
+
+
+def condition_of_some(predicate: PrimExpr, dropped: Mapping[Var, Range], block: StmtSRef) -> PrimExpr:
+    """The condition that `predicate` holds in some iteration of the `dropped` loops, said without them.
+
+    A copy of a block that leaves loops out runs once for all their iterations. Whatever passes must pass in the first
+    one too, so that putting the first iteration in says just that; raises if this is not known.
+    """
+    first = {var: domain.min for var, domain in dropped.items()}
+    analyzer = Analyzer({**loop_domains([s for s in reversed(block.ancestors()) if s.is_loop]), **dropped})
+    kept: list[PrimExpr] = []
+    for condition in conjuncts(predicate):
+        if uses_var(condition, dropped):
+            at_first = substitute(condition, first)
+            if not _follows(at_first, condition, analyzer):
+                raise ScheduleError(
+                    f"the condition `{condition}` of {block.label} may hold in a later iteration of a loop and not in the "
+                    "first one, so it cannot be said without the loop",
+                    block,
+                    hint="call decompose_reduction before the loop is split or fused",
+                )
+            condition = analyzer.simplify(at_first)
+        if not is_one(condition):
+            kept.append(condition)
+    return all_of(kept)
+
+
+def _follows(weaker: PrimExpr, condition: PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether `weaker`, which is `condition` at another iteration, holds whenever `condition` does."""
+    if analyzer.can_prove(weaker):
+        return True
+    if isinstance(condition, (LT, LE, GT, GE)) and isinstance(weaker, type(condition)):
+        return _implied(weaker, condition, analyzer)
+    with analyzer.constraint_scope(condition):
+        return analyzer.can_prove(weaker)
+
+
+def _implied(weaker: PrimExpr, condition: PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether a comparison follows from another one of its kind since its sides are as far apart, or farther."""
+    if isinstance(condition, (LT, LE)) and isinstance(weaker, type(condition)):
+        return analyzer.can_prove(weaker.a - weaker.b <= condition.a - condition.b)
+    if isinstance(condition, (GT, GE)) and isinstance(weaker, type(condition)):
+        return analyzer.can_prove(weaker.a - weaker.b >= condition.a - condition.b)
+    return False
+
+
+def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimExpr]:
+    """The conditions of a block in terms of its variables, without those that hold all over their domains.
+
+    A block that leaves its loops must take them along. Raises where they cannot be said without the loops.
+    """
+    realize = state.realize_of(block)
+    if is_one(realize.predicate):
+        return []
+    loops = loop_domains(state.loops_of(block))
+    single = {var: domain.min for var, domain in loops.items() if is_one(domain.extent)}
+    conditions = conjuncts(substitute(realize.predicate, single))
+    used = {var: domain for var, domain in loops.items() if any(uses_var(v, {var}) for v in realize.iter_values)}
+    # loops that bind nothing repeat the block: what their first iteration does is enough
+    first = {var: domain.min for var, domain in loops.items() if var not in used}
+    missing = _beyond_domains(conditions, realize, loops, first)
+    repeats = any(uses_var(c, set(first)) for c in missing)
+    if missing and not repeats and runs_everywhere(realize, used, substitute(all_of(conditions), first)):
+        missing = [c for c in missing if not uses_var(c, set(loops))]
+    values = _loops_by_variables(realize, used) if missing else {}
+    analyzer = Analyzer(iter_domains(realize.block.iter_vars))
+    found: list[PrimExpr] = []
+    for condition in missing:
+        said = analyzer.simplify(substitute(condition, values))
+        if uses_var(said, set(loops)):
+            raise ScheduleError(
+                f"the condition `{condition}` of {block.label} cannot be said in its variables, so it would be lost with "
+                "the loops",
+                block,
+                hint="move the block before its loops are split or fused",
+            )
+        if not analyzer.can_prove(said):
+            found.append(said)
+    return found
+
+
+def _beyond_domains(
+    conditions: list[PrimExpr], realize: BlockRealize, loops: dict[Var, Range], first: dict[Var, PrimExpr]
+) -> list[PrimExpr]:
+    """The conditions that do more than keep the variables in their domains, as those of a split do."""
+    inside: list[PrimExpr] = []
+    for domain, value in zip(iter_domains(realize.block.iter_vars).values(), realize.iter_values):
+        inside += [value >= domain.min, value < domain.min + domain.extent]
+    analyzer = Analyzer(loops)
+    beyond = [c for c in conditions if not any(_implied(substitute(c, first), limit, analyzer) for limit in inside)]
+    with analyzer.constraint_scope(all_of(inside)):
+        return [c for c in beyond if not analyzer.can_prove(substitute(c, first))]
+
+
+def partial_condition(
+    realize: BlockRealize, loops: dict[Var, Range], first: dict[Var, PrimExpr] | None = None
+) -> PrimExpr:
+    """What the condition of a block does besides keeping its variables in their domains; true if that is all.
+
+    first: values of some loops, at which the condition is taken.
+    """
+    if is_one(realize.predicate):
+        return realize.predicate
+    values = first or {}
+    return substitute(all_of(_beyond_domains(conjuncts(realize.predicate), realize, loops, values)), values)
+
+
+def runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: PrimExpr) -> bool:
+    """Whether the loops, under the predicate, bring the variables to all of their domains."""
+    found = detect_iter_map(realize.iter_values, loops, predicate)
+    domains = iter_domains(realize.block.iter_vars).values()
+    return found.takes_all_values and all(_fills(total, domain) for total, domain in zip(found.indices, domains))
+
+
+def _fills(total: IterSumExpr, domain: Range) -> bool:
+    analyzer = Analyzer()
+    if not total.args:
+        extent: PrimExpr = IntImm(domain.extent.dtype, 1)
+    elif len(total.args) == 1 and analyzer.can_prove_equal(total.args[0].scale, 1):
+        extent = total.args[0].extent
+    else:
+        return False
+    return analyzer.can_prove_equal(total.base, domain.min) and analyzer.can_prove_equal(extent, domain.extent)
+
+
+def _loops_by_variables(realize: BlockRealize, loops: dict[Var, Range]) -> dict[Var, PrimExpr]:
+    """The loops as expressions of the block's variables; none where the variables do not tell them."""
+    found = detect_iter_map(realize.iter_values, loops, check_level="bijective")
+    if not found.indices:
+        return {}
+    try:
+        return inverse_affine_iter_map(found.indices, [v.var for v in realize.block.iter_vars])
+    except TVMagicError:
+        return {}

@@ -1,0 +1,263 @@
+"""What is known of a block in its scope: affine binding, region cover, stage pipeline.
+
+Each is computed from the program when it is asked for, and kept by the identity of the nodes it
+was computed from: a node is never changed, so what was found for it stays true.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set import IntSet, intersect, union_region
+from tvmagic.arith.int_set_eval import eval_sets
+from tvmagic.arith.region_bounds import estimate_region_lower_bound
+from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.regions import effective_regions
+from tvmagic.tir.blocks.scope import BlockScope
+from tvmagic.tir.blocks.sref import StmtSRef
+
+if TYPE_CHECKING:
+    from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = ["CachedFlags", "FlagCache", "is_affine_binding", "loop_domains"]
+
+_LIMIT = 20_000
+
+
+class CachedFlags(NamedTuple):
+    """`affine_binding`: the block's variables are bound to affine expressions of its loops, each
+    value once. `region_cover`: all that it reads was written before. `stage_pipeline`: its scope is a
+    chain of stages, each covering what the next reads."""
+
+    affine_binding: bool
+    region_cover: bool
+    stage_pipeline: bool
+
+
+def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
+    """Whether the values bound are independent iterators of the loops, each with scale 1."""
+    from tvmagic.arith.iter_map import detect_iter_map
+
+    if not domains:
+        return True
+    result = detect_iter_map(
+        realize.iter_values, domains, realize.predicate, check_level="surjective", analyzer=analyzer
+    )
+    if not result.indices:
+        return False
+    return all(not s.args or analyzer.can_prove_equal(s.args[0].scale, 1) for s in result.indices)
+
+
+def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[BufferRegion]:
+    """What a block reads or writes, in terms of its loops' variables."""
+    realize = state.realize_of(sref)
+    block = realize.block
+    values = {v.var: value for v, value in zip(block.iter_vars, realize.iter_values)}
+    reads, writes = effective_regions(block)
+    return [substitute(region, values) for region in (reads if side == "reads" else writes)]
+
+
+class FlagCache:
+    """Flags by the nodes they follow from; shared by a state and its copies."""
+
+    def __init__(self) -> None:
+        self.affine: dict[tuple[Any, ...], bool] = {}
+        self.cover: dict[tuple[Any, ...], bool] = {}
+
+    def scope(self, state: ScheduleState, block_sref: StmtSRef) -> BlockScope:
+        found = state.scopes.get(block_sref.block)
+        if found is None:
+            if len(state.scopes) > _LIMIT:
+                state.scopes.clear()
+            found = state.scopes[block_sref.block] = BlockScope(state.child_blocks(block_sref))
+        return found
+
+    def flags(self, state: ScheduleState, block_sref: StmtSRef) -> CachedFlags:
+        covered = True
+        if block_sref.parent is not None:
+            scope_root = state.scope_of(block_sref)
+            covered = self.region_cover(state, scope_root, block_sref)
+        return CachedFlags(self.affine_binding(state, block_sref), covered, self.stage_pipeline(state, block_sref))
+
+    def affine_binding(self, state: ScheduleState, block_sref: StmtSRef) -> bool:
+        """Whether the bindings of a block are affine in the loops of its scope."""
+        if block_sref.parent is None:
+            return True
+        loops = state.loops_of(block_sref)
+        realize = state.realize_of(block_sref)
+        key = _place(state, block_sref)
+        found = self.affine.get(key)
+        if found is None:
+            if len(self.affine) > _LIMIT:
+                self.affine.clear()
+            domains = loop_domains(loops)
+            found = self.affine[key] = is_affine_binding(realize, domains, Analyzer(domains))
+        return found
+
+    def stage_pipeline(self, state: ScheduleState, scope_root: StmtSRef) -> bool:
+        """Whether every child of a scope reads only what was written before it."""
+        return len(self.covered(state, scope_root)) == len(self.scope(state, scope_root).children)
+
+    def covered(self, state: ScheduleState, scope_root: StmtSRef) -> set[StmtSRef]:
+        """The children of a scope whose reads are covered; found once for a scope at a place."""
+        scope, place = self.scope(state, scope_root), _place(state, scope_root)
+        found = scope.covered.get(place)
+        if found is None:
+            found = {child for child in scope.children if self.region_cover(state, scope_root, child)}
+            scope.covered[place] = found
+        return found
+
+    def region_cover(self, state: ScheduleState, scope_root: StmtSRef, consumer: StmtSRef) -> bool:
+        """Whether the writers of what `consumer` reads cover it, where they meet."""
+        producers = self.scope(state, scope_root).producers(consumer)
+        if not producers:
+            return True
+        key = (_place(state, consumer), *[_place(state, p) for p in producers])
+        found = self.cover.get(key)
+        if found is None:
+            if len(self.cover) > _LIMIT:
+                self.cover.clear()
+            found = self.cover[key] = _region_covered(state, scope_root, consumer, producers)
+        return found
+
+
+def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
+    """A block's realize and the loops round it, as far as regions depend on them.
+
+    It stays the same while what is beside the block is rewritten.
+    """
+    found: list[Any] = [state.realize_of(sref)]
+    for above in sref.ancestors():
+        if above.is_loop:
+            loop = above.loop
+            found += (loop.loop_var, loop.min, loop.extent)
+    return tuple(found)
+
+
+def path_below(sref: StmtSRef, limit: StmtSRef) -> list[StmtSRef]:
+    """The loops round `sref` that are inside `limit`, outermost first."""
+    loops: list[StmtSRef] = []
+    above = sref.parent
+    while above is not None and above is not limit:
+        if above.is_loop:
+            loops.append(above)
+        above = above.parent
+    loops.reverse()
+    return loops
+
+
+def _region_covered(state: ScheduleState, scope_root: StmtSRef, consumer: StmtSRef, producers: list[StmtSRef]) -> bool:
+    """For each place where producers and the consumer meet: what is written there, relaxed over the
+    loops below it, holds what is read there."""
+    path = [consumer]
+    while path[-1] is not scope_root:
+        above = path[-1].parent
+        assert above is not None
+        path.append(above)
+    on_path = set(path)
+    by_meeting: dict[StmtSRef, list[StmtSRef]] = {}
+    for producer in producers:
+        meeting = producer.parent
+        while meeting not in on_path:
+            assert meeting is not None
+            meeting = meeting.parent
+        by_meeting.setdefault(meeting, []).append(producer)
+    return all(_covered_at(state, m, by_meeting[m], consumer) for m in path if m in by_meeting)
+
+
+def _covered_at(
+    state: ScheduleState,
+    meeting: StmtSRef,
+    producers: list[StmtSRef],
+    consumer: StmtSRef,
+) -> bool:
+    whole = {buffer for producer in producers for buffer in _written_wholly(state, producer, meeting)}
+    if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
+        return True
+    written: dict[Buffer, list[list[IntSet]]] = {}
+    # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
+    exact = _number(_partial_condition(state, consumer)) == 1
+    for producer in producers:
+        for region in bind_regions(state, producer, "writes"):
+            box = _written_box(state, producer, meeting, region, exact)
+            written.setdefault(region.buffer, []).extend([] if box is None else [box])
+    outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
+    analyzer = Analyzer(loop_domains([s for s in outer if s.is_loop]))
+    domains = loop_domains(path_below(consumer, meeting))
+    for region in bind_regions(state, consumer, "reads"):
+        produced = written.get(region.buffer)
+        if produced is None or region.buffer in whole:
+            continue
+        union = produced[0] if len(produced) == 1 else union_region(produced)
+        if not produced or not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
+            return False
+    return True
+
+
+def _partial_condition(state: ScheduleState, block: StmtSRef, first: dict[Var, PrimExpr] | None = None) -> PrimExpr:
+    from tvmagic.tir.blocks.conditions import partial_condition
+
+    return partial_condition(state.realize_of(block), loop_domains(state.loops_of(block)), first)
+
+
+def _written_box(
+    state: ScheduleState, producer: StmtSRef, meeting: StmtSRef, region: BufferRegion, exact: bool
+) -> list[IntSet] | None:
+    """The box that one iteration at `meeting` writes; None where a condition leaves out an unknown part of it.
+
+    Without `exact` the condition does not count. An element of a reduction is written if any of its iterations runs:
+    the first one is asked for.
+    """
+    domains = loop_domains(path_below(producer, meeting))
+    used = {v for side in region.region for end in (side.min, side.extent) for v in variables_in(end)}
+    first = {var: domain.min for var, domain in domains.items() if var not in used}
+    condition = _partial_condition(state, producer, first)
+    if not exact or _number(condition) == 1:
+        return eval_sets(region.region, domains)
+    return estimate_region_lower_bound(region.region, domains, condition)
+
+
+def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
+    """The buffers of which a producer writes one element an iteration, counted by loops below `meeting`.
+
+    This is what most blocks do, and is seen without an analysis.
+    """
+    realize = state.realize_of(producer)
+    if _number(realize.predicate) != 1:  # it may leave elements out
+        return []
+    loops = {s.loop.loop_var: s.loop for s in path_below(producer, meeting)}
+    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+    found: list[Buffer] = []
+    for region in effective_regions(realize.block)[1]:
+        left = dict(loops)
+        for side, size in zip(region.region, region.buffer.shape):
+            value = bound.get(side.min) if isinstance(side.min, Var) else None
+            loop = left.pop(value, None) if isinstance(value, Var) else None
+            if loop is None or _number(loop.min) != 0 or _number(loop.extent) is None:
+                break
+            if _number(side.extent) != 1 or _number(loop.extent) != _number(size):
+                break
+        else:
+            found.append(region.buffer)
+    return found
+
+
+def _number(value: PrimExpr) -> int | None:
+    return value.value if isinstance(value, IntImm) else None
+
+
+def _covers(buffer: Buffer, produced: list[IntSet], consumed: list[IntSet], analyzer: Analyzer) -> bool:
+    """Whether each side of the box `produced` holds that of `consumed`, inside the buffer's shape."""
+    for size, has, needs in zip(buffer.shape, produced, consumed):
+        whole = IntSet.from_min_extent(0, size)
+        has, needs = intersect([has, whole]), intersect([needs, whole])
+        if not (
+            has.has_lower_bound() and has.has_upper_bound() and needs.has_lower_bound() and needs.has_upper_bound()
+        ):
+            return False
+        if not analyzer.can_prove(has.min() <= needs.min()) or not analyzer.can_prove(needs.max() <= has.max()):
+            return False
+    return True

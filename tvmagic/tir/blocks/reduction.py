@@ -1,0 +1,258 @@
+"""The reducer that the init and the update of a reduction block make up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Add,
+    BinaryOp,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    CommReducer,
+    FloatImm,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Max,
+    Min,
+    Mul,
+    Mutator,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.ops import make_const
+from tvmagic.tir.analysis.choice import choice
+from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+
+__all__ = ["BlockReduction", "Exchange", "block_reduction", "reduction_vars_stay_inside", "same_places", "stores_of"]
+
+_COMBINING = (Add, Mul, Min, Max)
+# What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in anew.
+_NEUTRAL: Mapping[type, int] = {Add: 0, Mul: 1}
+
+
+@dataclass(frozen=True)
+class BlockReduction:
+    """`updates`: the store of each result; `added`: the values that one iteration takes in, one a result."""
+
+    reducer: CommReducer
+    updates: list[BufferStore]
+    added: list[PrimExpr]
+
+
+def block_reduction(block: Block) -> BlockReduction:
+    """What a reduction block combines, and how.
+
+    Known are results that are each a sum, product, minimum or maximum of their own, and results that one
+    comparison chooses together (argmax, argmin). Raises `TVMagicError` at others.
+    """
+    assert block.init is not None
+    init, update = stores_of(block.init), stores_of(block.body)
+    if init is None or update is None or init[0] or not same_places(init[1], update[1]):
+        raise TVMagicError(
+            f"the init and the update of block `{block.name_hint}` are not stores to the same places",
+            node=block,
+            hint="a reduction over threads stores each result once in its init and once in its update",
+        )
+    stores, values = _in_order(*update)
+    starts = {s.buffer: s.value for s in init[1]}
+    identity = [starts[s.buffer] for s in stores]
+    outputs = _Outputs(
+        values,
+        [BufferLoad(s.buffer, s.indices) for s in stores],
+        identity,
+        [Var(f"x{i}", v.dtype) for i, v in enumerate(identity)],
+        [Var(f"y{i}", v.dtype) for i, v in enumerate(identity)],
+    )
+    for match in (_each_alone, _chosen_together):
+        found = match(outputs)
+        if found is None or any(_Reads.test(a, starts) for a in found[0]):
+            continue
+        reducer = CommReducer(outputs.lhs, outputs.rhs, found[1], identity)
+        if _is_closed(reducer):
+            return BlockReduction(reducer, stores, found[0])
+    raise TVMagicError(
+        f"how block `{block.name_hint}` combines its values, or what it starts with, is not known to be a reduction",
+        node=block,
+        hint="results are sums, products, minima or maxima, or are chosen together by one comparison",
+    )
+
+
+# ---------------------------------------------------------------------------- stores
+
+
+def stores_of(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
+    """The lets and then the stores that a statement consists of."""
+    lets: list[LetStmt] = []
+    while isinstance(stmt, LetStmt):
+        lets.append(stmt)
+        stmt = stmt.body
+    parts = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+    stores = [p for p in parts if isinstance(p, BufferStore)]
+    return (lets, stores) if len(stores) == len(parts) else None
+
+
+def same_places(init: list[BufferStore], update: list[BufferStore]) -> bool:
+    """Whether both store once to each of the same buffers, at the same indices."""
+    places = {s.buffer: s.indices for s in init}
+    if not len(places) == len(init) == len(update) == len({s.buffer for s in update}):
+        return False
+    return all(s.buffer in places and all(map(expr_deep_equal, places[s.buffer], s.indices)) for s in update)
+
+
+def _in_order(lets: list[LetStmt], stores: list[BufferStore]) -> tuple[list[BufferStore], list[PrimExpr]]:
+    """The stores with the values they store, in the order in which those are computed."""
+    known: dict[Var, PrimExpr] = {}
+    for let in lets:
+        known[let.var] = substitute(let.value, known)
+    place = {let.var: n for n, let in enumerate(lets)}
+    ordered = sorted(stores, key=lambda s: place.get(s.value, len(lets)) if isinstance(s.value, Var) else len(lets))
+    return ordered, [substitute(s.value, known) for s in ordered]
+
+
+class _Reads(Visitor):
+    """Whether an expression reads one of some buffers."""
+
+    def __init__(self, buffers: Mapping[Buffer, PrimExpr]) -> None:
+        self.buffers, self.found = buffers, False
+
+    @staticmethod
+    def test(expr: PrimExpr, buffers: Mapping[Buffer, PrimExpr]) -> bool:
+        visitor = _Reads(buffers)
+        visitor.visit(expr)
+        return visitor.found
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.found = self.found or node.buffer in self.buffers
+        self.visit_children(node)
+
+
+# ---------------------------------------------------------------------------- patterns
+
+_Match = tuple[list[PrimExpr], list[PrimExpr]]
+
+
+class _Outputs(NamedTuple):
+    """Of each result: the value that an iteration stores, the old one, the first one, and the reducer's variables."""
+
+    values: list[PrimExpr]
+    loads: list[BufferLoad]
+    identity: list[PrimExpr]
+    lhs: list[Var]
+    rhs: list[Var]
+
+
+def _other(value: BinaryOp, load: BufferLoad) -> PrimExpr | None:
+    """The operand of `value` beside `load`."""
+    if expr_deep_equal(value.a, load):
+        return value.b
+    return value.a if expr_deep_equal(value.b, load) else None
+
+
+def _each_alone(outputs: _Outputs) -> _Match | None:
+    """Results that are each a sum, product, minimum or maximum."""
+    added: list[PrimExpr] = []
+    result: list[PrimExpr] = []
+    for value, load, start, x, y in zip(*outputs):
+        if not isinstance(value, _COMBINING):
+            return None
+        neutral = _NEUTRAL.get(type(value))
+        if neutral is not None and not _same_number(start, make_const(value.dtype, neutral)):
+            return None
+        other = _other(value, load)
+        if other is None:
+            return None
+        added.append(other)
+        result.append(type(value)(x, y))
+    return added, result
+
+
+def _same_number(a: PrimExpr, b: PrimExpr) -> bool:
+    return isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)) and a.value == b.value
+
+
+def _chosen_together(outputs: _Outputs) -> _Match | None:
+    """Results that are each a choice between the old value and a new one."""
+    added: list[PrimExpr] = []
+    for value, load in zip(outputs.values, outputs.loads):
+        chosen = choice(value)
+        if chosen is None:
+            return None
+        _, yes, no = chosen
+        if expr_deep_equal(yes, load):
+            added.append(no)
+        elif expr_deep_equal(no, load):
+            added.append(yes)
+        else:
+            return None
+    exchange = Exchange([*zip(outputs.loads, outputs.lhs), *zip(added, outputs.rhs)])
+    return added, [exchange.visit(value) for value in outputs.values]
+
+
+class Exchange(Mutator):
+    """Puts expressions in the place of those that are equal to others."""
+
+    def __init__(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]]) -> None:
+        self.pairs = pairs
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        for old, new in self.pairs:
+            if type(node) is type(old) and expr_deep_equal(node, old):
+                return new
+        return self.visit_children(node)
+
+
+class _Closed(Visitor):
+    """Whether there is nothing but variables of the reducer, constants and computation."""
+
+    def __init__(self, variables: set[Var]) -> None:
+        self.variables, self.holds = variables, True
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.holds = self.holds and var in self.variables
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.holds = False
+
+
+def _is_closed(reducer: CommReducer) -> bool:
+    start = _Closed(set())
+    for value in reducer.identity_element:
+        start.visit(value)
+    combined = _Closed({*reducer.lhs, *reducer.rhs})
+    for value in reducer.result:
+        combined.visit(value)
+    return start.holds and combined.holds
+
+
+def reduction_vars_stay_inside(block: Block) -> bool:
+    """Whether no store of the block's outputs is indexed by a reduced variable."""
+    reduced = {v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce}
+    outputs = {region.buffer.data for region in block.writes}
+    uses: list[Var] = []
+
+    def at_store(node: Any) -> None:
+        if isinstance(node, BufferStore) and node.buffer.data in outputs:
+            for index in node.indices:
+                post_order_visit(index, lambda n: uses.append(n) if isinstance(n, Var) and n in reduced else None)
+
+    post_order_visit(block.body, at_store)
+    if block.init is not None:
+        post_order_visit(block.init, at_store)
+    return not uses

@@ -1,0 +1,346 @@
+"""CompactBufferAllocation: buffers made as small as the region that is accessed of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.arith.int_set import union
+from tvmagic.arith.region_bounds import estimate_region_upper_bound as upper_bound
+from tvmagic.ir import (
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DataType,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    LetStmt,
+    MatchBufferRegion,
+    Mutator,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Select,
+    Stmt,
+    StmtVisitor,
+    Var,
+    handles,
+)
+from tvmagic.ir.constants import max_value
+from tvmagic.ir.ops import floormod, logical_and, maximum, minimum
+from tvmagic.passes import is_recording, note
+from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
+from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
+from tvmagic.tir.transform.uses import loads_memory, mentions
+from tvmagic.tir.transform.with_analyzer import is_true
+
+
+def relaxed_under(scope: str, tag: str) -> bool:
+    """Whether memory of `scope` is shared by the threads of the axis `tag`."""
+    rank = thread_rank(tag)[0]
+    if scope.startswith("global"):
+        return True
+    return rank == 1 and scope.startswith("shared") or (scope.startswith("warp") and tag == "threadIdx.x")
+
+
+def _point(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> BufferRegion:
+    return BufferRegion(buffer, [Range.from_min_extent(i, IntImm(i.dtype.element_of, 1)) for i in indices])
+
+
+class _RegionCollector(AnalyzerVisitor):
+    """For each allocated buffer the region that is accessed of it."""
+
+    def __init__(self, strict: bool) -> None:
+        super().__init__()
+        self.strict = strict
+        self.loops: list[For] = []
+        self.domains: dict[Var, Range] = {}
+        self.depth: dict[Buffer, int] = {}
+        self.of_data: dict[Var, list[Buffer]] = {}
+        self.touched: dict[Buffer, list[Any]] = {}
+        self.conditions: list[PrimExpr] = []
+        self.annotated: dict[Buffer, list[BufferRegion]] = {}
+        self.regions: dict[Buffer, list[Range]] = {}
+        self.whole_rows: set[Buffer] = set()
+
+    # ------------------------------------------------------------------ what holds where
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        dom = Range.from_min_extent(node.min, node.extent)
+        self.visit(node.min)
+        self.visit(node.extent)
+        self.analyzer.bind(node.loop_var, dom, True)
+        self.loops.append(node)
+        self.domains[node.loop_var] = dom
+        self.visit(node.body)
+        del self.domains[node.loop_var]
+        self.loops.pop()
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        if node.value.dtype.is_index:
+            self.domains[node.var] = Range.from_min_extent(node.value, IntImm(node.value.dtype, 1))
+        super().let(node)
+        self.domains.pop(node.var, None)
+
+    def under(self, condition: PrimExpr, node: Node) -> None:
+        self.conditions.append(condition)
+        super().under(condition, node)
+        self.conditions.pop()
+
+    @handles(Select)
+    def select(self, node: Select) -> None:
+        self.choose(node.condition, node.true_value, node.false_value)
+
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> None:
+        if is_true(node.predicate):
+            self.visit(node.block)
+        else:
+            self.visit(node.predicate)
+            self.under(strip_likely(node.predicate), node.block)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            zero = IntImm(node.value.dtype, 0)
+            self.domains[node.node.var] = Range.from_min_extent(zero, node.value)
+            self.visit_children(node)
+            del self.domains[node.node.var]
+            return
+        self.visit_children(node)
+
+    # ------------------------------------------------------------------ accesses
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        outer: dict[Buffer, list[BufferRegion] | None] = {}
+        for region in (*node.reads, *node.writes):
+            if region.buffer not in outer:
+                outer[region.buffer] = self.annotated.get(region.buffer)
+                self.annotated[region.buffer] = []
+            self.annotated[region.buffer].append(region)
+        for buffer in node.alloc_buffers:
+            self.depth[buffer] = len(self.loops)
+            self.of_data.setdefault(buffer.data, []).append(buffer)
+        for match in node.match_buffers:
+            self.touch(match.source)
+            if _declares_rows(match):
+                self.whole_rows.add(match.source.buffer)
+        self.visit(node.body)
+        for buffer, before in outer.items():
+            if before is None:
+                del self.annotated[buffer]
+            else:
+                self.annotated[buffer] = before
+        for buffer in node.alloc_buffers:
+            self.regions[buffer] = self._narrowed(buffer)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> None:
+        self.touch(_point(node.buffer, node.indices))
+        self.visit_children(node)
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        for buffer in self.of_data.get(var, ()):
+            for region in self.annotated.get(buffer) or [_whole(buffer)]:
+                self.touch(region)
+
+    def touch(self, region: BufferRegion) -> None:
+        """Add a region, over all values of the loops inside of the buffer's allocation."""
+        buffer = region.buffer
+        depth = self.depth.get(buffer)
+        if depth is None:
+            return
+        fixed = {l.loop_var for l in self.loops[:depth] if not self._is_shared(l, buffer.scope())}
+        domains = {v: d for v, d in self.domains.items() if v not in fixed}
+        predicate: PrimExpr = IntImm("bool", 1)
+        for condition in self.conditions:
+            predicate = logical_and(predicate, condition)
+        sets = upper_bound(list(region.region), domains, predicate, self.analyzer)
+        known = self.touched.get(buffer)
+        self.touched[buffer] = list(sets) if known is None else [union([a, b]) for a, b in zip(known, sets)]
+
+    @staticmethod
+    def _is_shared(loop: For, scope: str) -> bool:
+        if loop.kind is not ForKind.THREAD_BINDING or loop.thread_binding is None:
+            return False
+        return relaxed_under(scope, loop.thread_binding.thread_tag)
+
+    def _narrowed(self, buffer: Buffer) -> list[Range]:
+        """The region as ranges of constant size; the whole axis where it depends on a loop outside."""
+        whole = _whole(buffer).region
+        touched = self.touched.get(buffer)
+        if touched is None:
+            return list(whole)
+        outside = [l.loop_var for l in self.loops]
+        simplify = self.analyzer.simplify
+        result: list[Range] = []
+        for number, (axis, size) in enumerate(zip(touched, buffer.shape)):
+            original = Range.from_min_extent(IntImm(size.dtype, 0), size)
+            if number and buffer in self.whole_rows:
+                result.append(original)
+                continue
+            covered = axis.cover_range(original)
+            if self.strict:
+                low, extent = simplify(maximum(0, covered.min)), simplify(minimum(size, covered.extent))
+            else:
+                low, extent = simplify(covered.min), simplify(covered.extent)
+            if loads_memory(low) or loads_memory(extent):  # what is loaded may be another value at the next access
+                result.append(original)
+                continue
+            if mentions(extent, outside):
+                most = int(self.analyzer.const_int_bound(extent).max_value)
+                if not self._is_useful(most, extent, size):
+                    result.append(original)
+                    continue
+                extent = IntImm(extent.dtype, most)
+            result.append(Range.from_min_extent(low, extent))
+        return result
+
+    def _is_useful(self, most: int, extent: PrimExpr, size: PrimExpr) -> bool:
+        """Whether the bound of an extent can be written down and is less than what a symbolic size may be."""
+        if most >= _largest(extent.dtype):
+            return False
+        return isinstance(size, IntImm) or most < int(self.analyzer.const_int_bound(size).max_value)
+
+
+def _largest(dtype: DataType) -> int:
+    value = max_value(dtype)
+    assert isinstance(value, IntImm)
+    return value.value
+
+
+def _declares_rows(match: MatchBufferRegion) -> bool:
+    """Whether the view declares, as numbers, the strides that its source has as long as its rows are whole."""
+    declared = match.buffer.strides[:-1]
+    stride, strides = 1, list[int]()
+    for size in reversed(match.source.buffer.shape[1:]):
+        if not isinstance(size, IntImm):
+            break
+        stride *= size.value
+        strides.insert(0, stride)
+    known = strides[len(strides) - len(declared) :]
+    return bool(declared) and [s.value if isinstance(s, IntImm) else None for s in declared] == known
+
+
+def _whole(buffer: Buffer) -> BufferRegion:
+    return BufferRegion(buffer, [Range.from_min_extent(IntImm(s.dtype, 0), s) for s in buffer.shape])
+
+
+@dataclass
+class _Compact:
+    buffer: Buffer
+    begins: tuple[PrimExpr, ...]
+
+
+class _Compactor(Mutator):
+    def __init__(self, regions: dict[Buffer, list[Range]], alignments: dict[Var, Any]) -> None:
+        self.alignments = alignments
+        self.new: dict[Buffer, _Compact] = {}
+        for buffer, region in regions.items():
+            compact = self._compact(buffer, region)
+            if compact is not None:
+                self.new[buffer] = compact
+
+    def _compact(self, buffer: Buffer, region: list[Range]) -> _Compact | None:
+        shape = tuple([r.extent for r in region])
+        strides = self._strides(shape, self.alignments.get(buffer.data))
+        begins = tuple([r.min for r in region])
+        at_zero = all(isinstance(b, IntImm) and b.value == 0 for b in begins)
+        if at_zero and not strides and not buffer.strides and all(_same(a, b) for a, b in zip(shape, buffer.shape)):
+            return None
+        if is_recording():
+            note("compact", f"`{buffer.name}` is made smaller", buffer=buffer.name, before=buffer.shape, after=shape)
+        return _Compact(buffer.replace(shape=shape, strides=strides), begins)
+
+    @staticmethod
+    def _strides(shape: tuple[PrimExpr, ...], aligned: dict[int, tuple[int, int]] | None) -> tuple[PrimExpr, ...]:
+        if not aligned or not shape:
+            return ()
+        strides: list[PrimExpr] = []
+        stride: PrimExpr = IntImm(shape[0].dtype, 1)
+        for axis in reversed(range(len(shape))):
+            factor, offset = aligned.get(axis, (0, 0))
+            if factor:
+                stride = stride + floormod(factor + offset - floormod(stride, factor), factor)
+            strides.append(stride)
+            stride = stride * shape[axis]
+        return tuple(reversed(strides))
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        compact = self.new.get(node.buffer)
+        if compact is None:
+            return new
+        indices = tuple([i - b for i, b in zip(new.indices, compact.begins)])
+        return new.replace(buffer=compact.buffer, indices=indices)
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        compact = self.new.get(node.buffer)
+        if compact is None:
+            return node
+        box = [Range.from_min_extent(r.min - b, r.extent) for r, b in zip(node.region, compact.begins)]
+        return BufferRegion(compact.buffer, box, node.span)
+
+    @handles(MatchBufferRegion)
+    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        source = self.region(node.source)
+        return node if source is node.source else node.replace(source=source)
+
+    @handles(Block)
+    def block(self, node: Block) -> Stmt:
+        new = self.visit_children(node)
+        if not any(b in self.new for b in node.alloc_buffers):
+            return new
+        buffers = [self.new[b].buffer if b in self.new else b for b in node.alloc_buffers]
+        return new.replace(alloc_buffers=tuple(buffers))
+
+
+def _same(a: PrimExpr, b: PrimExpr) -> bool:
+    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
+
+
+class _Aligned(StmtVisitor):
+    """What `storage_align` asks for, by the pointer of the buffer: axis -> (factor, offset)."""
+
+    def __init__(self) -> None:
+        self.found: dict[Var, dict[int, tuple[int, int]]] = {}
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        for index, axis, factor, offset in node.annotations.get("buffer_dim_align", ()):
+            if int(index) >= len(node.writes):  # nobody reads the buffer, so it is no output any more
+                continue
+            data = node.writes[int(index)].buffer.data
+            self.found.setdefault(data, {})[int(axis)] = (int(factor), int(offset))
+        self.visit_children(node)
+
+
+@tir_pass("tir.CompactBufferAllocation")
+def CompactBufferAllocation(func: PrimFunc, is_strict: bool = True) -> PrimFunc:
+    """Allocate only the region of each buffer that is accessed, with strides as `storage_align` asks.
+
+    With `is_strict` False accesses outside of a buffer's shape count, too. A function made from a TE
+    schedule stays as it is.
+    """
+    if from_legacy_te_schedule(func):
+        return func
+    collector = _RegionCollector(is_strict)
+    collector.visit(func.body)
+    aligned = _Aligned()
+    aligned.visit(func.body)
+    return func.with_body(_Compactor(collector.regions, aligned.found).visit(func.body))

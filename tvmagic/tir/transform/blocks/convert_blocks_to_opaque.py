@@ -1,0 +1,51 @@
+"""ConvertBlocksToOpaque: block variables replaced by what they are bound to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import BlockRealize, BufferRemapper, PrimExpr, PrimFunc, Stmt, Var, handles
+from tvmagic.ir.ops import cast
+from tvmagic.tir.transform.declaration import tir_pass
+
+
+class _OpaqueConverter(BufferRemapper):
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[Var, PrimExpr] = {}
+
+    @handles(Var)
+    def var(self, var: Var) -> PrimExpr:
+        value = self.values.get(var)
+        if value is None:
+            return var
+        return value if value.dtype is var.dtype else cast(var.dtype, value)
+
+    def visit_buffer_use(self, buffer: Any) -> Any:
+        return buffer
+
+    visit_buffer_def = visit_buffer_use
+
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> Stmt:
+        block = node.block
+        if block.init is not None:
+            raise TVMagicError(
+                f"block `{block.name_hint}` still has an `init`", node=block, hint="run LowerInitBlock first"
+            )
+        predicate = self.visit(node.predicate)
+        for iter_var, value in zip(block.iter_vars, node.iter_values):
+            self.values[iter_var.var] = self.visit(value)
+        if block.iter_vars:
+            block = block.replace(iter_vars=())
+        new = self.visit_children(block)
+        if new is node.block and predicate is node.predicate:
+            return node
+        return node.replace(iter_values=(), predicate=predicate, block=new)
+
+
+@tir_pass("tir.ConvertBlocksToOpaque")
+def ConvertBlocksToOpaque(func: PrimFunc) -> PrimFunc:
+    """Replace the variables of blocks by their values; the blocks have none then."""
+    return func.with_body(_OpaqueConverter().visit(func.body))

@@ -1,0 +1,103 @@
+"""LowerMatchBuffer: views that blocks match become accesses of what they are views of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    IntImm,
+    MatchBufferRegion,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    Var,
+    handles,
+)
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.bind_buffer import bind_view
+from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
+
+
+class _MatchLower(Mutator):
+    def __init__(self, func: PrimFunc) -> None:
+        self.analyzer = Analyzer()
+        self.checks = checks_wanted()
+        self.sources: dict[Buffer, BufferRegion] = {}
+        self.values: dict[Var, PrimExpr] = {p: p for p in func.params if not p.dtype.is_handle}
+
+    @handles(Var)
+    def var(self, var: Var) -> PrimExpr:
+        return self.values.get(var, var)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        return self.visit_children(node)
+
+    @handles(Block)
+    def block(self, node: Block) -> Stmt:
+        for match in node.match_buffers:
+            self.match(match)
+        if node.match_buffers:
+            node = node.replace(match_buffers=())
+        return self.visit_children(node)
+
+    def match(self, node: MatchBufferRegion) -> None:
+        """Note that `node.buffer` is a view of `node.source`, and what its variables are."""
+        view, source = node.buffer, self.visit(node.source)
+        target = source.buffer
+        if view.scope() != target.scope() or view.dtype is not target.dtype:
+            raise TVMagicError(
+                f"buffer `{view.name}` of {view.dtype} in {view.scope()} matches `{target.name}` of {target.dtype} "
+                f"in {target.scope()}",
+                node=node,
+            )
+        begins = tuple([r.min for r in source.region])
+        extents = tuple([r.extent for r in source.region])
+        self.sources[view] = source
+        for condition, message in bind_view(view, target, begins, extents, self.values, self.analyzer):
+            raise TVMagicError(f"{message}: `{condition}` is not proved", node=node)
+
+    def _indices(self, indices: tuple[PrimExpr, ...], source: BufferRegion) -> tuple[PrimExpr, ...]:
+        missing = len(source.region) - len(indices)
+        zeros = tuple([IntImm(r.min.dtype, 0) for r in source.region[:missing]])
+        return tuple([r.min + i for r, i in zip(source.region, (*zeros, *indices))])
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        source = self.sources.get(node.buffer)
+        if source is None:
+            return new
+        indices = new.indices
+        if self.checks:
+            shape = tuple([self.visit(size) for size in node.buffer.shape])
+            indices = checked_indices(node.buffer, indices, shape, self.analyzer, node)
+        return new.replace(buffer=source.buffer, indices=self._indices(indices, source))
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        new = self.visit_children(node)
+        source = self.sources.get(node.buffer)
+        if source is None:
+            return new
+        begins = self._indices(tuple([r.min for r in new.region]), source)
+        missing = len(source.region) - len(new.region)
+        extents = (*[IntImm(r.min.dtype, 1) for r in source.region[:missing]], *[r.extent for r in new.region])
+        return BufferRegion(source.buffer, [Range.from_min_extent(b, e) for b, e in zip(begins, extents)], node.span)
+
+
+@tir_pass("tir.LowerMatchBuffer")
+def LowerMatchBuffer(func: PrimFunc) -> PrimFunc:
+    """Replace the buffers that blocks match by what they match, and their variables by values."""
+    return func.with_body(_MatchLower(func).visit(func.body))

@@ -1,0 +1,152 @@
+"""LowerOpaqueBlock: blocks become allocations and branches, thread loops launches, unit loops nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    DeclBuffer,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    StmtVisitor,
+    StringImm,
+    Var,
+    handles,
+)
+from tvmagic.ir.ops import cast, ceildiv, floordiv, floormod
+from tvmagic.tir.transform.declaration import tir_pass
+
+_VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
+
+
+class _Alignments(StmtVisitor):
+    """The `buffer_dim_align` annotations by the pointer of the buffer that they speak of."""
+
+    def __init__(self) -> None:
+        self.found: dict[Var, Any] = {}
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        for entry in node.annotations.get("buffer_dim_align", ()):
+            if int(entry[0]) >= len(node.writes):  # nobody reads the buffer, so it is no output any more
+                continue
+            data = node.writes[int(entry[0])].buffer.data
+            # the first number names a buffer of the block, which is gone now
+            self.found[data] = (*self.found.get(data, ()), (IntImm("int32", -1), *entry[1:]))
+        self.visit_children(node)
+
+
+def launch_thread(low: PrimExpr, extent: PrimExpr, var: Var, tag: str, body: Stmt, span: Any) -> Stmt:
+    """`body` for each thread of the axis `tag`."""
+    axis = IterVar(Range.from_min_extent(low, extent), var, IterVar.ThreadIndex, tag)
+    return AttrStmt(axis, "virtual_thread" if tag in _VIRTUAL_TAGS else "thread_extent", extent, body, span)
+
+
+def allocation_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """The extents to allocate for `buffer`: its shape, rows and elements padded as its strides ask."""
+    shape = list(buffer.shape)
+    analyzer = Analyzer()
+    for axis in range(len(buffer.strides) - 1, 0, -1):
+        row, step = buffer.strides[axis - 1], buffer.strides[axis]
+        # a row may end within a padded element
+        divides = analyzer.can_prove_equal(floormod(row, step), 0)
+        shape[axis] = floordiv(row, step) if divides else ceildiv(row, step)
+    if buffer.strides:
+        shape[-1] = shape[-1] * buffer.strides[-1]
+    return tuple(shape)
+
+
+class _BlockLower(Mutator):
+    def __init__(self, alignments: dict[Var, Any]) -> None:
+        self.alignments = alignments
+        self.unit_loops: dict[Var, PrimExpr] = {}
+
+    @handles(Var)
+    def var(self, var: Var) -> PrimExpr:
+        value = self.unit_loops.get(var)
+        if value is None:
+            return var
+        return value if value.dtype is var.dtype else cast(var.dtype, value)
+
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> Stmt:
+        block = node.block
+        if node.iter_values:
+            raise TVMagicError(
+                f"block `{block.name_hint}` still binds variables",
+                node=block,
+                hint="run ConvertBlocksToOpaque first",
+            )
+        body, predicate = self.visit(block.body), self.visit(node.predicate)
+        if not (isinstance(predicate, IntImm) and predicate.value == 1):
+            body = IfThenElse(predicate, body, span=node.span)
+        for buffer in reversed(block.alloc_buffers):
+            annotations: dict[str, Any] = {}
+            if buffer.data in self.alignments:
+                annotations["buffer_dim_align"] = self.alignments[buffer.data]
+            body = DeclBuffer(buffer, body, node.span)
+            extents = tuple([self.visit(e) for e in allocation_shape(buffer)])
+            body = Allocate(buffer.data, buffer.dtype, extents, True, body, annotations, node.span)
+        for key in sorted(block.annotations, reverse=True):
+            if key.startswith("pragma_"):
+                value = _attr_expr(key, block.annotations[key])
+                body = AttrStmt(IntImm("int32", 0), key, value, body, node.span)
+        return body
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        unit = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
+        if unit:
+            self.unit_loops[node.loop_var] = low
+        body = self.visit(node.body)
+        if node.kind is ForKind.THREAD_BINDING:
+            assert node.thread_binding is not None
+            body = launch_thread(low, extent, node.loop_var, node.thread_binding.thread_tag, body, node.span)
+        elif unit:
+            return body
+        else:
+            kept = {k: v for k, v in node.annotations.items() if not k.startswith("pragma_")}
+            same = (
+                low is node.min and extent is node.extent and body is node.body and len(kept) == len(node.annotations)
+            )
+            body = node if same else node.replace(min=low, extent=extent, body=body, annotations=kept)
+        for key in sorted(node.annotations, reverse=True):
+            if key.startswith("pragma_"):
+                body = AttrStmt(node.loop_var, key, _attr_expr(key, node.annotations[key]), body, node.span)
+        return body
+
+
+def _attr_expr(key: str, value: Any) -> PrimExpr:
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, str):
+        return StringImm(value)
+    raise TVMagicError(f"the value of `{key}` is neither an expression nor a text")
+
+
+@tir_pass("tir.LowerOpaqueBlock")
+def LowerOpaqueBlock(func: PrimFunc) -> PrimFunc:
+    """Take the blocks away: allocations, predicates and pragmas stay as statements.
+
+    The blocks have no variables (ConvertBlocksToOpaque). Loops of one iteration are replaced by
+    their first value, loops bound to threads by launches.
+    """
+    alignments = _Alignments()
+    alignments.visit(func.body)
+    return func.with_body(_BlockLower(alignments.found).visit(func.body))

@@ -1,0 +1,1 @@
+"""Passes on expressions and single statements."""

@@ -1,0 +1,164 @@
+"""ConvertSSA: every variable is defined once; a second definition gets a variable of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    Buffer,
+    For,
+    IterVar,
+    Let,
+    LetStmt,
+    Mutator,
+    PrimFunc,
+    Stmt,
+    Var,
+    handles,
+)
+from tvmagic.ir.functor import mutate_all
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.uses import used_vars
+
+
+class _ConvertSSA(Mutator):
+    def __init__(self) -> None:
+        self.defined: set[Var] = set()
+        self.names: dict[Var, Var] = {}
+        self.described_by: dict[Buffer, tuple[Var, ...]] = {}
+        self.renewed: dict[tuple[Buffer, tuple[Var, ...]], Buffer] = {}
+
+    @handles(Var)
+    def var(self, var: Var) -> Var:
+        return self.names.get(var, var)
+
+    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+        if not self.names:
+            return buffer
+        described = self.described_by.get(buffer)
+        if described is None:
+            described = (buffer.data, *used_vars_of(buffer))
+            self.described_by[buffer] = described
+        now = tuple([self.names.get(v, v) for v in described])
+        if all(a is b for a, b in zip(now, described)):
+            return buffer
+        new = self.renewed.get((buffer, now))
+        if new is None:
+            new = self.renewed[buffer, now] = buffer.replace(
+                data=now[0],
+                shape=mutate_all(self.visit, buffer.shape),
+                strides=mutate_all(self.visit, buffer.strides),
+                elem_offset=self.visit(buffer.elem_offset),
+            )
+        return new
+
+    visit_buffer_def = visit_buffer_use
+
+    def define(self, var: Var) -> Var:
+        """The variable to use from here on in place of `var`."""
+        if var not in self.defined:
+            self.defined.add(var)
+            return var
+        new = var.copy_with_name(var.name)
+        self.defined.add(new)
+        return new
+
+    def inside(self, old: Var, new: Var, node: Any) -> Any:
+        """`node` visited with `new` standing for `old`."""
+        if new is old:
+            return self.visit(node)
+        before = self.names.get(old)
+        self.names[old] = new
+        result = self.visit(node)
+        if before is None:
+            del self.names[old]
+        else:
+            self.names[old] = before
+        return result
+
+    @handles(Let, LetStmt)
+    def let(self, node: Any) -> Any:
+        value = self.visit(node.value)
+        var = self.define(node.var)
+        body = self.inside(node.var, var, node.body)
+        if var is node.var and value is node.value and body is node.body:
+            return node
+        return node.replace(var=var, value=value, body=body)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        var = self.define(node.loop_var)
+        body = self.inside(node.loop_var, var, node.body)
+        if var is node.loop_var and low is node.min and extent is node.extent and body is node.body:
+            return node
+        return node.replace(loop_var=var, min=low, extent=extent, body=body)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        extents, condition = mutate_all(self.visit, node.extents), self.visit(node.condition)
+        var = self.define(node.buffer_var)
+        body = self.inside(node.buffer_var, var, node.body)
+        if var is node.buffer_var and extents is node.extents and condition is node.condition and body is node.body:
+            return node
+        return node.replace(buffer_var=var, extents=extents, condition=condition, body=body)
+
+    @handles(AllocateConst)
+    def allocate_const(self, node: AllocateConst) -> Stmt:
+        var = self.define(node.buffer_var)
+        body = self.inside(node.buffer_var, var, node.body)
+        return node if var is node.buffer_var and body is node.body else node.replace(buffer_var=var, body=body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        new = self.visit_children(node)
+        subject = node.node
+        if isinstance(subject, Var):
+            subject = self.names.get(subject, subject)
+        elif isinstance(subject, Buffer):
+            subject = self.visit_buffer_use(subject)
+        return new if subject is node.node else new.replace(node=subject)
+
+    @handles(Block)
+    def block(self, node: Block) -> Stmt:
+        renamed: dict[Var, Var | None] = {}
+        iter_vars: list[IterVar] = []
+        for iter_var in node.iter_vars:
+            var = self.define(iter_var.var)
+            if var is not iter_var.var:
+                renamed[iter_var.var] = self.names.get(iter_var.var)
+                self.names[iter_var.var] = var
+                iter_var = iter_var.replace(var=var)
+            iter_vars.append(iter_var)
+        new = self.visit_children(node)
+        for old, before in renamed.items():
+            if before is None:
+                del self.names[old]
+            else:
+                self.names[old] = before
+        return new.replace(iter_vars=tuple(iter_vars)) if renamed else new
+
+
+def used_vars_of(buffer: Buffer) -> tuple[Var, ...]:
+    """The variables in the shape, strides and offset of a buffer."""
+    found: dict[Var, None] = {}
+    for expr in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+        found.update(used_vars(expr))
+    return tuple(found)
+
+
+def convert_ssa(stmt: Stmt) -> Stmt:
+    """`stmt` with every variable defined once."""
+    return _ConvertSSA().visit(stmt)
+
+
+@tir_pass("tir.ConvertSSA")
+def ConvertSSA(func: PrimFunc) -> PrimFunc:
+    """Give every definition of a variable a variable of its own."""
+    converter = _ConvertSSA()
+    converter.defined.update(func.params)
+    return func.with_body(converter.visit(func.body))

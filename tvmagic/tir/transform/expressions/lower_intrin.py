@@ -1,0 +1,111 @@
+"""LowerIntrin: floor divisions and some functions by what every machine has.
+
+`a // b` and `a % b` round down; machines round towards zero. Where the signs are known one
+division does; else the remainder corrects it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import NE, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Op, PrimExpr, PrimFunc, Select, handles
+from tvmagic.ir.ops import (
+    add,
+    bitwise_and,
+    div,
+    exp,
+    floor,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    make_const,
+    multiply,
+    negative,
+    shift_right,
+    sqrt,
+    subtract,
+)
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
+
+
+def _power_of_two(value: PrimExpr) -> int | None:
+    """The exponent where `value` is a constant power of two."""
+    if isinstance(value, IntImm) and value.value > 0 and value.value & (value.value - 1) == 0:
+        return value.value.bit_length() - 1
+    return None
+
+
+def _sigmoid(node: Call) -> PrimExpr:
+    one = make_const(node.dtype, 1)
+    return div(one, add(one, exp(negative(node.args[0]))))
+
+
+_FUNCTIONS: dict[str, Callable[[Call], PrimExpr]] = {
+    "tir.sigmoid": _sigmoid,
+    "tir.rsqrt": lambda node: div(make_const(node.dtype, 1), sqrt(node.args[0])),
+    "tir.exp10": lambda node: exp(multiply(node.args[0], make_const(node.dtype, math.log(10)))),
+    "tir.isnan": lambda node: NE(node.args[0], node.args[0], node.span),
+}
+
+
+class _IntrinLower(AnalyzerMutator):
+    @handles(FloorDiv)
+    def quotient(self, node: FloorDiv) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if node.dtype.is_float:
+            return floor(div(a, b, node.span))
+        shift = _power_of_two(b)
+        if shift is not None and node.dtype.is_int:
+            return shift_right(a, make_const(node.dtype, shift), node.span)
+        if self._never_negative(b) and (self._never_negative(a) or node.dtype.is_uint):
+            return Div(a, b, node.span)
+        quotient, remainder = Div(a, b, node.span), Mod(a, b, node.span)
+        return Select(self._is_floor(b, remainder), quotient, subtract(quotient, make_const(node.dtype, 1)), node.span)
+
+    @handles(FloorMod)
+    def remainder(self, node: FloorMod) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if node.dtype.is_float:
+            return subtract(a, multiply(floor(div(a, b)), b), node.span)
+        if _power_of_two(b) is not None and node.dtype.is_int:
+            return bitwise_and(a, subtract(b, make_const(b.dtype, 1)), node.span)
+        if self._never_negative(b) and (self._never_negative(a) or node.dtype.is_uint):
+            return Mod(a, b, node.span)
+        remainder = Mod(a, b, node.span)
+        return Select(self._is_floor(b, remainder), remainder, add(remainder, b), node.span)
+
+    def _never_negative(self, value: PrimExpr) -> bool:
+        return self.analyzer.can_prove_greater_equal(value, 0)
+
+    def _is_floor(self, b: PrimExpr, remainder: PrimExpr) -> PrimExpr:
+        """Whether rounding towards zero was rounding down: the remainder has the sign of `b`, or is 0."""
+        zero = make_const(remainder.dtype, 0)
+        if self._never_negative(b):
+            return greater_equal(remainder, zero)
+        return logical_or(
+            logical_and(greater_equal(b, zero), greater_equal(remainder, zero)),
+            logical_and(less(b, zero), less_equal(remainder, zero)),
+        )
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        new = super().call(node)
+        if not isinstance(new, Call) or not isinstance(new.op, Op):
+            return new
+        rule = new.op.get_attr("llvm.FLowerIntrin") or new.op.get_attr("default.FLowerIntrin")
+        rule = rule or _FUNCTIONS.get(new.op.name)
+        lowered = new if rule is None else rule(new)
+        return new if lowered is new or lowered is None else self.visit(lowered)
+
+
+@tir_pass("tir.LowerIntrin")
+def LowerIntrin(func: PrimFunc) -> PrimFunc:
+    """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations."""
+    lower = _IntrinLower(Analyzer())
+    lower.mark_sizes(func)
+    return func.with_body(lower.visit(func.body))

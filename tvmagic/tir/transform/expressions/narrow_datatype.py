@@ -1,0 +1,248 @@
+"""NarrowDataType: index arithmetic in fewer bits where every value is known to fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    AttrStmt,
+    BinaryOp,
+    Block,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    DataType,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    IterVar,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Range,
+    Select,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.ops import binary, cast, match_types
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.retyper import Retyper
+
+MAX_BITS = 64
+
+
+def _with_bits(dtype: DataType, bits: int) -> DataType:
+    return DataType(f"int{bits}").with_lanes(dtype.lanes)
+
+
+class _Wide(Visitor):
+    """Whether a program has integers of more than `bits` bits at all."""
+
+    def __init__(self, bits: int) -> None:
+        self.bits, self.found = bits, False
+
+    def visit(self, node: Any) -> Any:
+        if self.found:
+            return
+        if isinstance(node, PrimExpr) and node.dtype.is_int and node.dtype.bits > self.bits:
+            self.found = True
+            return
+        super().visit(node)
+
+
+class _Needs(Visitor):
+    """How many bits each loop variable, constant and cast needs, from the bounds around them."""
+
+    def __init__(self, bits: int) -> None:
+        self.target, self.now = bits, bits
+        self.low, self.high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        self.analyzer = Analyzer()
+        self.iterated: dict[Var, DataType] = {}
+        self.bits: dict[Any, int] = {}
+
+    def visit(self, node: Any) -> Any:
+        if not isinstance(node, PrimExpr) or not node.dtype.is_int:
+            return super().visit(node)
+        bits = self.target
+        if node.dtype.bits > self.target:
+            bound = self.analyzer.const_int_bound(node)
+            if int(bound.max_value) > self.high or int(bound.min_value) < self.low:
+                bits = MAX_BITS
+        outer, self.now = self.now, max(bits, self.now)
+        super().visit(node)
+        self.now = outer
+
+    def _iterate(self, var: Var, dom: Range) -> None:
+        self.analyzer.bind(var, dom, True)
+        self.iterated[var] = dom.extent.dtype
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self._iterate(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        self.visit_children(node)
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        for iter_var in node.iter_vars:
+            assert iter_var.dom is not None
+            self._iterate(iter_var.var, iter_var.dom)
+        self.visit_children(node)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            self._iterate(node.node.var, Range.from_min_extent(IntImm(node.value.dtype, 0), node.value))
+        self.visit_children(node)
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        if var in self.iterated:
+            self._need(var, min(self.iterated[var].bits, self.now))
+
+    @handles(IntImm, Cast)
+    def constant(self, node: Any) -> None:
+        if node.dtype.is_int:
+            self._need(node, min(node.dtype.bits, self.now))
+        self.visit_children(node)
+
+    def _need(self, node: Any, bits: int) -> None:
+        key = node if isinstance(node, Var) else id(node)
+        self.bits[key] = max(self.bits.get(key, 0), bits)
+
+
+class _Narrower(Retyper):
+    def __init__(self, needs: _Needs) -> None:
+        super().__init__()
+        self.needs = needs
+        self.indexing = False
+
+    def _bits(self, node: Any) -> int:
+        return self.needs.bits.get(node if isinstance(node, Var) else id(node), 0)
+
+    @handles(Var)
+    def var(self, var: Var) -> Var:
+        new = self.vars.get(var)
+        if new is None:
+            bits = self._bits(var)
+            new = var.copy_with_dtype(_with_bits(var.dtype, bits)) if bits and bits != var.dtype.bits else var
+            self.vars[var] = new
+        return new
+
+    @handles(IntImm)
+    def constant(self, node: IntImm) -> PrimExpr:
+        bits = self._bits(node)
+        if not self.indexing or not bits or bits == node.dtype.bits:
+            return node
+        return IntImm(_with_bits(node.dtype, bits), node.value, node.span)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> PrimExpr:
+        value, bits = self.visit(node.value), self._bits(node)
+        dtype = node.dtype
+        if self.indexing and bits and bits != dtype.bits:
+            dtype = _with_bits(dtype, bits)
+        return node if value is node.value and dtype is node.dtype else cast(dtype, value, node.span)
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        return binary(type(node), a, b, node.span)
+
+    @handles(FloorDiv, FloorMod)
+    def quotient(self, node: BinaryOp) -> PrimExpr:
+        return self.binary(node)
+
+    @handles(Select)
+    def select(self, node: Select) -> PrimExpr:
+        condition = self.visit(node.condition)
+        then, other = match_types(self.visit(node.true_value), self.visit(node.false_value))
+        if condition is node.condition and then is node.true_value and other is node.false_value:
+            return node
+        return Select(condition, then, other, node.span)
+
+    @handles(Ramp)
+    def ramp(self, node: Ramp) -> PrimExpr:
+        base, stride = match_types(self.visit(node.base), self.visit(node.stride))
+        return node if base is node.base and stride is node.stride else Ramp(base, stride, node.lanes, node.span)
+
+    @handles(Broadcast)
+    def broadcast(self, node: Broadcast) -> PrimExpr:
+        value = self.visit(node.value)
+        return node if value is node.value else Broadcast(value, node.lanes, node.span)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        args = mutate_all(self.visit, node.args)
+        if args is node.args:
+            return node
+        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+            then, other = match_types(args[1], args[2])
+            return Call(then.dtype, node.op, (args[0], then, other), node.span)
+        kept = [cast(old.dtype, new) if isinstance(new, PrimExpr) else new for old, new in zip(node.args, args)]
+        return node.replace(args=tuple(kept))
+
+    def _indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        outer, self.indexing = self.indexing, True
+        new = mutate_all(self.visit, indices)
+        self.indexing = outer
+        return new
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices = self._indices(node.indices)
+        return node if indices is node.indices else node.replace(indices=indices)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        indices, value = self._indices(node.indices), self.visit(node.value)
+        if indices is node.indices and value is node.value:
+            return node
+        return node.replace(indices=indices, value=cast(node.value.dtype, value))
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        var = self.var(node.loop_var)
+        low, extent = self._indices((node.min, node.extent))
+        body = self.visit(node.body)
+        if var is node.loop_var and low is node.min and extent is node.extent and body is node.body:
+            return node
+        return node.replace(loop_var=var, min=cast(var.dtype, low), extent=cast(var.dtype, extent), body=body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        new = self.visit_children(node)
+        if not isinstance(node.node, IterVar):
+            return new
+        var = self.var(node.node.var)
+        if var is node.node.var:
+            return new
+        dom = node.node.dom
+        if dom is not None:
+            dom = Range.from_min_extent(cast(var.dtype, dom.min), cast(var.dtype, dom.extent))
+        return new.replace(node=node.node.replace(var=var, dom=dom), value=cast(var.dtype, new.value))
+
+    @handles(Block)
+    def block(self, node: Block) -> Stmt:
+        return node  # blocks are lowered before; inside one nothing is narrowed
+
+
+@tir_pass("tir.NarrowDataType")
+def NarrowDataType(func: PrimFunc, target_bits: int) -> PrimFunc:
+    """Compute indices in `target_bits` bits where their bounds allow it; loop variables follow."""
+    wide = _Wide(int(target_bits))
+    wide.visit(func.body)
+    if not wide.found:
+        return func
+    needs = _Needs(int(target_bits))
+    needs.visit(func.body)
+    return func.with_body(_Narrower(needs).visit(func.body))

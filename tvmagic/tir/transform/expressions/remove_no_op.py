@@ -1,0 +1,152 @@
+"""RemoveNoOp: statements without any effect left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    CallEffect,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    ProducerRealize,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+)
+from tvmagic.ir.ops import equal, less_equal
+from tvmagic.tir.analysis.effects import side_effect
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.uses import mentions, used_vars
+from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
+
+
+def is_no_op(stmt: Stmt | None) -> bool:
+    """Whether `stmt` does nothing: a constant evaluated, or a sequence of such."""
+    if stmt is None:
+        return True
+    if isinstance(stmt, Evaluate):
+        return isinstance(stmt.value, IntImm)
+    return isinstance(stmt, SeqStmt) and all(is_no_op(s) for s in stmt.seq)
+
+
+def _has_effect(value: PrimExpr) -> bool:
+    return side_effect(value) > CallEffect.READ_STATE
+
+
+def evaluate_all(*values: PrimExpr) -> Stmt:
+    """A statement with only the effects of `values`."""
+    return SeqStmt.flatten(*[Evaluate(v) for v in values if _has_effect(v)])
+
+
+class _NoOpRemover(AnalyzerMutator):
+    def __init__(self, analyzer: Analyzer, used: Collection[Var]) -> None:
+        super().__init__(analyzer)
+        self.used = used
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> Stmt:
+        new = super().let_stmt(node)
+        assert isinstance(new, LetStmt)
+        if is_no_op(new.body):
+            return evaluate_all(new.value)
+        # where nothing went, what was used is used still
+        used = node.var in self.used and new.body is node.body
+        if used or mentions(new.body, (new.var,)):
+            return new
+        return SeqStmt.flatten(evaluate_all(new.value), new.body) if _has_effect(new.value) else new.body
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "pragma_debug_skip_region":
+            return Evaluate(0, node.span)
+        new = super().attribute(node)
+        assert isinstance(new, AttrStmt)
+        return evaluate_all(new.value) if is_no_op(new.body) else new
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        new = super().branch(node)
+        if not isinstance(new, IfThenElse):
+            return new
+        if is_no_op(new.then_case) and is_no_op(new.else_case):
+            return evaluate_all(new.condition)
+        if new.else_case is not None and is_no_op(new.else_case):
+            return new.replace(else_case=None)
+        return new
+
+    @handles(For)
+    def for_loop(self, node: For) -> Stmt:
+        if not isinstance(node.extent, IntImm) and self.analyzer.can_prove(less_equal(node.extent, 0)):
+            return Evaluate(0, node.span)
+        new = super().for_loop(node)
+        assert isinstance(new, For)
+        if isinstance(new.extent, IntImm) and new.extent.value <= 0:
+            return Evaluate(0, node.span)
+        return evaluate_all(new.min, new.extent) if is_no_op(new.body) else new
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        new = self.visit_children(node)
+        return evaluate_all(*new.extents) if is_no_op(new.body) else new
+
+    @handles(BufferRealize, ProducerRealize, DeclBuffer)
+    def realize(self, node: BufferRealize) -> Stmt:
+        new = self.visit_children(node)
+        return new.body if is_no_op(new.body) else new
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> Stmt:
+        return node if _has_effect(node.value) or isinstance(node.value, IntImm) else Evaluate(0, node.span)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        if node.predicate is None and self._stores_what_is_there(node):
+            return evaluate_all(node.value, *node.indices)
+        return node
+
+    def _stores_what_is_there(self, node: BufferStore) -> bool:
+        # nothing but a load of the same buffer can be proved equal to what is there
+        loads: list[BufferLoad] = []
+        post_order_visit(node.value, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+        if not any(load.buffer.data is node.buffer.data for load in loads):
+            return False
+        there = BufferLoad(node.buffer, node.indices)
+        return there.dtype is node.value.dtype and self.analyzer.can_prove(equal(node.value, there))
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        new = self.visit_children(node)
+        if not isinstance(new, SeqStmt):  # one part alone was left
+            return new
+        if any(is_no_op(s) or isinstance(s, SeqStmt) for s in new.seq):
+            return SeqStmt.flatten(*[s for s in new.seq if not is_no_op(s)])
+        return new
+
+
+def remove_no_op(stmt: Stmt) -> Stmt:
+    """`stmt` without the parts that do nothing."""
+    return _NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
+
+
+@tir_pass("tir.RemoveNoOp")
+def RemoveNoOp(func: PrimFunc) -> PrimFunc:
+    """Leave out what has no effect: empty loops and branches, unused lets, stores of what is there."""
+    return func.with_body(remove_no_op(func.body))

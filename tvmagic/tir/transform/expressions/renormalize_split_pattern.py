@@ -1,0 +1,160 @@
+"""RenormalizeSplitPattern: quotients of sums in the form in which splits of loops write them."""
+
+from __future__ import annotations
+
+import math
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    Broadcast,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    Mul,
+    Not,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    handles,
+)
+from tvmagic.ir.ops import add, floordiv, floormod, less, multiply
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
+
+MAX_DEPTH = 5
+# what the negation of a comparison is, and whether with the operands exchanged
+_NEGATED: dict[type, tuple[type[LT] | type[LE], bool]] = {
+    LE: (LT, True),
+    GE: (LT, False),
+    LT: (LE, True),
+    GT: (LE, False),
+}
+
+
+def _constant(value: PrimExpr) -> tuple[int, int] | None:
+    """The integer that `value` holds in every lane, and the lanes."""
+    if isinstance(value, IntImm):
+        return value.value, 1
+    if isinstance(value, Broadcast) and isinstance(value.value, IntImm):
+        return value.value.value, value.lanes
+    return None
+
+
+def _like(value: PrimExpr, number: int) -> PrimExpr:
+    imm = IntImm(value.dtype.element_of, number)
+    return imm if value.dtype.lanes == 1 else Broadcast(imm, value.dtype.lanes)
+
+
+class _Renormalizer(AnalyzerMutator):
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.depth = 0
+
+    def again(self, value: PrimExpr) -> PrimExpr:
+        """`value` rewritten once more, some levels deep at most."""
+        if self.depth >= MAX_DEPTH:
+            return value
+        self.depth += 1
+        value = self.visit(value)
+        self.depth -= 1
+        return value
+
+    @handles(For)
+    def for_loop(self, node: For) -> Stmt:
+        return self.visit_bounded_loop(node)
+
+    def is_index(self, node: PrimExpr) -> bool:
+        """Whether `node` is an integer that does not wrap around."""
+        return node.dtype.is_int and not self.analyzer.wraps(node)
+
+    @handles(FloorDiv)
+    def quotient(self, node: FloorDiv) -> PrimExpr:
+        if not self.is_index(node):
+            return self.visit_children(node)
+        a, b = self.visit(node.a), self.visit(node.b)
+        result = floordiv(a, b, node.span)
+        if isinstance(result, FloorDiv) and a is node.a and b is node.b:
+            result = node
+        if not isinstance(result, FloorDiv):
+            return result
+        a, b = result.a, result.b
+        divisor = _constant(b)
+        if divisor is None:
+            return result
+        # (x % c3) // c2 = (x // c2) % (c3 / c2)
+        if isinstance(a, FloorMod):
+            modulus = _constant(a.b)
+            if modulus is not None and modulus[1] == divisor[1] and modulus[0] % divisor[0] == 0:
+                return self.again(floormod(floordiv(a.a, b), _like(b, modulus[0] // divisor[0])))
+        taken = _take_common_factor(a, b, divisor[0])
+        return result if taken is None else self.again(taken)
+
+    @handles(LE)
+    def at_most(self, node: LE) -> PrimExpr:
+        if node.a.dtype.is_float:
+            return self.visit_children(node)
+        return self.visit(Not(less(node.b, node.a), node.span))
+
+    @handles(GT)
+    def greater(self, node: GT) -> PrimExpr:
+        return self.visit(less(node.b, node.a, node.span))
+
+    @handles(GE)
+    def at_least(self, node: GE) -> PrimExpr:
+        if node.a.dtype.is_float:
+            return self.visit_children(node)
+        return self.visit(Not(less(node.a, node.b), node.span))
+
+    @handles(LT)
+    def less_than(self, node: LT) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        # x < c = x // c < 1
+        if isinstance(b, IntImm) and b.value > 0 and self.is_index(a):
+            return self.again(less(floordiv(a, b), IntImm(b.dtype, 1), node.span))
+        return node if a is node.a and b is node.b else LT(a, b, node.span)
+
+    @handles(Not)
+    def negation(self, node: Not) -> PrimExpr:
+        new = self.visit_children(node)
+        inner = new.a
+        if isinstance(inner, Not):
+            return inner.a
+        if not isinstance(inner, (LE, GE, LT, GT)) or inner.a.dtype.is_float:
+            return new
+        turned, exchanged = _NEGATED[type(inner)]
+        return turned(inner.b, inner.a) if exchanged else turned(inner.a, inner.b)
+
+
+def _take_common_factor(a: PrimExpr, b: PrimExpr, c2: int) -> PrimExpr | None:
+    """`(x * c1 + rest) // c2` with the common factor g of c1 and c2 taken out of both.
+
+    It is `(x * (c1 / g) + rest // g) // (c2 / g)`; `rest` is one term, or two. None where the
+    expression is not of that form.
+    """
+    if not isinstance(a, Add):
+        return None
+    first, rest = a.a, a.b
+    if isinstance(first, Add):
+        first, rest = first.a, add(first.b, rest)
+    if not isinstance(first, Mul):
+        return None
+    scale = _constant(first.b)
+    if scale is None or scale[0] <= 0 or c2 <= 0:
+        return None
+    common = math.gcd(scale[0], c2)
+    if common <= 1:
+        return None
+    outer = add(multiply(first.a, _like(b, scale[0] // common)), floordiv(rest, _like(b, common)))
+    return floordiv(outer, _like(b, c2 // common))
+
+
+@tir_pass("tir.RenormalizeSplitPattern")
+def RenormalizeSplitPattern(func: PrimFunc) -> PrimFunc:
+    """Write `(x * c1 + y) // c2` and `x < c` in the form that splits have, for later simplification."""
+    return func.with_body(_Renormalizer(Analyzer()).visit(func.body))

@@ -1,0 +1,217 @@
+"""Simplify: each expression simplified with what is known at its place, dead code left out."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.extension import Extension
+from tvmagic.arith.rewrite import observe_rules
+from tvmagic.ir import (
+    BufferLoad,
+    BufferStore,
+    CallEffect,
+    ConstExpr,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    StringImm,
+    Var,
+    Visitor,
+    handles,
+    substitute,
+)
+from tvmagic.passes import is_recording, note
+from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+from tvmagic.tir.analysis.effects import side_effect
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
+
+OPTIONS = {
+    "transitively_prove_inequalities": False,
+    "convert_boolean_to_and_of_ors": False,
+    "apply_constraints_to_boolean_branches": False,
+    "fast_math": False,
+}
+
+_EXTENSIONS = {
+    "transitively_prove_inequalities": Extension.TransitivelyProveInequalities,
+    "convert_boolean_to_and_of_ors": Extension.ConvertBooleanToAndOfOrs,
+    "apply_constraints_to_boolean_branches": Extension.ApplyConstraintsToBooleanBranches,
+}
+
+
+# Bodies that the pass left as they were: it runs several times in a pipeline, often with nothing in between.
+_simplified: WeakSet[Stmt] = WeakSet()
+
+
+class _BufferVars(Visitor):
+    """The variables that buffers in a function are described by."""
+
+    def __init__(self) -> None:
+        self.vars: set[Var] = set()
+        self.seen: set[Any] = set()
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        pass
+
+    def visit_buffer_use(self, buffer: Any) -> None:
+        if buffer in self.seen:
+            return
+        self.seen.add(buffer)
+        collector = _VarCollector(self.vars)
+        for expr in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            collector.visit(expr)
+
+    visit_buffer_def = visit_buffer_use
+
+
+class _VarCollector(Visitor):
+    def __init__(self, found: set[Var]) -> None:
+        self.found = found
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.found.add(var)
+
+
+def buffer_description_vars(func: PrimFunc) -> set[Var]:
+    """The variables in shapes, strides and offsets of the buffers of `func`."""
+    visitor = _BufferVars()
+    for buffer in func.buffer_map.values():
+        visitor.visit_buffer_use(buffer)
+    visitor.visit(func.body)
+    return visitor.vars
+
+
+class StmtSimplifier(AnalyzerMutator):
+    """Simplifies a statement.
+
+    `buffer_vars` are variables that describe buffers: a let of one of them stays.
+    """
+
+    def __init__(self, analyzer: Analyzer, buffer_vars: set[Var] | None = None) -> None:
+        super().__init__(analyzer)
+        self.buffer_vars = buffer_vars or set()
+        self.pure_lets: dict[Var, PrimExpr] = {}
+        self.simplified = self._simplify_with_note if is_recording() else analyzer.simplify
+
+    def _simplify_with_note(self, node: PrimExpr) -> PrimExpr:
+        """`node` simplified, with a note that names the rules that fired."""
+        fired: dict[str, None] = {}
+        with observe_rules(lambda rule, before, after: fired.setdefault(rule.name)):
+            result = self.analyzer.simplify(node)
+        if result is not node and not expr_deep_equal(result, node):
+            note(
+                "simplify.rules",
+                f"`{node}` became `{result}`",
+                node=node,
+                rules=tuple(fired) or ("the canonical form",),
+            )
+        return result
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.simplified(node)
+
+    @handles(ConstExpr)
+    def constant(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(For)
+    def for_loop(self, node: For) -> Stmt:
+        return self.visit_bounded_loop(node)
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        self.analyzer.wraps.define(node.var, value)
+        inline = _can_inline(node.value)
+        if inline:
+            self.analyzer.bind(node.var, value, True)
+        elif side_effect(node.value) <= CallEffect.PURE:
+            self.pure_lets[node.var] = value
+        body = self.visit(node.body)
+        if inline and node.var not in self.buffer_vars:
+            return body
+        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.simplified(substitute(node.condition, self.pure_lets))
+        if isinstance(condition, IntImm):
+            if is_recording():
+                note("simplify.branch", f"the condition is always {bool(condition.value)}", node=node.condition)
+            if condition.value:
+                return self.visit(node.then_case)
+            return self.visit(node.else_case) if node.else_case is not None else Evaluate(0, node.span)
+        return super().branch(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        new = self.visit_children(node)
+        value = new.value
+        if isinstance(value, BufferLoad) and new.predicate is value.predicate and _same_place(value, new):
+            return Evaluate(0, node.span)
+        return new
+
+
+def _can_inline(value: PrimExpr) -> bool:
+    if isinstance(value, (ConstExpr, Var)) and not isinstance(value, StringImm):
+        return True
+    return value.dtype.is_int and value.dtype.lanes >= 1 and side_effect(value) <= CallEffect.PURE
+
+
+def _same_place(load: BufferLoad, store: BufferStore) -> bool:
+    a, b = load.buffer, store.buffer
+    if a.data is not b.data or len(load.indices) != len(store.indices):
+        return False
+    pairs = list(zip(load.indices, store.indices))
+    if a is not b:
+        if len(a.shape) != len(b.shape) or len(a.strides) != len(b.strides):
+            return False
+        pairs += [*zip(a.shape, b.shape), *zip(a.strides, b.strides), (a.elem_offset, b.elem_offset)]
+    return all(x is y or expr_deep_equal(x, y) for x, y in pairs)
+
+
+def simplify_stmt(stmt: Stmt, analyzer: Analyzer | None = None) -> Stmt:
+    """`stmt` simplified as the pass `Simplify` does, without a function around it."""
+    return StmtSimplifier(analyzer or Analyzer()).visit(stmt)
+
+
+@tir_pass("tir.Simplify", OPTIONS)
+def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+    """Simplify every expression, inline integer lets, and leave out branches that are never taken.
+
+    Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
+    `apply_constraints_to_boolean_branches` extend what the simplifier tries; `fast_math` takes floats for
+    real numbers (`x - x` is 0), where they otherwise follow IEEE 754.
+    """
+    plain = not any(options.values())
+    if plain and func.body in _simplified:
+        return func
+    analyzer = Analyzer(fast_math=options["fast_math"])
+    enable_extensions(analyzer, options)
+    simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
+    simplifier.mark_sizes(func)
+    body = simplifier.visit(func.body)
+    if plain and body is func.body:
+        _simplified.add(body)
+    return func.with_body(body)
+
+
+def enable_extensions(analyzer: Analyzer, options: dict[str, Any]) -> None:
+    """Switch on the extensions of the simplifier that the options ask for."""
+    flags = Extension.NoExtensions
+    for name, flag in _EXTENSIONS.items():
+        if options.get(name):
+            flags |= flag
+    if flags:
+        analyzer.set_enabled_extensions(flags)

@@ -1,0 +1,393 @@
+"""LoopPartition: loops with rarely false conditions split where the conditions are known.
+
+For a loop whose body asks `likely(condition on the loop variable)` the values of the variable for
+which the condition surely holds are found. The loop over those runs without the question; what is
+before and after stays in loops of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set import IntervalSet
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    AttrStmt,
+    Call,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Mutator,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    Var,
+    Visitor,
+    handles,
+    substitute,
+)
+from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
+from tvmagic.passes import PassContext, is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
+from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
+from tvmagic.tir.transform.uses import mentions
+
+HINT = "pragma_loop_partition_hint"
+OPTIONS = {
+    "partition_const_loop": False,
+    "no_unroll_loop_with_extent_one": False,
+    "unroll_loop_with_partition_hint_no_interval": False,
+}
+# Loops that need a constant extent: splitting one at a variable place would make it useless.
+_CONSTANT_KINDS = (ForKind.VECTORIZED, ForKind.UNROLLED)
+_INVERSE: dict[type, type] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
+
+
+def _call_name(node: Any) -> str:
+    return node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else ""
+
+
+class _Candidates(Visitor):
+    """The loops to look at: not of constant range (unless asked for), with a likely condition on the variable."""
+
+    def __init__(self, constant: bool) -> None:
+        self.constant = constant
+        self.found: set[Stmt] = set()
+        self.hinted: set[Var] = set()
+        self.likely_used: dict[Var, bool] = {}
+        self.in_likely = self.no_split = False
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm) and not self.constant:
+            self.visit_children(node)
+        else:
+            self._consider(node, node.loop_var)
+
+    def _consider(self, node: Stmt, var: Var) -> None:
+        if var in self.hinted:
+            self.found.add(node)
+            self.visit_children(node)
+            return
+        self.likely_used[var] = False
+        self.visit_children(node)
+        if self.likely_used.pop(var) and not self.no_split:
+            self.found.add(node)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key == HINT:
+            self.hinted.add(node.node.var if isinstance(node.node, IterVar) else node.node)
+        elif node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+            blocks = thread_rank(node.node.thread_tag)[0] == 0
+            if blocks and (not isinstance(node.value, IntImm) or self.constant):
+                self._consider(node, node.node.var)
+                return
+        self.visit_children(node)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        before = after = self.no_split
+        for part in node.seq:
+            self.no_split = before
+            self.visit(part)
+            after = after or self.no_split
+        self.no_split = after
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        name = _call_name(node)
+        if name == "tir.likely":
+            self.in_likely = True
+            self.visit_children(node)
+            self.in_likely = False
+        elif name == "tir.tvm_thread_allreduce":
+            self.no_split = True
+        else:
+            self.visit_children(node)
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        if self.in_likely and var in self.likely_used:
+            self.likely_used[var] = True
+
+
+class _Partitions(Visitor):
+    """For each condition on one variable the values for which it surely holds, or surely does not."""
+
+    def __init__(self, var: Var, hints: dict[Var, Any], relax: dict[Var, Any], hinted: bool) -> None:
+        self.current, self.hinted = var, hinted
+        self.hints, self.relax = dict(hints), dict(relax)
+        self.outer = (*hints, *relax)
+        self.found: list[tuple[PrimExpr, bool, Any]] = []
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        if mentions(node.min, self.outer) or mentions(node.extent, self.outer):
+            return
+        self._inside(node, node.loop_var, IntervalSet(node.min, node.min + node.extent - 1))
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            self._inside(node, node.node.var, IntervalSet(IntImm(node.value.dtype, 0), node.value - 1))
+        else:
+            self.visit_children(node)
+
+    def _inside(self, node: Stmt, var: Var, domain: Any) -> None:
+        self.hints[var] = self.relax[var] = domain
+        self.visit_children(node)
+        del self.hints[var], self.relax[var]
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if _call_name(node) == "tir.likely":
+            self._deduce(node.args[0])
+        else:
+            self.visit_children(node)
+
+    @handles(LT, LE, GT, GE, EQ, NE)
+    def comparison(self, node: Any) -> None:
+        if self.hinted:
+            self._deduce(node)
+        else:
+            self.visit_children(node)
+
+    def _deduce(self, condition: PrimExpr) -> None:
+        from tvmagic.arith.bound import deduce_bound
+
+        if not mentions(condition, (self.current,)):
+            return
+        inverse = _INVERSE.get(type(condition))
+        forms = [(True, condition)]
+        if inverse is not None:
+            forms.append((False, inverse(condition.a, condition.b)))  # type: ignore[attr-defined]
+        for holds, form in forms:
+            interval = deduce_bound(self.current, form, self.hints, self.relax)
+            if not interval.is_nothing():
+                self.found.append((condition, holds, interval))
+
+
+class _ConditionEliminator(Mutator):
+    def __init__(self, conditions: set[PrimExpr], value: bool) -> None:
+        self.conditions, self.value = conditions, IntImm("bool", value)
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.value if node in self.conditions else self.visit_children(node)
+
+
+class _ThreadBranch(StmtMutator):
+    """Asks the condition once inside the innermost thread axis."""
+
+    def __init__(self, conditions: set[PrimExpr], condition: PrimExpr) -> None:
+        self.conditions, self.condition = conditions, condition
+        self.innermost = False
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if node.attr_key != "thread_extent":
+            return self.visit_children(node)
+        self.innermost = True
+        new = self.visit_children(node)
+        if self.innermost:
+            sure = _ConditionEliminator(self.conditions, True).visit(node.body)
+            new = node.replace(body=IfThenElse(self.condition, sure, node.body, node.span))
+        self.innermost = False
+        return new
+
+
+class _Partitioner(StmtMutator):
+    """Splits loops. `analyzer` knows what TVM's pass knows; `facts` also the sizes of the arguments."""
+
+    def __init__(self, options: dict[str, Any], facts: Analyzer) -> None:
+        self.keep_single = bool(options["no_unroll_loop_with_extent_one"])
+        self.unroll_unknown = bool(options["unroll_loop_with_partition_hint_no_interval"])
+        self.selector = _Candidates(bool(options["partition_const_loop"]))
+        self.hints: dict[Var, Any] = {}
+        self.relax: dict[Var, Any] = {}
+        self.analyzer = Analyzer()
+        self.facts = facts
+
+    def start(self, stmt: Stmt) -> Stmt:
+        self.selector.visit(stmt)
+        return self.visit(stmt)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        for analyzer in (self.analyzer, self.facts):
+            analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        last = node.min + node.extent - 1
+        if node in self.selector.found:
+            done = self.partition(node, node.loop_var, node.min, last, node.body, False)
+            if done is not None:
+                return done
+        return self._inside(self.hints, node, node.loop_var, IntervalSet(node.min, last))
+
+    def _inside(self, domains: dict[Var, Any], node: Stmt, var: Var, domain: Any) -> Stmt:
+        domains[var] = domain
+        new = self.visit_children(node)
+        del domains[var]
+        return new
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
+            return self.visit_children(node)
+        var, zero = node.node.var, IntImm(node.value.dtype, 0)
+        if node in self.selector.found:
+            done = self.partition(node, var, zero, node.value - 1, node.body, True)
+            if done is not None:
+                return done
+        # the threads of a block must not part at a condition
+        domains = self.relax if thread_rank(node.node.thread_tag)[0] == 1 else self.hints
+        return self._inside(domains, node, var, IntervalSet(zero, node.value - 1))
+
+    # ------------------------------------------------------------------ one loop
+
+    def partition(self, node: Any, var: Var, low: PrimExpr, high: PrimExpr, body: Stmt, thread: bool) -> Stmt | None:
+        """The loop as up to three; None where nothing is known of its conditions."""
+        hinted = var in self.selector.hinted
+        finder = _Partitions(var, {**self.hints, var: IntervalSet(low, high)}, self.relax, hinted)
+        finder.visit(body)
+        if not finder.found:
+            return None
+        middle, conditions, holds = self._middle(finder.found, low, high)
+        if middle is None:
+            if hinted and self.unroll_unknown and not thread and self.analyzer.can_prove(high - low > 0):
+                return For(var, low, high - low + 1, ForKind.UNROLLED, self.start(body), span=node.span)
+            return None
+        begin, before_sure = self._begin(middle, low, high)
+        end, rest, after_sure = self._end(middle, high, begin)
+        if is_recording():
+            note("partition", f"loop `{var.name}` is split", node=node, loop=var.name, begin=begin, end=end)
+        if thread:
+            condition: PrimExpr = IntImm("bool", 1)
+            if begin is not low and not self._same(begin, low):
+                condition = logical_and(condition, greater_equal(var, begin))
+            if not self._same(end, high + 1):
+                condition = logical_and(condition, less(var, end))
+            return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
+        if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
+            return None
+        before = after = None
+        if before_sure is not None:
+            before = self.loop_over(node, begin - low, substitute(body, {var: var + low}))
+        if after_sure is not None:
+            after = self.loop_over(node, rest, substitute(body, {var: var + end}))
+        inner = None
+        if not self.analyzer.can_prove(greater_equal(begin, end)):
+            inner = _ConditionEliminator(conditions, holds).visit(body)
+            inner = self.loop_over(node, end - begin, substitute(inner, {var: var + begin}))
+            if before is not None or after is not None:
+                inner = self.start(inner)
+                before = self.start(before) if before is not None and before_sure else before
+                after = self.start(after) if after is not None and after_sure else after
+        return convert_ssa(SeqStmt.flatten(before, inner, after))
+
+    def _middle(self, found: list[tuple[PrimExpr, bool, Any]], low: PrimExpr, high: PrimExpr) -> Any:
+        """The values for which conditions are known to hold; if none, to be false."""
+        from tvmagic.arith.int_set import intersect
+
+        whole = IntervalSet(low, high)
+        for holds in (True, False):
+            sets: list[Any] = []
+            conditions: set[PrimExpr] = set()
+            for condition, value, interval in reversed(found):
+                if value is holds and not self._is_empty(interval, whole):
+                    sets.append(interval)
+                    conditions.add(condition)
+            if sets:
+                middle = intersect(sets)
+                if not middle.is_nothing():
+                    return middle, conditions, holds
+        return None, None, None
+
+    def _is_empty(self, a: Any, b: Any) -> bool:
+        lows = [s.min_value for s in (a, b) if s.has_lower_bound()]
+        highs = [s.max_value for s in (a, b) if s.has_upper_bound()]
+        return any(self.analyzer.can_prove(less(high, low)) for low in lows for high in highs)
+
+    def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
+        return a is b or self.analyzer.can_prove(equal(a, b))
+
+    def _begin(self, middle: Any, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, bool | None]:
+        """Where the known part begins; and whether a part before it is sure to be no negative one (None: no part)."""
+        if not middle.has_lower_bound():
+            return low, None
+        begin = self.analyzer.simplify(middle.min_value)
+        if self._same(begin, low):
+            return begin, None
+        inside = self.facts.can_prove(less_equal(begin, high + 1))
+        known = begin if inside else minimum(begin, high + 1)
+        if self.analyzer.can_prove(greater_equal(begin - low, 0)):
+            return known, inside
+        return maximum(known, low), False
+
+    def _end(self, middle: Any, high: PrimExpr, begin: PrimExpr) -> tuple[PrimExpr, PrimExpr, bool | None]:
+        """Where the known part ends; the extent of what is after it, and whether that is sure to be no negative one.
+
+        TVM trusts that the known part does not end before it begins. It may: `(n - 7) // 16` is below 0 for small `n`,
+        and the part after it would run iterations that the loop does not have, outside of its arrays.
+        """
+        if not middle.has_upper_bound():
+            return high + 1, IntImm(high.dtype, 0), None
+        end = self.analyzer.simplify(middle.max_value + 1)
+        sure = self.facts.can_prove(less_equal(begin, end))
+        known = end if sure else maximum(end, begin)
+        rest = self.analyzer.simplify(high - known + 1)
+        if self._same(middle.max_value, high):
+            return known, rest, None
+        if self.analyzer.can_prove(greater_equal(high - end + 1, 0)):
+            return known, rest, sure
+        # the known part may end behind the loop: no iterations are left, the extent is negative
+        return minimum(known, high + 1), rest, False
+
+    def loop_over(self, node: For, extent: PrimExpr, body: Stmt) -> Stmt:
+        """The loop from 0 on; its body alone where it runs once."""
+        if not self.keep_single and self.analyzer.can_prove(equal(extent, 1)):
+            return substitute(body, {node.loop_var: IntImm(node.loop_var.dtype, 0)})
+        zero = IntImm(node.min.dtype, 0)
+        return For(node.loop_var, zero, extent, node.kind, body, None, node.annotations, node.span)
+
+
+class _LikelyRemover(Mutator):
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        return self.visit(node.args[0]) if _call_name(node) == "tir.likely" else self.visit_children(node)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        return self.visit(node.body) if node.attr_key == HINT else self.visit_children(node)
+
+
+@tir_pass("tir.LoopPartition", OPTIONS)
+def LoopPartition(func: PrimFunc, *, options: dict[str, Any], context: PassContext) -> PrimFunc:
+    """Split loops at where their `likely` conditions change, and take the marks away.
+
+    Options under `tir.LoopPartition`: `partition_const_loop` (loops of constant range, too),
+    `no_unroll_loop_with_extent_one`, `unroll_loop_with_partition_hint_no_interval`.
+    """
+    if context.option("te.tight_split", False):
+        # loops that end where their parent ends may run no iteration, and the parts of one could begin before it
+        note("partition", "loops of tight splits are left whole")
+        return func
+    facts = Analyzer()
+    for buffer in func.buffer_map.values():
+        for size in buffer.shape:
+            facts.mark_global_non_neg_value(size)
+    partitioner = _Partitioner(options, facts)
+    return func.with_body(_LikelyRemover().visit(partitioner.start(func.body)))

@@ -1,0 +1,164 @@
+"""UnrollLoop: loops marked `unroll`, and short serial ones where asked for, written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    substitute,
+)
+from tvmagic.ir.ops import add
+from tvmagic.passes import is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
+from tvmagic.tir.transform.uses import used_vars
+
+OPTIONS = {
+    "auto_max_step": 0,
+    "auto_max_depth": 8,
+    "auto_max_extent": 0,
+    "explicit_unroll": True,
+    "unroll_local_access": False,
+}
+
+
+class _Unroller(Mutator):
+    """Unrolls innermost loops first, counting the steps (stores, calls) that they hold."""
+
+    def __init__(self, options: dict[str, int]) -> None:
+        self.max_step, self.max_depth = int(options["auto_max_step"]), int(options["auto_max_depth"])
+        self.max_extent = int(options["auto_max_extent"])
+        self.explicit, self.local_access = bool(options["explicit_unroll"]), bool(options["unroll_local_access"])
+        self.steps = self.serial_depth = self.unrolled_depth = 0
+        self.analyzer = Analyzer()
+        self.index_vars: set[Var] = set()
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.visit_children(node) if self.local_access else node
+
+    @handles(Var)
+    def var(self, node: Var) -> PrimExpr:
+        return node
+
+    @handles(AttrStmt)
+    def pragma(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "pragma_auto_unroll_max_step":
+            kept, self.max_step = self.max_step, int(node.value)  # type: ignore[call-overload]
+            body = self.visit(node.body)
+            self.max_step = kept
+            return body
+        if node.attr_key == "pragma_unroll_explicit":
+            explicit, self.explicit = self.explicit, bool(node.value)
+            body = self.visit(node.body)
+            self.explicit = explicit
+            return body
+        return self.visit_children(node)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        node = self.visit_children(node)
+        extent = self._extent(node)
+        serial = node.kind is ForKind.SERIAL and extent >= 0 and self.serial_depth == 0
+        auto = serial and self.unrolled_depth <= self.max_depth
+        auto = auto and (extent * self.steps <= self.max_step or extent <= self.max_extent)
+        if node.kind is ForKind.UNROLLED:
+            if extent < 0:
+                raise TVMagicError(
+                    f"loop `{node.loop_var.name}` cannot be unrolled: its extent `{node.extent}` is not constant",
+                    node=node,
+                    hint="split it by a constant factor and unroll the inner loop",
+                )
+            auto = True
+        # a local array whose index is the loop variable can then live in registers
+        if node.loop_var in self.index_vars and extent > 0:
+            auto = True
+            self.index_vars.discard(node.loop_var)
+        if auto:
+            self.steps *= extent
+            self.unrolled_depth += 1
+        else:
+            self.serial_depth += 1
+        if (auto and self.explicit) or 0 <= extent <= self.max_extent == 1:
+            return self._unroll(node, extent)
+        if auto and node.kind is not ForKind.UNROLLED:
+            return node.replace(kind=ForKind.UNROLLED, thread_binding=None, annotations={})
+        return node
+
+    def _extent(self, node: For) -> int:
+        extent = node.extent if isinstance(node.extent, IntImm) else self.analyzer.simplify(node.extent)
+        return extent.value if isinstance(extent, IntImm) and extent.value < 1 << 31 else -1
+
+    def _unroll(self, node: For, extent: int) -> Stmt:
+        if is_recording():
+            name = node.loop_var.name
+            note("unroll", f"loop `{name}` is written out {extent} times", node=node, loop=name, extent=extent)
+        if extent == 0:
+            return Evaluate(0, node.span)
+        var = node.loop_var
+        values = [add(node.min, IntImm(var.dtype, i)) for i in range(extent)]
+        return SeqStmt.flatten(*[substitute(node.body, {var: value}) for value in values])
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        self._touch(node)
+        return self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        self.steps += 1
+        self._touch(node)
+        return self.visit_children(node)
+
+    def _touch(self, node: BufferLoad | BufferStore) -> None:
+        if self.local_access and node.buffer.scope().startswith(("local", "warp", "wmma")):
+            for index in node.indices:
+                self.index_vars.update(used_vars(index))
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> Stmt:
+        self.steps += 1
+        return self.visit_children(node)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        changed = False
+        parts: list[Stmt] = []
+        for part in node.seq:
+            steps, depth, serial = self.steps, self.unrolled_depth, self.serial_depth
+            self.steps = self.unrolled_depth = self.serial_depth = 0
+            new = self.visit(part)
+            self.steps += steps
+            self.unrolled_depth = max(depth, self.unrolled_depth)
+            self.serial_depth = max(serial, self.serial_depth)
+            changed = changed or new is not part
+            parts.append(new)
+        return SeqStmt.flatten(*parts) if changed else node
+
+
+@tir_pass("tir.UnrollLoop", OPTIONS)
+def UnrollLoop(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+    """Write out the loops marked `unroll`, and serial ones within the limits of the options.
+
+    Options under `tir.UnrollLoop`: `auto_max_step` (steps of the unrolled loop), `auto_max_depth`,
+    `auto_max_extent`, `explicit_unroll` (else the loop is only marked), `unroll_local_access`.
+    The pragmas `auto_unroll_max_step` and `unroll_explicit` of a loop stand above them.
+    """
+    body = _Unroller(options).visit(func.body)
+    return func if body is func.body else func.with_body(convert_ssa(body))

@@ -1,0 +1,528 @@
+"""VectorizeLoop: loops marked `vectorized` become vector code, or are left serial.
+
+In the body of such a loop the loop variable is the vector `Ramp(0, 1, lanes)`. What is computed
+from it becomes a vector too: sums and products of ramps stay ramps, so that dense accesses stay
+dense; other scalars beside a vector are broadcast. A statement that decides by lane, or calls what
+takes no vectors, keeps its scalar form in a loop over the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.ir import (
+    Add,
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BinaryOp,
+    BlockRealize,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferRealize,
+    BufferStore,
+    Call,
+    Cast,
+    DeclBuffer,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    Mul,
+    Mutator,
+    Not,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Reduce,
+    Select,
+    Shuffle,
+    Stmt,
+    StmtMutator,
+    Sub,
+    Var,
+    While,
+    handles,
+    substitute,
+)
+from tvmagic.ir.expr import access_dtype
+from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.ops import add, logical_not, make_zero, multiply, subtract
+from tvmagic.passes import PassContext, is_recording, note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.loops.predicate import predicate_accesses
+from tvmagic.tir.transform.uses import buffer_mentions, mentions
+from tvmagic.tir.transform.vectorize_notes import Explanation
+
+
+class _NeedsScalar(Exception):
+    """The innermost statement around this place cannot be written for all lanes at once."""
+
+    def __init__(self, reason: str, node: Any) -> None:
+        super().__init__(reason)
+        self.reason, self.node = reason, node
+
+
+def broadcast_to(value: PrimExpr, lanes: int) -> PrimExpr:
+    """`value` with `lanes` lanes; it is a scalar, a vector of that length, or a short broadcast."""
+    if value.dtype.lanes == lanes:
+        return value
+    if isinstance(value, Broadcast) and lanes % value.lanes == 0:
+        return Broadcast(value.value, lanes, value.span)
+    if value.dtype.lanes != 1:
+        raise InternalError(f"a vector of {value.dtype.lanes} lanes cannot become one of {lanes}", node=value)
+    return Broadcast(value, lanes, value.span)
+
+
+def _same_lanes(*values: PrimExpr) -> list[PrimExpr]:
+    lanes = max(v.dtype.lanes for v in values)
+    return [broadcast_to(v, lanes) for v in values]
+
+
+class _LaneStorage(Mutator):
+    """Gives each lane its own part of an allocation: `s[i]` becomes `s[i * lanes + lane]`."""
+
+    def __init__(self, pointer: Var, lane: Var, lanes: int, analyzer: Analyzer) -> None:
+        self.pointer, self.lane, self.lanes, self.analyzer = pointer, lane, lanes, analyzer
+
+    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
+        return self.widened(buffer) if buffer.data is self.pointer else buffer
+
+    def widened(self, buffer: Buffer) -> Buffer:
+        """`buffer` with room for all lanes; one of its own for each access, as TVM makes them."""
+        simplify = self.analyzer.simplify
+        shape = (*buffer.shape[:-1], simplify(multiply(buffer.shape[-1], self.lanes)))
+        strides = tuple([simplify(multiply(s, self.lanes)) for s in buffer.strides[:-1]]) + buffer.strides[-1:]
+        return buffer.replace(shape=shape, strides=strides)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        if node.buffer.data is not self.pointer:
+            return new
+        last = self.analyzer.simplify(add(multiply(new.indices[-1], self.lanes), self.lane))
+        return new.replace(buffer=self.widened(node.buffer), indices=(*new.indices[:-1], last))
+
+
+class _Vectorizer(Mutator):
+    """Rewrites the body of one loop with its variable as a vector of all its values."""
+
+    def __init__(self, loop: For, masks: bool, explained: bool = False) -> None:
+        self.loop, self.var, self.masks = loop, loop.loop_var, masks
+        assert isinstance(loop.extent, IntImm)
+        self.lanes = loop.extent.value
+        self.ramp: PrimExpr = Ramp(IntImm(self.var.dtype, 0), IntImm(self.var.dtype, 1), self.lanes)
+        self.analyzer = Analyzer()
+        self.said = Explanation(loop, self.lanes) if explained else None
+        self.lets: dict[Var, Var] = {}
+        # scalar values of the lets that became vectors, innermost last, for statements kept scalar
+        self.vector_lets: list[tuple[Var, PrimExpr]] = []
+
+    def visit(self, node: Any) -> Any:
+        if not isinstance(node, Stmt):
+            return super().visit(node)
+        depth, said = len(self.vector_lets), len(self.said.said) if self.said is not None else 0
+        try:
+            return super().visit(node)
+        except _NeedsScalar as need:
+            del self.vector_lets[depth:]
+            if self.said is not None:
+                self.said.forget(said)
+            return self.scalarize(node, need)
+
+    def scalarize(self, stmt: Stmt, need: _NeedsScalar) -> Stmt:
+        """`stmt` in a serial loop over the lanes."""
+        if is_recording():
+            note(
+                "vectorize.scalar",
+                f"loop `{self.var.name}` runs lane by lane here: {need.reason}",
+                node=need.node,
+                loop=self.var.name,
+                lanes=self.lanes,
+                reason=need.reason,
+            )
+        lane = Var(self.var.name + ".s", self.var.dtype)
+        for var, value in reversed(self.vector_lets):
+            if mentions(stmt, (var,)):
+                stmt = LetStmt(var, value, stmt, stmt.span)
+        body = substitute(stmt, {self.var: lane})
+        zero = IntImm(self.var.dtype, 0)
+        return For(lane, zero, IntImm(self.var.dtype, self.lanes), ForKind.SERIAL, body, span=self.loop.span)
+
+    # ------------------------------------------------------------------ expressions
+
+    @handles(Var)
+    def var_use(self, var: Var) -> PrimExpr:
+        return self.ramp if var is self.var else self.lets.get(var, var)
+
+    @handles(BinaryOp)
+    def binary(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        return type(node)(*_same_lanes(a, b), span=node.span)
+
+    @handles(Add, Sub)
+    def sum(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        combine = add if isinstance(node, Add) else subtract
+        if a.dtype.lanes == 1 and isinstance(b, Ramp):
+            stride = combine(make_zero(b.stride.dtype), b.stride)
+            return self.by_rule(node, Ramp(combine(a, b.base), stride, b.lanes, node.span), "a scalar moves the ramp")
+        if b.dtype.lanes == 1 and isinstance(a, Ramp):
+            return self.by_rule(node, Ramp(combine(a.base, b), a.stride, a.lanes, node.span), "a scalar moves the ramp")
+        return combine(*_same_lanes(a, b), span=node.span)
+
+    @handles(Mul)
+    def product(self, node: Mul) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        for ramp, factor in ((a, b), (b, a)):
+            if not isinstance(ramp, Ramp) or factor.dtype.lanes != 1:
+                continue
+            if self._is_positive(factor):
+                scaled = Ramp(multiply(ramp.base, factor), multiply(ramp.stride, factor), ramp.lanes, node.span)
+                return self.by_rule(node, scaled, "a positive factor scales base and stride")
+            if self.said is not None:
+                self.said.unproved(node, factor)
+        return Mul(*_same_lanes(a, b), span=node.span)
+
+    def by_rule(self, node: PrimExpr, became: PrimExpr, rule: str) -> PrimExpr:
+        """`became`, with a note of the rule that made it of `node`."""
+        if self.said is not None:
+            self.said.rule(node, became, rule)
+        return became
+
+    def _is_positive(self, value: PrimExpr) -> bool:
+        return value.value > 0 if isinstance(value, IntImm) else self.analyzer.can_prove(value > 0)
+
+    @handles(Not)
+    def negation(self, node: Not) -> PrimExpr:
+        a = self.visit(node.a)
+        return node if a is node.a else logical_not(a, node.span)
+
+    @handles(Select)
+    def select(self, node: Select) -> PrimExpr:
+        parts = [self.visit(p) for p in (node.condition, node.true_value, node.false_value)]
+        if parts[0] is node.condition and parts[1] is node.true_value and parts[2] is node.false_value:
+            return node
+        return Select(*_same_lanes(*parts), span=node.span)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> PrimExpr:
+        value = self.visit(node.value)
+        return node if value is node.value else Cast(node.dtype.with_lanes(value.dtype.lanes), value, node.span)
+
+    @handles(Ramp)
+    def ramp_of_ramp(self, node: Ramp) -> PrimExpr:
+        base, stride = self.visit(node.base), self.visit(node.stride)
+        if base is node.base and stride is node.stride:
+            return node
+        if isinstance(base, Ramp) and stride.dtype.lanes == 1:
+            span = multiply(stride, IntImm(stride.dtype, node.lanes))
+            if self.analyzer.can_prove(base.stride.equal(span)):
+                return Ramp(base.base, stride, base.lanes * node.lanes, node.span)
+        base, stride = _same_lanes(base, stride)
+        count = base.dtype.lanes
+        if count == 1:
+            return Ramp(base, stride, node.lanes, node.span)
+        parts = [Ramp(_lane(base, i), _lane(stride, i), node.lanes) for i in range(count)]
+        index_type = "int32"
+        return Shuffle(parts, [IntImm(index_type, i) for i in range(count * node.lanes)], node.span)
+
+    @handles(Broadcast)
+    def broadcast(self, node: Broadcast) -> PrimExpr:
+        value = self.visit(node.value)
+        if value.dtype.lanes != 1:
+            raise _NeedsScalar("a broadcast inside it would become a vector of vectors", node)
+        return node if value is node.value else Broadcast(value, node.lanes, node.span)
+
+    @handles(Shuffle, Reduce)
+    def opaque(self, node: PrimExpr) -> PrimExpr:
+        if mentions(node, (self.var, *self.lets)):
+            raise _NeedsScalar(f"a {type(node).__name__} inside it depends on the lane", node)
+        return node
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        rule = _CALL_RULES.get(node.op.name) if isinstance(node.op, Op) else None
+        if rule is not None:
+            return rule(self, node)
+        if isinstance(node.op, Op) and node.op.vectorizable:
+            args = mutate_all(self.visit, node.args)
+            if args is node.args:
+                return node
+            args = _same_lanes(*args)
+            return Call(node.dtype.with_lanes(args[0].dtype.lanes), node.op, args, node.span)
+        args = mutate_all(self.visit, node.args)
+        if any(isinstance(a, PrimExpr) and a.dtype.lanes != b.dtype.lanes for a, b in zip(args, node.args)):
+            name = node.op.name if isinstance(node.op, Op) else node.op.name_hint
+            raise _NeedsScalar(f"`{name.removeprefix('tir.')}` takes no vectors", node)
+        return node if args is node.args else node.replace(args=args)
+
+    def if_then_else(self, node: Call) -> PrimExpr:
+        condition = self.visit(node.args[0])
+        if condition.dtype.lanes != 1:
+            raise _NeedsScalar("the condition of an `if_then_else` differs from lane to lane", node)
+        then, other = self.visit(node.args[1]), self.visit(node.args[2])
+        if condition is node.args[0] and then is node.args[1] and other is node.args[2]:
+            return node
+        then, other = _same_lanes(then, other)
+        return Call(node.dtype.with_lanes(then.dtype.lanes), node.op, (condition, then, other), node.span)
+
+    def reinterpret(self, node: Call) -> PrimExpr:
+        value = self.visit(node.args[0])
+        if value is node.args[0]:
+            return node
+        return Call(node.dtype.with_lanes(value.dtype.lanes), node.op, (value,), node.span)
+
+    def checked_index(self, node: Call) -> PrimExpr:
+        index, extent = self.visit(node.args[0]), self.visit(node.args[1])
+        if extent.dtype.lanes != 1:
+            raise _NeedsScalar("the extent of a dimension differs from lane to lane", node)
+        return Call(index.dtype, node.op, (index, extent, *node.args[2:]), node.span)
+
+    @handles(Let)
+    def let(self, node: Let) -> PrimExpr:
+        value = self.visit(node.value)
+        var = self._bind(node.var, node.value, value)
+        body = self.visit(node.body)
+        if value is node.value and body is node.body:
+            return node
+        return Let(var, value, body, node.span)
+
+    def _bind(self, var: Var, scalar: PrimExpr, value: PrimExpr) -> Var:
+        """The variable that stands for `value` from here on: a new one where it is a vector."""
+        if value.dtype.lanes == scalar.dtype.lanes:
+            self.lets[var] = var
+            return var
+        new = self.lets[var] = Var(var.name, value.dtype, var.span)
+        return new
+
+    # ------------------------------------------------------------------ accesses
+
+    def _indices(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+        if buffer_mentions(node.buffer, self.var):
+            raise _NeedsScalar(f"the shape or place of buffer `{node.buffer.name}` depends on the lane", node)
+        indices = mutate_all(self.visit, node.indices)
+        if any(index.dtype.lanes != 1 for index in indices[:-1]):
+            raise _NeedsScalar(f"an index of `{node.buffer.name}` other than the last differs from lane to lane", node)
+        if node.predicate is not None and self.visit(node.predicate) is not node.predicate:
+            raise _NeedsScalar(f"the mask of an access to `{node.buffer.name}` differs from lane to lane", node)
+        if self.said is not None:
+            self.said.access(node, indices)
+        return indices
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices = self._indices(node)
+        if indices is node.indices:
+            return node
+        return node.replace(indices=indices, dtype=access_dtype(node.buffer, indices))
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        indices, value = self._indices(node), self.visit(node.value)
+        if indices is node.indices and value is node.value:
+            return node
+        if not indices:
+            raise _NeedsScalar(f"buffer `{node.buffer.name}` has no dimension to spread lanes over", node)
+        element_lanes = node.buffer.dtype.lanes
+        total = max(element_lanes * indices[-1].dtype.lanes, value.dtype.lanes)
+        last = broadcast_to(indices[-1], total // element_lanes)
+        return node.replace(indices=(*indices[:-1], last), value=broadcast_to(value, total))
+
+    # ------------------------------------------------------------------ statements
+
+    @handles(For)
+    def loop_inside(self, node: For) -> Stmt:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        if extent.dtype.lanes != 1 or low.dtype.lanes != 1:
+            raise _NeedsScalar(f"the range of loop `{node.loop_var.name}` differs from lane to lane", node)
+        kind = node.kind
+        if kind is ForKind.VECTORIZED:
+            note("vectorize.nested", f"vectorized loop `{node.loop_var.name}` inside another runs serially", node=node)
+            kind = ForKind.SERIAL
+        body = self.visit(node.body)
+        if low is node.min and extent is node.extent and body is node.body and kind is node.kind:
+            return node
+        return node.replace(min=low, extent=extent, body=body, kind=kind)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        if condition.dtype.lanes != 1:
+            masked = None
+            if self.masks and node.else_case is None:
+                masked = predicate_accesses(self.visit(node.then_case), condition)
+            if masked is not None:
+                note("vectorize.masked", "a condition on the lane became masks of loads and stores", node=node)
+                return masked
+            raise _NeedsScalar("the condition of an `if` differs from lane to lane", node)
+        then_case = self.visit(node.then_case)
+        else_case = None if node.else_case is None else self.visit(node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
+    @handles(While)
+    def while_loop(self, node: While) -> Stmt:
+        raise _NeedsScalar("it holds a `while`, whose lanes may end at different times", node)
+
+    @handles(BlockRealize)
+    def block(self, node: BlockRealize) -> Stmt:
+        raise _NeedsScalar("it holds a block that is not lowered", node)
+
+    @handles(AttrStmt, AssertStmt)
+    def fact(self, node: Any) -> Stmt:
+        if mentions(node.value if isinstance(node, AttrStmt) else node.condition, (self.var, *self.lets)):
+            raise _NeedsScalar("it holds a check or an attribute that depends on the lane", node)
+        body = self.visit(node.body)
+        return node if body is node.body else node.replace(body=body)
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        var = self._bind(node.var, node.value, value)
+        if var is not node.var:
+            self.vector_lets.append((node.var, node.value))
+        body = self.visit(node.body)
+        if var is not node.var:
+            self.vector_lets.pop()
+        if value is node.value and body is node.body:
+            return node
+        return node.replace(var=var, value=value, body=body)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        condition, extents = self.visit(node.condition), mutate_all(self.visit, node.extents)
+        if condition.dtype.lanes != 1 or any(e.dtype.lanes != 1 for e in extents):
+            raise _NeedsScalar(f"the size of `{node.buffer_var.name}` differs from lane to lane", node)
+        extents = (*extents[:-1], multiply(extents[-1], self.lanes))
+        body = _LaneStorage(node.buffer_var, self.var, self.lanes, self.analyzer).visit(node.body)
+        return node.replace(condition=condition, extents=extents, body=self.visit(body))
+
+    @handles(DeclBuffer, BufferRealize)
+    def declaration(self, node: Any) -> Stmt:
+        if buffer_mentions(node.buffer, self.var):
+            raise _NeedsScalar(f"buffer `{node.buffer.name}` depends on the lane", node)
+        body = self.visit(node.body)
+        return node if body is node.body else node.replace(body=body)
+
+
+def _lane(value: PrimExpr, index: int) -> PrimExpr:
+    return value if value.dtype.lanes == 1 else Shuffle([value], [IntImm("int32", index)])
+
+
+_CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
+    "tir.if_then_else": _Vectorizer.if_then_else,
+    "tir.reinterpret": _Vectorizer.reinterpret,
+    "tir.checked_index": _Vectorizer.checked_index,
+}
+
+
+class _Decider(_Vectorizer):
+    """Only decides which statements keep their scalar form; accesses may have any number of dimensions."""
+
+    def __init__(self, loop: For) -> None:
+        super().__init__(loop, False)
+        self.scalar: set[Stmt] = set()
+
+    def scalarize(self, stmt: Stmt, need: _NeedsScalar) -> Stmt:
+        self.scalar.add(stmt)
+        return stmt
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices = mutate_all(self.visit, node.indices)
+        lanes = max((i.dtype.lanes for i in indices), default=1)
+        return node if lanes == 1 else Broadcast(node, lanes)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        mutate_all(self.visit, node.indices)
+        self.visit(node.value)
+        return node
+
+    @handles(Allocate, DeclBuffer, BufferRealize)
+    def memory(self, node: Any) -> Stmt:
+        self.visit(node.body)
+        return node
+
+
+def lane_by_lane(loop: For) -> set[Stmt]:
+    """The statements of a vectorized loop that keep their scalar form, in a serial loop over the lanes."""
+    if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
+        return {loop.body}
+    decider = _Decider(loop)
+    decider.visit(loop.body)
+    return decider.scalar
+
+
+class _LoopVectorizer(StmtMutator):
+    """Finds the vectorized loops, outermost first."""
+
+    def __init__(self, masks: bool) -> None:
+        self.masks = masks
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        if node.kind is not ForKind.VECTORIZED:
+            return self.visit_children(node)
+        name = node.loop_var.name
+        if not isinstance(node.extent, IntImm) or node.extent.value < 1:
+            raise TVMagicError(
+                f"loop `{name}` cannot be vectorized: its extent `{node.extent}` is not a positive constant",
+                node=node,
+                hint="split it by a constant factor and vectorize the inner loop",
+            )
+        if not (isinstance(node.min, IntImm) and node.min.value == 0):
+            raise TVMagicError(
+                f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
+                node=node,
+                hint="let the loop start at 0 and add the offset in its body",
+            )
+        if node.extent.value == 1:
+            zero = IntImm(node.loop_var.dtype, 0)
+            return self.visit(substitute(node.body, {node.loop_var: zero}))
+        vectorizer = _Vectorizer(node, self.masks, is_recording())
+        body = vectorizer.visit(node.body)
+        if vectorizer.said is not None:
+            vectorizer.said.tell()
+        return body
+
+
+class _VectorizeSkipper(StmtMutator):
+    """Makes vectorized loops serial."""
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        new = self.visit_children(node)
+        return new.replace(kind=ForKind.SERIAL) if new.kind is ForKind.VECTORIZED else new
+
+
+@tir_pass("tir.VectorizeLoop")
+def VectorizeLoop(func: PrimFunc, enable_vectorize: bool = True, *, context: PassContext) -> PrimFunc:
+    """Lower the loops marked `vectorized` to vector code.
+
+    With `enable_vectorize` False they become serial loops. The extent of such a loop is a positive
+    constant and its first value 0; a `TVMagicError` names a loop that is not so. Statements that
+    cannot be vector code run in a serial loop over the lanes, with a note
+    `vectorize.scalar` of the reason; other notes say what each access became, by which rules, and what was not
+    proved. With the option `tir.enable_buffer_level_predication` a branch on
+    `lane < limit` becomes masked loads and stores where every access allows it.
+    """
+    if not enable_vectorize:
+        return func.with_body(_VectorizeSkipper().visit(func.body))
+    masks = bool(context.option("tir.enable_buffer_level_predication", False))
+    return func.with_body(_LoopVectorizer(masks).visit(func.body))

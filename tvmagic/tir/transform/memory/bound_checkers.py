@@ -1,0 +1,80 @@
+"""InstrumentBoundCheckers: each store happens only if it and its loads lie inside their buffers."""
+
+from __future__ import annotations
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    AssertStmt,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Evaluate,
+    IfThenElse,
+    IntImm,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    StmtMutator,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.ops import cast, greater_equal, less, logical_and
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.with_analyzer import is_true
+
+MESSAGE = "OUT OF THE BOUNDS"
+
+
+class _Accesses(Visitor):
+    """The accesses of a statement that happen whenever it runs."""
+
+    def __init__(self) -> None:
+        self.found: list[BufferLoad | BufferStore] = []
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> None:
+        self.found.append(node)
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+            self.visit(node.args[0])  # which value is evaluated, the condition decides
+        else:
+            self.visit_children(node)
+
+
+class _Checker(StmtMutator):
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        return self.visit(node.body) if node.attr_key == "buffer_bound" else self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        accesses = _Accesses()
+        accesses.visit(node)
+        condition: PrimExpr = IntImm("bool", 1)
+        for access in accesses.found:
+            for index, size in zip(access.indices, access.buffer.shape):
+                if index.dtype.lanes == 1:
+                    condition = logical_and(condition, self._inside(index, size))
+        if is_true(condition):
+            return node
+        failure = AssertStmt(condition, MESSAGE, Evaluate(1), node.span)
+        return IfThenElse(condition, node, failure, node.span)
+
+    def _inside(self, index: PrimExpr, size: PrimExpr) -> PrimExpr:
+        index = cast("int64", self.analyzer.simplify(index))
+        size = cast("int64", self.analyzer.simplify(size))
+        return logical_and(greater_equal(index, IntImm("int64", 0)), less(index, size))
+
+
+@tir_pass("tir.InstrumentBoundCheckers")
+def InstrumentBoundCheckers(func: PrimFunc) -> PrimFunc:
+    """Guard every store by a check of its indices; a failed check is an assertion."""
+    return func.with_body(_Checker().visit(func.body))

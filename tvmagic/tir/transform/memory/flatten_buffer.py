@@ -1,0 +1,231 @@
+"""FlattenBuffer: buffers of several dimensions become flat, accesses get one index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    Cast,
+    DataType,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Not,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    handles,
+)
+from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.ops import logical_and
+from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
+from tvmagic.tir.transform.memory.flat_index import FlatIndex
+from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator
+
+BOOL, INT8 = DataType("bool"), DataType("int8")
+
+
+def stored_dtype(dtype: DataType) -> DataType:
+    """The type that memory holds for values of `dtype`: bools are bytes."""
+    return INT8.with_lanes(dtype.lanes) if dtype.is_bool else dtype
+
+
+def from_legacy_te_schedule(func: PrimFunc) -> bool:
+    """Whether `func` comes from a TE schedule, whose buffers StorageFlatten flattens."""
+    return bool(func.attrs.get("from_legacy_te_schedule", False))
+
+
+class _BufferFlattener(AnalyzerMutator):
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__(analyzer)
+        self.flattened: dict[Buffer, Buffer] = {}
+        self.offsets = FlatIndex()
+        self.checks = checks_wanted()
+        self.domains: dict[Any, Range] = {}
+        self.predicates: list[PrimExpr] = []
+        self.address = False
+
+    def flat(self, buffer: Buffer) -> Buffer:
+        """The flat buffer of the same data; bools are stored as bytes."""
+        new = self.flattened.get(buffer)
+        if new is None:
+            new = buffer.get_flattened_buffer()
+            shape = tuple([self.analyzer.canonical_simplify(size) for size in new.shape])
+            new = self.flattened[buffer] = new.replace(shape=shape, dtype=stored_dtype(new.dtype))
+        return new
+
+    # ------------------------------------------------------------------ what is known
+
+    @handles(For)
+    def for_loop(self, node: For) -> Stmt:
+        dom = Range.from_min_extent(node.min, node.extent)
+        self.analyzer.bind(node.loop_var, dom, True)
+        self.domains[node.loop_var] = dom
+        return self.visit_children(node)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        self.predicates.append(strip_likely(condition))
+        with self.analyzer.constraint_scope(strip_likely(condition)):
+            then_case = self.visit(node.then_case)
+        self.predicates.pop()
+        else_case = None if node.else_case is None else self.visit(node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in THREAD_KEYS and isinstance(node.node, IterVar):
+            self.domains[node.node.var] = Range.from_min_extent(IntImm(node.value.dtype, 0), node.value)
+        return super().attribute(node)
+
+    def flat_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The flat index of an access, simplified as a map from the loops around it."""
+        return self.in_context(self.offsets(buffer, indices))
+
+    def places(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+        """The flat index of the access `node`; what it is made of is checked where that is wanted."""
+        indices, buffer = mutate_all(self.visit, node.indices), node.buffer
+        if self.checks and len(indices) > 1:  # code generation checks a single one
+            indices = checked_indices(buffer, indices, buffer.shape, self.analyzer, node)
+        return self.flat_indices(buffer, indices)
+
+    def in_context(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        from tvmagic.arith.iter_map import IterMapLevel, iter_map_simplify
+
+        predicate: PrimExpr = IntImm(BOOL, 1)
+        for fact in self.predicates:
+            predicate = logical_and(predicate, fact)
+        return tuple(
+            iter_map_simplify(
+                list(indices),
+                self.domains,
+                predicate,
+                check_level=IterMapLevel.Surjective,
+                simplify_trivial_iterators=True,
+                analyzer=self.analyzer,
+            )
+        )
+
+    # ------------------------------------------------------------------ accesses
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices, flat = self.places(node), self.flat(node.buffer)
+        new = BufferLoad(flat, indices, node.predicate, node.span)
+        return Cast(node.dtype, new, node.span) if node.dtype.is_bool and not self.address else new
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        indices, value = self.places(node), self.visit(node.value)
+        flat = self.flat(node.buffer)
+        if value.dtype.is_bool:
+            value = Cast(stored_dtype(value.dtype), value, node.span)
+        return BufferStore(flat, value, indices, node.predicate, node.span)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if isinstance(node.op, Op) and node.op.name == "tir.address_of":
+            outer, self.address = self.address, True
+            new = self.visit_children(node)
+            self.address = outer
+            return new
+        if not (isinstance(node.op, Op) and node.op.name == "tir.if_then_else"):
+            return self.visit_children(node)
+        condition = self.visit(node.args[0])
+        parts = [condition]
+        for fact, part in ((condition, node.args[1]), (Not(condition), node.args[2])):
+            self.predicates.append(fact)
+            with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(fact)):
+                parts.append(self.visit(part))
+            self.predicates.pop()
+        return node if all(a is b for a, b in zip(parts, node.args)) else node.replace(args=tuple(parts))
+
+    # ------------------------------------------------------------------ definitions
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        extents = self._flat_extents(node)
+        new = self.visit_children(node)
+        return new.replace(extents=extents, dtype=stored_dtype(new.dtype))
+
+    def _flat_extents(self, node: Allocate) -> tuple[PrimExpr, ...]:
+        if len(node.extents) == 1:
+            return node.extents
+        declared = node.body.buffer if isinstance(node.body, DeclBuffer) else None
+        if declared is not None and declared.data is node.buffer_var and len(declared.shape) == len(node.extents):
+            pairs = zip(declared.shape, node.extents)
+            if all(a is b or self.analyzer.can_prove_equal(a, b) for a, b in pairs):
+                return self.flat(declared).shape
+        if declared is not None and declared.axis_separators:
+            raise TVMagicError(f"buffer `{declared.name}` has axis separators that do not fit its allocation")
+        total: PrimExpr = IntImm("int32", 1)
+        for extent in node.extents:
+            total = total * extent
+        return (self.analyzer.canonical_simplify(total),)
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        return self.visit(node.body)
+
+    @handles(Block)
+    def block(self, node: Block) -> Stmt:
+        if node.match_buffers:
+            raise TVMagicError(
+                f"block `{node.name_hint}` still matches buffers", node=node, hint="run LowerMatchBuffer first"
+            )
+        for iter_var in node.iter_vars:
+            assert iter_var.dom is not None
+            self.analyzer.bind(iter_var.var, iter_var.dom, True)
+            self.domains[iter_var.var] = iter_var.dom
+        new = self.visit_children(node)
+        return new.replace(
+            alloc_buffers=tuple([self.flat(b) for b in new.alloc_buffers]),
+            reads=tuple([self.region(r) for r in new.reads]),
+            writes=tuple([self.region(r) for r in new.writes]),
+        )
+
+    @handles(BufferRegion)
+    def leave_region(self, node: BufferRegion) -> BufferRegion:
+        return node
+
+    def region(self, node: BufferRegion) -> BufferRegion:
+        """A box of a buffer as a box of the flat one: from its first to its last element."""
+        flat = self.flat(node.buffer)
+        if len(flat.shape) == len(node.buffer.shape):
+            return node.replace(buffer=flat)
+        first = self.flat_indices(node.buffer, tuple([r.min for r in node.region]))
+        last = self.flat_indices(node.buffer, tuple([r.min + r.extent - 1 for r in node.region]))
+        box = [Range.from_min_extent(a, self.analyzer.simplify(b - a + 1)) for a, b in zip(first, last)]
+        return BufferRegion(flat, box, node.span)
+
+
+@tir_pass("tir.FlattenBuffer")
+def FlattenBuffer(func: PrimFunc) -> PrimFunc:
+    """Flatten the buffers of a TensorIR function; those of its parameters keep their shape.
+
+    A function made from a TE schedule stays as it is: StorageFlatten does this there.
+    """
+    if from_legacy_te_schedule(func):
+        return func
+    flattener = _BufferFlattener(Analyzer())
+    flattener.mark_sizes(func)
+    return func.with_body(flattener.visit(func.body))

@@ -1,0 +1,95 @@
+"""InjectPrefetch and TextureFlatten: the two passes that stand before storage is flattened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AttrStmt,
+    Buffer,
+    BufferRealize,
+    For,
+    ForKind,
+    Prefetch,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    handles,
+)
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
+
+
+class _PrefetchInjector(StmtMutator):
+    """Writes a prefetch of what the innermost loop reads some iterations later."""
+
+    def __init__(self) -> None:
+        self.loops: list[Any] = []
+        self.vectors: dict[Any, Any] = {}
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        from tvmagic.arith.int_set import IntervalSet
+
+        self.loops.append(node.loop_var)
+        if node.kind is ForKind.VECTORIZED:
+            self.vectors[node.loop_var] = IntervalSet(node.min, node.min + node.extent - 1)
+        new = self.visit_children(node)
+        self.vectors.pop(node.loop_var, None)
+        self.loops.pop()
+        return new
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        new = self.visit_children(node)
+        if node.attr_key != "prefetch_scope" or not isinstance(node.node, Buffer):
+            return new
+        if not self.loops:
+            raise TVMagicError(f"the prefetch of `{node.node.name}` stands in no loop", node=node)
+        from tvmagic.arith.domain_touched import domain_touched
+        from tvmagic.arith.int_set import IntervalSet
+        from tvmagic.arith.int_set_eval import eval_set
+
+        region = domain_touched(new.body, node.node, True, False)
+        if not region and node.node.shape:
+            note("prefetch.unread", f"`{node.node.name}` is not read, so nothing is prefetched", node=node)
+            return new.body
+        later = self.loops[-1] + new.value
+        domains = {**self.vectors, self.loops[-1]: IntervalSet(later, later)}
+        box: list[Range] = []
+        for part in region:
+            if part is None:
+                note("prefetch.unknown", f"what is read of `{node.node.name}` is not known", node=node)
+                return new.body
+            touched = eval_set(part, domains)
+            box.append(Range.from_min_extent(touched.min_value, touched.max_value - touched.min_value + 1))
+        return SeqStmt.flatten(Prefetch(node.node, box, node.span), new.body)
+
+
+class _ExternRealizeRemover(StmtMutator):
+    """Parameters have memory already: their realizations go."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.external = set(func.buffer_map.values())
+
+    @handles(BufferRealize)
+    def realize(self, node: BufferRealize) -> Stmt:
+        return self.visit(node.body) if node.buffer in self.external else self.visit_children(node)
+
+
+@tir_pass("tir.InjectPrefetch")
+def InjectPrefetch(func: PrimFunc) -> PrimFunc:
+    """Write the prefetches that a TE schedule asks for."""
+    if not from_legacy_te_schedule(func):
+        return func
+    return func.with_body(_PrefetchInjector().visit(func.body))
+
+
+@tir_pass("tir.TextureFlatten")
+def TextureFlatten(func: PrimFunc) -> PrimFunc:
+    """Take away the realizations of parameters; textures do not exist on the targets here."""
+    return func.with_body(_ExternRealizeRemover(func).visit(func.body))

@@ -1,0 +1,416 @@
+"""StorageRewrite: allocations moved outwards, memory shared by what is not alive together.
+
+The program is read as a sequence of events: a leaf statement is one, a loop or branch is two, its
+begin and its end. A buffer is alive from the first to the last event that touches it, seen from
+the scope of its allocation; at its end its memory is free for a later one.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.ir import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DataType,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    Mutator,
+    Op,
+    PointerType,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    Var,
+    Visitor,
+    While,
+    handles,
+)
+from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
+from tvmagic.passes import PassContext, is_recording, note
+from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.inplace import works_in_place
+from tvmagic.tir.transform.memory.vector_types import rewrite_vector_types
+
+MATCH_RANGE = 16
+_IN_REGISTERS = ("local", "warp", "wmma")
+
+
+@dataclass
+class _Event:
+    """A point of the sequence; `pair` is the distance to the other end of a scope, 0 for a leaf."""
+
+    stmt: Stmt
+    touched: list[Var] = field(default_factory=list[Var])
+    pair: int = 0
+
+
+class _Linearizer(Visitor):
+    """Reads the program as a sequence of events."""
+
+    def __init__(self) -> None:
+        self.events: list[_Event] = []
+        self.allocs: dict[Var, tuple[Allocate, int]] = {}
+        self.scopes: list[list[Var]] = []
+        self.in_thread = False
+        self.accessed: set[Buffer] = set()
+        # variables defined so far, and allocations whose size they give: those stay where they are
+        self.defined: set[Var] = set()
+        self.kept: set[Var] = set()
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        if any(uses_var(extent, self.defined) for extent in node.extents):
+            self.kept.add(node.buffer_var)
+        else:
+            self.allocs[node.buffer_var] = (node, len(self.scopes))
+        self.visit_children(node)
+
+    def touch(self, var: Var) -> None:
+        found = self.allocs.get(var)
+        if found is not None and found[1] < len(self.scopes):
+            self.scopes[found[1]].append(var)
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.touch(var)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.visit_children(node)
+        self.accessed.add(node.buffer)
+        self.touch(node.buffer.data)
+
+    @handles(BufferStore, Evaluate)
+    def leaf(self, node: Any) -> None:
+        self.scopes.append([])
+        self.visit_children(node)
+        if isinstance(node, BufferStore):
+            self.accessed.add(node.buffer)
+            self.touch(node.buffer.data)
+        touched = self.scopes.pop()
+        if touched:
+            self.events.append(_Event(node, touched))
+
+    @handles(IfThenElse, For, While, AssertStmt, LetStmt)
+    def scope(self, node: Stmt) -> None:
+        if isinstance(node, (For, LetStmt)):
+            self.defined.add(node.loop_var if isinstance(node, For) else node.var)
+        self.scopes.append([])
+        begin = len(self.events)
+        self.events.append(_Event(node))
+        self.visit_children(node)
+        end = len(self.events)
+        self.events.append(_Event(node, self.scopes.pop(), begin - end))
+        self.events[begin].pair = end - begin
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key == "thread_extent" and not self.in_thread:
+            self.in_thread = True
+            self.scope(node)
+            self.in_thread = False
+        elif node.attr_key in ("extern_scope", "virtual_thread"):
+            self.scope(node)
+        else:
+            if isinstance(node.node, Var):
+                self.visit(node.node)
+            self.visit_children(node)
+
+
+@dataclass(eq=False)
+class _Entry:
+    """One piece of memory and the allocations that share it."""
+
+    attach: Stmt | None
+    scope: str
+    element: DataType
+    bits: int
+    allocs: list[Allocate] = field(default_factory=list[Allocate])
+    var: Var | None = None
+
+
+def scope_of(var: Var) -> str:
+    """The memory that a pointer points into."""
+    kind = var.type_annotation
+    return (kind.storage_scope if isinstance(kind, PointerType) else "") or "global"
+
+
+def constant_bits(node: Allocate) -> int:
+    """The size of an allocation in bits; 0 where it is not constant."""
+    bits = node.dtype.bits * node.dtype.lanes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            return 0
+        bits *= extent.value
+    return bits
+
+
+class _Planner:
+    """Decides which allocations share memory, and where that memory is allocated."""
+
+    def __init__(self, reuse: bool) -> None:
+        self.reuse = reuse
+        self.entries: list[_Entry] = []
+        self.entry_of: dict[Var, _Entry] = {}
+        self.scope: Stmt | None = None
+        # free memory of known size, ordered by it; and of unknown size
+        self.free_sized: list[tuple[int, int, _Entry]] = []
+        self.free_symbolic: list[_Entry] = []
+        self.freed = 0
+
+    def plan(self, events: list[_Event], allocs: dict[Var, tuple[Allocate, int]]) -> None:
+        births, deaths = _lifetimes(events)
+        in_place: set[Var] = set()
+        for i, event in enumerate(events):
+            begin = i + event.pair if event.pair < 0 else i
+            if event.pair >= 0:
+                for var in births.get(i, ()):
+                    alloc = allocs[var][0]
+                    shared = None
+                    if len(births[i]) <= 2:
+                        shared = self._in_place(event.stmt, var, alloc, deaths.get(begin, ()), in_place)
+                    entry = shared or self._find(alloc)
+                    entry.allocs.append(alloc)
+                    self.entry_of[var] = entry
+            self._enter_or_leave(event)
+            if event.pair <= 0:
+                for var in deaths.get(begin, ()):
+                    if var not in in_place:
+                        self._free(self.entry_of[var])
+
+    def _in_place(self, stmt: Stmt, var: Var, alloc: Allocate, dying: Any, used: set[Var]) -> _Entry | None:
+        """The memory of a buffer that ends where `var` begins and is read only where `var` is written."""
+        for source in dying:
+            entry = self.entry_of.get(source)
+            if entry is None or source in used:
+                continue
+            same = entry.scope == scope_of(var) and entry.attach is self.scope
+            same = same and entry.element is alloc.dtype.element_of and entry.bits == constant_bits(alloc)
+            if same and works_in_place(stmt, var, source):
+                used.add(source)
+                if is_recording():
+                    note("storage.in_place", f"`{var.name}` takes the memory of `{source.name}` in place", node=stmt)
+                return entry
+        return None
+
+    def _enter_or_leave(self, event: _Event) -> None:
+        stmt = event.stmt
+        if isinstance(stmt, AttrStmt):
+            opens = stmt.attr_key in ("thread_extent", "virtual_thread")
+        else:
+            opens = isinstance(stmt, For) and stmt.kind is ForKind.PARALLEL and self.scope in (None, stmt)
+        if not opens:
+            return
+        if self.scope is None:
+            self.scope = stmt
+        elif self.scope is stmt:
+            self.free_sized = [f for f in self.free_sized if f[2].attach is not stmt]
+            self.free_symbolic = [e for e in self.free_symbolic if e.attach is not stmt]
+            self.scope = None
+
+    def _find(self, alloc: Allocate) -> _Entry:
+        scope, bits = scope_of(alloc.buffer_var), constant_bits(alloc)
+        small = scope.startswith(_IN_REGISTERS) or alloc.dtype.is_handle or 0 < bits <= 32
+        entry = None
+        if self.reuse and not small and len(alloc.extents) == 1:
+            entry = self._free_sized(alloc, scope, bits) if bits else self._free_symbolic(alloc, scope)
+        if entry is None:
+            entry = _Entry(self.scope, scope, alloc.dtype.element_of, bits)
+            self.entries.append(entry)
+        elif is_recording():
+            names = ", ".join(f"`{a.buffer_var.name}`" for a in entry.allocs)
+            note("storage.reuse", f"`{alloc.buffer_var.name}` takes the memory of {names}", node=alloc)
+        return entry
+
+    def _free_sized(self, alloc: Allocate, scope: str, bits: int) -> _Entry | None:
+        """Free memory for a known size: the smallest that is large enough, else the largest smaller one."""
+        free = self.free_sized
+        middle = bisect.bisect_left(free, (bits,))
+        last = bisect.bisect_right(free, (bits * MATCH_RANGE, self.freed + 1))
+        first = bisect.bisect_left(free, (bits // MATCH_RANGE,))
+        for i in (*range(middle, last), *range(middle - 1, first - 1, -1)):
+            entry = free[i][2]
+            if entry.attach is not self.scope or entry.scope != scope:
+                continue
+            if i < middle and entry.element is not alloc.dtype.element_of:
+                continue
+            entry.bits = max(bits, entry.bits)
+            del free[i]
+            return entry
+        return None
+
+    def _free_symbolic(self, alloc: Allocate, scope: str) -> _Entry | None:
+        for i, entry in enumerate(self.free_symbolic):
+            if entry.attach is self.scope and entry.scope == scope and entry.element is alloc.dtype.element_of:
+                del self.free_symbolic[i]
+                return entry
+        return None
+
+    def _free(self, entry: _Entry) -> None:
+        if entry.scope.startswith(_IN_REGISTERS) or entry.allocs[0].dtype.is_handle or 0 < entry.bits <= 32:
+            return
+        if entry.bits:
+            self.freed += 1
+            bisect.insort(self.free_sized, (entry.bits, self.freed, entry))
+        else:
+            self.free_symbolic.append(entry)
+
+
+def _lifetimes(events: list[_Event]) -> tuple[dict[int, list[Var]], dict[int, list[Var]]]:
+    """Which buffers begin and end at an event, by the index of its begin."""
+    births: dict[int, list[Var]] = {}
+    deaths: dict[int, list[Var]] = {}
+    seen: set[Var] = set()
+    for i in range(len(events) - 1, -1, -1):
+        event = events[i]
+        for var in event.touched:
+            if var not in seen:
+                seen.add(var)
+                deaths.setdefault(i + event.pair if event.pair < 0 else i, []).append(var)
+    seen.clear()
+    for i, event in enumerate(events):
+        if event.pair < 0:
+            continue
+        for var in events[i + event.pair].touched:
+            if var not in seen:
+                seen.add(var)
+                births.setdefault(i, []).append(var)
+    return births, deaths
+
+
+class _Rewriter(Mutator):
+    """Puts the planned allocations in the place of the old ones."""
+
+    def __init__(self, planner: _Planner, linear: _Linearizer, analyzer: Analyzer) -> None:
+        self.planner, self.accessed, self.analyzer = planner, linear.accessed, analyzer
+        self.kept = linear.kept
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.declared: set[Buffer] = set()
+        self.at: dict[Stmt | None, list[_Entry]] = {}
+        for entry in planner.entries:
+            self.at.setdefault(entry.attach, []).append(entry)
+            entry.var = entry.allocs[0].buffer_var
+
+    def rewrite(self, body: Stmt) -> Stmt:
+        for entries in self.at.values():
+            for entry in entries:
+                first = entry.allocs[0].body
+                if isinstance(first, DeclBuffer) and _alike(entry):
+                    self.declared.add(first.buffer)
+        return self.attach(None, self.visit(body))
+
+    def attach(self, place: Stmt | None, body: Stmt) -> Stmt:
+        for entry in reversed(self.at.get(place, ())):
+            body = self.allocation(entry, body)
+        return body
+
+    def allocation(self, entry: _Entry, body: Stmt) -> Stmt:
+        assert entry.var is not None
+        first = entry.allocs[0]
+        dtype = max((a.dtype for a in entry.allocs), key=lambda d: d.lanes)
+        if _alike(entry):
+            if isinstance(first.body, DeclBuffer):
+                body = DeclBuffer(self.visit_buffer_use(first.body.buffer), body, first.body.span)
+            return Allocate(entry.var, dtype, first.extents, first.condition, body, span=first.span)
+        size: PrimExpr | None = None
+        for alloc in entry.allocs:
+            bits = alloc.dtype.bits * alloc.dtype.lanes
+            extent = alloc.extents[0]
+            if isinstance(extent, IntImm) and extent.value > (1 << 31) // bits:
+                extent = IntImm("int64", extent.value)
+            part = multiply(extent, bits)
+            size = part if size is None else maximum(size, part)
+        assert size is not None
+        width = dtype.bits * dtype.lanes
+        whole = self.analyzer.can_prove(floormod(size, width).equal(0))
+        size = floordiv(size, width)
+        size = self.analyzer.simplify(size if whole else size + 1)
+        return Allocate(entry.var, dtype, (size,), True, body, span=first.span)
+
+    @handles(Var)
+    def var(self, var: Var) -> Var:
+        entry = self.planner.entry_of.get(var)
+        return var if entry is None or entry.var is None else entry.var
+
+    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+        new = self.buffers.get(buffer)
+        if new is None:
+            entry = self.planner.entry_of.get(buffer.data)
+            new = buffer
+            if entry is not None and entry.var is not None and entry.var is not buffer.data:
+                new = buffer.replace(data=entry.var, name=entry.var.name)
+            self.buffers[buffer] = new
+        return new
+
+    visit_buffer_def = visit_buffer_use
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        return self.visit_children(node) if node.buffer_var in self.kept else self.visit(node.body)
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        if node.buffer in self.declared or node.buffer not in self.accessed:
+            return self.visit(node.body)
+        return self.visit_children(node)
+
+    @handles(For, AttrStmt)
+    def scope(self, node: Any) -> Stmt:
+        new = self.visit_children(node)
+        if isinstance(node, AttrStmt) and isinstance(node.node, Var):
+            moved = self.var(node.node)
+            new = new if moved is node.node else new.replace(node=moved)
+        return new.replace(body=self.attach(node, new.body)) if node in self.at else new
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if isinstance(node.op, Op) and node.op.name == "tir.type_annotation":
+            return node
+        return self.visit_children(node)
+
+
+def _alike(entry: _Entry) -> bool:
+    """Whether all allocations that share the memory have one type and one size."""
+    first = entry.allocs[0]
+    return all(
+        other.dtype is first.dtype
+        and len(other.extents) == len(first.extents)
+        and all(expr_deep_equal(a, b) for a, b in zip(other.extents, first.extents))
+        for other in entry.allocs[1:]
+    )
+
+
+def plan_storage(stmt: Stmt, reuse: bool = True) -> Stmt:
+    """`stmt` with its allocations at the outermost place that is right, sharing memory."""
+    linear = _Linearizer()
+    linear.visit(stmt)
+    planner = _Planner(reuse)
+    planner.plan(linear.events, linear.allocs)
+    return _Rewriter(planner, linear, Analyzer()).rewrite(stmt)
+
+
+@tir_pass("tir.StorageRewrite")
+def StorageRewrite(func: PrimFunc, *, context: PassContext) -> PrimFunc:
+    """Share memory between buffers that are not alive at the same time, and move allocations outwards.
+
+    Allocations go to the beginning of the function, of a parallel loop or of a kernel. A buffer that
+    is accessed only by vectors of one length gets elements of that length.
+    """
+    reuse = not context.option("tir.merge_static_smem", False)
+    return rewrite_vector_types(func.with_body(plan_storage(func.body, reuse)))

@@ -1,0 +1,189 @@
+"""Buffers that are accessed only by vectors of one length get elements of that length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DataType,
+    IntImm,
+    Mutator,
+    Op,
+    PointerType,
+    PrimExpr,
+    PrimFunc,
+    PrimType,
+    Ramp,
+    Stmt,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.ops import div, multiply
+from tvmagic.tir.transform.memory.flatten_buffer import stored_dtype
+
+
+@dataclass
+class _Use:
+    """How one allocation is accessed: by which types."""
+
+    element: DataType
+    extent: PrimExpr
+    accessed: set[DataType] = field(default_factory=set[DataType])
+
+
+def _is_dense_ramp(index: PrimExpr) -> bool:
+    return isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
+
+
+class _UseCollector(Visitor):
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.uses: dict[Var, _Use] = {}
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        self.uses[node.buffer_var] = _Use(stored_dtype(node.dtype), node.extents[-1])
+        self.visit_children(node)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self._access(node.buffer.data, node.dtype, node.indices)
+        self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self._access(node.buffer.data, node.value.dtype, node.indices)
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        name = node.op.name if isinstance(node.op, Op) else ""
+        if name == "tir.tvm_access_ptr" and isinstance(node.args[1], Var):
+            self._access(node.args[1], node.args[0].dtype, (node.args[2],))
+        elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+            load = node.args[0]
+            self._access(load.buffer.data, load.dtype, load.indices)
+        self.visit_children(node)
+
+    def _access(self, data: Var, dtype: DataType, indices: tuple[PrimExpr, ...]) -> None:
+        use = self.uses.get(data)
+        if use is None:
+            return
+        dtype = stored_dtype(dtype)
+        index_lanes = indices[-1].dtype.lanes if indices else 1
+        lanes = use.element.lanes
+        if index_lanes * lanes != dtype.lanes:
+            lanes = 1
+            use.element = use.element.with_lanes(1)
+        if indices and _is_dense_ramp(indices[-1]):
+            ramp = indices[-1]
+            assert isinstance(ramp, Ramp)
+            step = self.analyzer.modular_set(ramp.base)
+            if step.coeff % ramp.lanes == 0 and step.base % ramp.lanes == 0:
+                lanes = ramp.lanes
+        use.accessed.add(dtype.with_lanes(lanes))
+
+
+def _preferred(use: _Use, analyzer: Analyzer) -> DataType:
+    bases = {d.element_of for d in use.accessed}
+    if len(bases) != 1:
+        return use.element
+    lanes = use.element.lanes
+    if lanes == 1 and len(use.accessed) == 1:
+        wanted = next(iter(use.accessed)).lanes
+        size = analyzer.modular_set(use.extent)
+        if size.coeff % wanted == 0 and size.base % wanted == 0:
+            lanes = wanted
+    return next(iter(bases)).with_lanes(lanes)
+
+
+class _VectorTypes(Mutator):
+    def __init__(self, types: dict[Var, tuple[Var, DataType, int]]) -> None:
+        self.types = types
+        self.views: dict[Buffer, Buffer] = {}
+
+    @handles(Var)
+    def var(self, var: Var) -> Var:
+        found = self.types.get(var)
+        return var if found is None else found[0]
+
+    def view(self, buffer: Buffer) -> Buffer:
+        """`buffer` with vector elements."""
+        new = self.views.get(buffer)
+        if new is None:
+            var, dtype, factor = self.types[buffer.data]
+            last = div(buffer.shape[-1], IntImm(buffer.shape[-1].dtype, factor))
+            new = buffer.replace(data=var, dtype=dtype, shape=(*buffer.shape[:-1], last))
+            self.views[buffer] = new
+        return new
+
+    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
+        return self.view(buffer) if buffer.data in self.types else buffer
+
+    @staticmethod
+    def _index(index: PrimExpr, factor: int) -> PrimExpr:
+        """A dense index into scalars as one into vectors of `factor` of them."""
+        if not isinstance(index, Ramp):
+            return index
+        new = div(index.base, IntImm(index.base.dtype, index.lanes))
+        if index.lanes == factor:
+            return new
+        count = index.lanes // factor
+        return Ramp(multiply(new, count), index.stride, count, index.span)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        found = self.types.get(node.buffer.data)
+        if found is None:
+            return new
+        buffer = self.view(node.buffer)
+        indices = (*new.indices[:-1], self._index(new.indices[-1], found[2]))
+        if isinstance(node, BufferLoad):
+            return BufferLoad(buffer, indices, node.predicate, node.span)
+        return new.replace(buffer=buffer, indices=indices)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        new: Any = self.visit_children(node)
+        if not (isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr"):
+            return new
+        found = self.types.get(node.args[1])
+        if found is None:
+            return new
+        kind, _, offset, extent, mask = new.args
+        parts = [div(e, IntImm(e.dtype, found[2])) for e in (offset, extent)]
+        return new.replace(args=(kind.replace(dtype=found[1]), found[0], *parts, mask))
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        new = self.visit_children(node)
+        found = self.types.get(node.buffer_var)
+        if found is None:
+            return new
+        last = div(new.extents[-1], IntImm(new.extents[-1].dtype, found[2]))
+        return new.replace(buffer_var=found[0], dtype=found[1], extents=(*new.extents[:-1], last))
+
+
+def rewrite_vector_types(func: PrimFunc) -> PrimFunc:
+    """`func` with vector elements in the allocations that are accessed by vectors of one length."""
+    analyzer = Analyzer()
+    collector = _UseCollector(analyzer)
+    collector.visit(func.body)
+    types: dict[Var, tuple[Var, DataType, int]] = {}
+    for var, use in collector.uses.items():
+        preferred = _preferred(use, analyzer)
+        if preferred is use.element:
+            continue
+        scope = var.type_annotation.storage_scope if isinstance(var.type_annotation, PointerType) else ""
+        new = Var(var.name, PointerType(PrimType(preferred), scope), var.span)
+        types[var] = (new, preferred, preferred.lanes // use.element.lanes)
+    return func.with_body(_VectorTypes(types).visit(func.body)) if types else func

@@ -1,0 +1,1 @@
+"""Passes on threads: launches, barriers, reductions over threads."""

@@ -1,0 +1,54 @@
+"""Passes for memory and threads of GPUs, and pipelining: what they do on the CPU's path.
+
+Their annotations ask for speed, not for another result: here they are taken away, with a note.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.ir import Block, For, PrimFunc, Stmt, StmtMutator, handles
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
+
+
+class _AnnotationRemover(StmtMutator):
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    @handles(For, Block)
+    def annotated(self, node: Any) -> Stmt:
+        new = self.visit_children(node)
+        kept = {k: v for k, v in new.annotations.items() if not k.startswith(self.prefix)}
+        if len(kept) == len(new.annotations):
+            return new
+        note("ignored", f"`{self.prefix}` asks for what the CPU's path does not do", node=node)
+        return new.replace(annotations=kept)
+
+
+def _without(func: PrimFunc, prefix: str) -> PrimFunc:
+    return func.with_body(_AnnotationRemover(prefix).visit(func.body))
+
+
+@tir_pass("tir.InjectSoftwarePipeline")
+def InjectSoftwarePipeline(func: PrimFunc) -> PrimFunc:
+    """Take the annotations of software pipelines away: the loop runs as it is written."""
+    return _without(func, "software_pipeline")
+
+
+@tir_pass("tir.ManifestSharedMemoryLocalStage")
+def ManifestSharedMemoryLocalStage(func: PrimFunc) -> PrimFunc:
+    """Take away the wish to load shared memory by way of registers."""
+    return _without(func, "tir.manifest_shared_memory_local_stage")
+
+
+@tir_pass("tir.LowerAutoCopy")
+def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
+    """Take away the wish to copy between memories in the best way: the copy stays as written."""
+    return _without(func, "auto_copy")
+
+
+@tir_pass("tir.InjectPermutedLayout")
+def InjectPermutedLayout(func: PrimFunc) -> PrimFunc:
+    """Take away the wish to permute shared memory against bank conflicts."""
+    return _without(func, "permuted_layout")

@@ -1,0 +1,330 @@
+"""InjectVirtualThread: virtual threads become loops around what depends on them.
+
+The loop over a virtual thread stands as deep inside as it can: around each statement that depends
+on the thread. Memory that differs between threads gets a part for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Mutator,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    StmtVisitor,
+    Var,
+    Visitor,
+    While,
+    handles,
+    substitute,
+)
+from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.ops import div, multiply
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
+
+MAX_UNROLLED = 16
+
+
+def _is_access_ptr(node: Call) -> bool:
+    return isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr"
+
+
+class _Reads(Visitor):
+    """The variables and pointers that an expression reads, and the pointers it writes through."""
+
+    def __init__(self) -> None:
+        self.read: dict[Var, None] = {}
+        self.written: dict[Var, None] = {}
+
+    @handles(Var)
+    def var(self, var: Var) -> None:
+        self.read[var] = None
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.read[node.buffer.data] = None
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if not _is_access_ptr(node):
+            self.visit_children(node)
+            return
+        mask = int(node.args[4])
+        if mask & 1:
+            self.read[node.args[1]] = None
+        if mask & 2:
+            self.written[node.args[1]] = None
+        self.visit(node.args[2])
+
+
+class _Dependents(StmtVisitor):
+    """Which variables and buffers get their value from which others."""
+
+    def __init__(self) -> None:
+        self.feeds: dict[Var, list[Var]] = {}
+
+    def _record(self, target: Var, *sources: PrimExpr) -> None:
+        reads = _Reads()
+        for source in sources:
+            reads.visit(source)
+        for var in reads.read:
+            if var is not target:
+                self.feeds.setdefault(var, []).append(target)
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        self._record(node.var, node.value)
+        self.visit(node.body)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self._record(node.buffer.data, node.value, *node.indices)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self._record(node.loop_var, node.min, node.extent)
+        self.visit(node.body)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        self._record(node.buffer_var, *node.extents, node.condition)
+        self.visit(node.body)
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> None:
+        reads = _Reads()
+        reads.visit(node.value)
+        for target in reads.written:
+            self._record(target, node.value)
+
+
+def dependents(stmt: Stmt, var: Var) -> set[Var]:
+    """`var` and the variables and pointers whose values depend on it in `stmt`."""
+    visitor = _Dependents()
+    visitor.visit(stmt)
+    found, pending = {var}, [var]
+    while pending:
+        for target in visitor.feeds.get(pending.pop(), ()):
+            if target not in found:
+                found.add(target)
+                pending.append(target)
+    return found
+
+
+class _ThreadInjector(Mutator):
+    """Puts the loop over one virtual thread around the statements that depend on it."""
+
+    def __init__(self, var: Var, threads: int, touched: set[Var], share: bool) -> None:
+        self.thread, self.threads, self.touched, self.share = var, threads, touched, share
+        self.injected = False  # inside the loop over the threads
+        self.depends = False  # the expression just visited depends on the thread
+        self.effect = False  # a statement with an effect was visited, which runs once a thread
+        self.loop_depth = 0
+        self.strides: dict[Var, PrimExpr] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def visit(self, node: Any) -> Any:
+        new = super().visit(node)
+        if isinstance(node, Stmt):
+            if (self.depends or self.effect) and not self.injected:
+                return self.inject(new, False)
+            self.depends = self.effect = False
+        return new
+
+    def inject(self, stmt: Stmt, visit: bool) -> Stmt:
+        """The loop over the threads around `stmt`, which is visited first where asked."""
+        self.depends = self.effect = False
+        if visit:
+            self.injected = True
+            stmt = self.visit(stmt)
+            self.injected = False
+        self.depends = self.effect = False
+        if self.loop_depth == 0 and self.threads < MAX_UNROLLED:
+            values = [IntImm(self.thread.dtype, i) for i in range(self.threads)]
+            return SeqStmt.flatten(*[substitute(stmt, {self.thread: value}) for value in values])
+        var = Var(self.thread.name + ".s", self.thread.dtype)
+        body = substitute(stmt, {self.thread: var})
+        return For(var, 0, IntImm(var.dtype, self.threads), ForKind.SERIAL, body, span=stmt.span)
+
+    def _must_inject(self) -> bool:
+        return self.depends and not self.injected
+
+    # ------------------------------------------------------------------ expressions
+
+    @handles(Var)
+    def var(self, var: Var) -> Var:
+        if var in self.touched:
+            self.depends = True
+        return var
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if isinstance(node.op, Op) and node.op.name == "tir.tvm_context_id":
+            return node if self.share else self.thread
+        if not _is_access_ptr(node) or node.args[1] not in self.strides:
+            return self.visit_children(node)
+        self.depends = True
+        kind, pointer, offset, extent, mask = node.args
+        stride = div(self.strides[pointer], IntImm(offset.dtype, kind.dtype.lanes))
+        offset = stride * self.thread + self.visit(offset)
+        return node.replace(args=(kind, pointer, offset, self.visit(extent), mask))
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new = self.visit_children(node)
+        data = node.buffer.data
+        if data in self.touched:
+            self.depends = True
+        if isinstance(node, BufferStore):
+            self.effect = not self.share
+        stride = self.strides.get(data)
+        if stride is None:
+            return new
+        return new.replace(
+            buffer=self._widened(node.buffer), indices=(*new.indices[:-1], new.indices[-1] + self.thread * stride)
+        )
+
+    def _widened(self, buffer: Buffer) -> Buffer:
+        new = self.buffers.get(buffer)
+        if new is None:
+            shape = (*buffer.shape[:-1], multiply(buffer.shape[-1], self.threads))
+            new = self.buffers[buffer] = buffer.replace(shape=shape)
+        return new
+
+    # ------------------------------------------------------------------ statements
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> Stmt:
+        self.effect = not self.share
+        return self.visit_children(node)
+
+    @handles(AttrStmt, LetStmt)
+    def around(self, node: Any) -> Stmt:
+        value = self.visit(node.value)
+        if self._must_inject():
+            return self.inject(node, True)
+        self.depends = False
+        body = self.visit(node.body)
+        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        body = self.visit(node.body)
+        buffer = self._widened(node.buffer) if node.buffer.data in self.strides else node.buffer
+        return node if body is node.body and buffer is node.buffer else node.replace(buffer=buffer, body=body)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        if self._must_inject():
+            new = self.inject(node, True)
+            self.loop_depth += 1
+            return new
+        self.depends = False
+        body = self.visit(node.body)
+        self.loop_depth += 1
+        if low is node.min and extent is node.extent and body is node.body:
+            return node
+        return node.replace(min=low, extent=extent, body=body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        if self._must_inject():
+            return self.inject(node, True)
+        self.depends = False
+        then_case = self._part(node.then_case)
+        else_case = None if node.else_case is None else self._part(node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
+    def _part(self, node: Stmt) -> Stmt:
+        depth, self.loop_depth = self.loop_depth, 0
+        new = self.visit(node)
+        self.loop_depth = max(self.loop_depth, depth)
+        return new
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        parts = mutate_all(self._part, node.seq)
+        return node if parts is node.seq else SeqStmt.flatten(*parts)
+
+    @handles(While)
+    def while_loop(self, node: While) -> Stmt:
+        # its condition may read what the threads write: the whole loop runs once a thread
+        if not self.injected:
+            return self.inject(node, True)
+        self.loop_depth += 1
+        return self.visit_children(node)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        condition, extents = self.visit(node.condition), mutate_all(self.visit, node.extents)
+        if self._must_inject():
+            return self.inject(node, True)
+        self.depends = False
+        if node.buffer_var in self.touched or not self.share:
+            if len(extents) != 1:
+                raise TVMagicError(
+                    f"`{node.buffer_var.name}` differs between virtual threads and is not flat",
+                    node=node,
+                    hint="run StorageFlatten or FlattenBuffer first",
+                )
+            self.strides[node.buffer_var] = extents[0]
+            extents = (multiply(extents[0], self.threads),)
+        body = self.visit(node.body)
+        if condition is node.condition and extents is node.extents and body is node.body:
+            return node
+        return node.replace(condition=condition, extents=extents, body=body)
+
+
+class _VirtualThreads(StmtMutator):
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        new = self.visit_children(node)
+        if node.attr_key != "virtual_thread" or not isinstance(node.node, IterVar):
+            return new
+        if not isinstance(new.value, IntImm):
+            raise TVMagicError(f"virtual thread `{node.node.var.name}` has no constant extent", node=node)
+        var = node.node.var
+        share = node.node.thread_tag.startswith("vthread")
+        injector = _ThreadInjector(var, new.value.value, dependents(new.body, var), share)
+        return injector.visit(new.body)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        new = self.visit_children(node)
+        if not isinstance(new.condition, IntImm):
+            return new
+        taken = new.then_case if new.condition.value else new.else_case
+        return taken if taken is not None else Evaluate(0, node.span)
+
+
+@tir_pass("tir.InjectVirtualThread")
+def InjectVirtualThread(func: PrimFunc) -> PrimFunc:
+    """Run virtual threads one after the other: in a loop, or written out where they are few."""
+    body = _VirtualThreads().visit(func.body)
+    return func if body is func.body else func.with_body(convert_ssa(body))

@@ -1,0 +1,169 @@
+"""LowerThreadAllreduce: reductions over threads, in steps.
+
+In shared memory each thread puts its value into `red_buf*`; then half of the threads take in the values of the
+other half, and so on, with a barrier after each step, until the first place has the result for all. The threads
+of a warp can do the same by reading each other's registers (`warp_allreduce.py`).
+"""
+
+from __future__ import annotations
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Select,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    stored_together,
+    substitute,
+)
+from tvmagic.ir.ops import cast
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.threads.allreduce_plan import Allreduce, AllreduceFinder, Form, Warps, barrier
+from tvmagic.tir.transform.threads.warp_allreduce import warp_allreduce
+from tvmagic.tir.transform.with_analyzer import is_true
+
+__all__ = ["LowerThreadAllreduce"]
+
+
+class _Rewriter(Mutator):
+    def __init__(self, found: AllreduceFinder) -> None:
+        self.found, self.warps = found, found.warps
+        self.analyzer = found.analyzer
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> Stmt:
+        plan = self.found.found.get(node)
+        if plan is None:
+            return self.visit_children(node)
+        values: list[PrimExpr] = [self.visit(source) for source in plan.sources]
+        if not is_true(plan.condition):
+            condition = self.visit(plan.condition)
+            neutral = [cast(v.dtype, start) for v, start in zip(values, plan.reducer.identity_element)]
+            values = [Select(condition, v, start) for v, start in zip(values, neutral)]
+        if plan.group.size == 1:
+            return SeqStmt.flatten(*[BufferStore(b, v, (0,)) for b, v in zip(plan.results, values)])
+        buffers = [self.found.placed[result.data] for result in plan.results]
+        if plan.form is Form.SHARED:
+            note("allreduce", f"{plan.group.size} threads reduce together in shared memory", node=node)
+            return self._in_shared_memory(plan, values, buffers)
+        note("allreduce", f"{plan.group.size} threads reduce together in the registers of their warps", node=node)
+        return warp_allreduce(plan, values, buffers, self.warps.size)
+
+    def _in_shared_memory(self, plan: Allreduce, values: list[PrimExpr], buffers: list[Buffer]) -> Stmt:
+        place = plan.group.place(plan.group.index, self.analyzer)
+        stmts: list[Stmt] = [barrier("shared")]  # threads may still read what was there before
+        stmts += [BufferStore(buffer, value, (place,)) for buffer, value in zip(buffers, values)]
+        stmts.append(barrier("shared"))
+        return SeqStmt.flatten(*stmts, *_Tree(plan, buffers, place, self.analyzer).steps(self.warps.size))
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        body = self.visit(node.body)
+        return node if body is node.body else node.replace(body=body)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        new = self.found.loads.get(node.buffer.data)
+        return self.visit_children(node) if new is None else new
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        body = self.visit(node.body)
+        buffer = self.found.placed.get(node.buffer_var)
+        if buffer is None:
+            return node if body is node.body else node.replace(body=body)
+        if buffer.scope() == "shared":
+            body = AttrStmt(buffer.data, "volatile_scope", IntImm("int32", 1), body, node.span)
+        return Allocate(buffer.data, buffer.dtype, buffer.shape, IntImm("bool", 1), body, span=node.span)
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        return node.replace(buffer=self.found.placed.get(node.buffer.data, node.buffer), body=self.visit(node.body))
+
+
+class _Tree:
+    """The steps in which the threads of a group take in each other's values."""
+
+    def __init__(self, plan: Allreduce, buffers: list[Buffer], place: PrimExpr, analyzer: Analyzer) -> None:
+        self.reducer, self.group = plan.reducer, plan.group
+        self.buffers, self.place, self.analyzer = buffers, place, analyzer
+
+    def steps(self, warp_size: int) -> list[Stmt]:
+        group, stmts = self.group, list[Stmt]()
+        width = 1 << (group.size - 1).bit_length()
+        if width > group.size:  # only some threads have a partner
+            width //= 2
+            stmts += self._step(width, group.size - width)
+        aligned = group.count == 1 or group.contiguous % warp_size == 0
+        while width > 1 and (width > group.contiguous or width > warp_size or not aligned):
+            width //= 2
+            stmts += self._step(width, width)
+        if width > 1:
+            stmts += self._in_warp(width)
+        return stmts
+
+    def _step(self, distance: int, active: int) -> list[Stmt]:
+        taken = IfThenElse(self.group.index < active, self._store(self._combined(distance)))
+        return [taken, barrier("shared")]
+
+    def _in_warp(self, width: int) -> list[Stmt]:
+        """The last steps, by threads that run in step: loads and stores are apart, without a branch between."""
+        half = width // 2
+        stmts: list[Stmt] = []
+        for distance in (half >> n for n in range(half.bit_length())):
+            values = self._combined(distance)
+            kept = [Var(f"w_{distance}_{i}", value.dtype) for i, value in enumerate(values)]
+            body = SeqStmt.flatten(barrier("warp"), self._store(list(kept)), barrier("warp"))
+            for var, value in zip(kept, values):
+                body = LetStmt(var, value, body)
+            stmts.append(body)
+        return [IfThenElse(self.group.index < half, SeqStmt.flatten(*stmts)), barrier("shared")]
+
+    def _combined(self, distance: int) -> list[PrimExpr]:
+        """A thread's values combined with those of the thread `distance` further."""
+        further = self.group.place(self.group.index + distance, self.analyzer)
+        values: dict[Var, PrimExpr] = {}
+        for x, y, buffer in zip(self.reducer.lhs, self.reducer.rhs, self.buffers):
+            values[x], values[y] = BufferLoad(buffer, (self.place,)), BufferLoad(buffer, (further,))
+        return [substitute(result, values) for result in self.reducer.result]
+
+    def _store(self, values: list[PrimExpr]) -> Stmt:
+        return stored_together([BufferStore(b, v, (self.place,)) for b, v in zip(self.buffers, values)])
+
+
+def _warps_of(func: PrimFunc) -> Warps:
+    """The warps of the function's target; threads that each run for themselves without one."""
+    target = func.attrs.get("target")
+    attrs = getattr(target, "attrs", {})
+    kind = str(getattr(target, "kind", ""))
+    gpu = kind in ("cuda", "nvptx")
+    size, most = attrs.get("thread_warp_size", 32 if gpu else 1), attrs.get("max_num_threads", 1024 if gpu else 0)
+    return Warps(int(size), int(most), kind == "cuda")
+
+
+@tir_pass("tir.LowerThreadAllreduce")
+def LowerThreadAllreduce(func: PrimFunc, warp_size: int | None = None) -> PrimFunc:
+    """Write reductions over threads (`tvm_thread_allreduce`) as steps in memory that the threads share.
+
+    For functions with a target of CUDA (BindTarget) the threads of a warp read each other's registers instead,
+    as TVM lets them. `warp_size`: how many threads run in step, so that they need no barrier among them in shared
+    memory; that of the function's target unless given, else 1.
+    """
+    found = AllreduceFinder(_warps_of(func) if warp_size is None else Warps(warp_size))
+    found.visit(func.body)
+    return func.with_body(_Rewriter(found).visit(func.body)) if found.found else func

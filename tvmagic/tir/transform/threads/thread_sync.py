@@ -1,0 +1,324 @@
+"""ThreadSync: barriers where a thread reads or writes what another thread of its block may have touched.
+
+A body is a sequence of statements with the accesses of each; a barrier comes before a statement that
+reads what was written, or writes what was read, since the last barrier. A loop counts as one statement for what is
+around it, and its body is gone through a second time for what one iteration leaves to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    StringImm,
+    Var,
+    Visitor,
+    While,
+    handles,
+    structural_equal,
+)
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.uses import mentions
+
+READ, WRITE, SYNC = "read", "write", "sync"
+
+
+@dataclass(frozen=True)
+class _Access:
+    """One access of memory that threads share, at `indices` or, by a pointer, anywhere. A barrier is one, too."""
+
+    kind: str
+    data: Var | None = None
+    indices: tuple[PrimExpr, ...] | None = None
+
+
+@dataclass
+class _Step:
+    """A statement of a sequence, with what it touches."""
+
+    stmt: Stmt
+    accesses: list[_Access]
+
+
+_BARRIER = _Access(SYNC)
+_MEETS = {READ: WRITE, WRITE: READ}
+
+
+class _Pending:
+    """The accesses since the last barrier, by what they do and to which memory.
+
+    Of accesses at one place the first is kept, and of places two: whatever comes next is elsewhere than one of them.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, dict[Var | None, list[_Access]]] = {READ: {}, WRITE: {}}
+
+    def __bool__(self) -> bool:
+        return any(self.kinds.values())
+
+    def add(self, access: _Access) -> None:
+        places = self.kinds[access.kind].setdefault(access.data, [])
+        if len(places) < 2 and not any(_same_place(known, access) for known in places):
+            places.append(access)
+
+    def opposed(self, access: _Access) -> list[_Access]:
+        """Those of the same memory that must not meet `access`."""
+        return self.kinds[_MEETS[access.kind]].get(access.data, [])
+
+    def opposed_elsewhere(self, access: _Access) -> bool:
+        """Whether there are such of other memory."""
+        return any(data is not access.data for data in self.kinds[_MEETS[access.kind]])
+
+
+def _same_place(one: _Access, other: _Access) -> bool:
+    return one.indices is not None and structural_equal(one.indices, other.indices)
+
+
+class _Planner(Visitor):
+    """`before` are the statements that need a barrier before them."""
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        self.domains: dict[Var, Range] = {}
+        self.before: set[Stmt] = set()
+        self.steps: list[_Step] = []
+        self.accesses: list[_Access] = []
+        self.threads: list[Var] = []
+        self.in_kernel = False
+        self.conditions = 0
+
+    # ------------------------------------------------------------------ accesses
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.visit_children(node)
+        self._access(READ, node.buffer, node.indices)
+
+    def _access(self, kind: str, buffer: Any, indices: tuple[PrimExpr, ...]) -> None:
+        if self.in_kernel and buffer.scope() == self.scope:
+            self.accesses.append(_Access(kind, buffer.data, indices))
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        name = getattr(node.op, "name", "")
+        if name == "tir.tvm_storage_sync":
+            if isinstance(node.args[0], StringImm) and node.args[0].value == self.scope:
+                self.accesses.append(_BARRIER)
+        elif name == "tir.tvm_access_ptr":
+            self._pointer(node.args[1], int(node.args[4]))
+            self.visit_children(node)
+        elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+            self._pointer(node.args[0].buffer.data, 3)
+        else:
+            self.visit_children(node)
+
+    def _pointer(self, data: Any, mask: int) -> None:
+        if not self.in_kernel or getattr(data.type_annotation, "storage_scope", "") != self.scope:
+            return
+        for bit, kind in ((1, READ), (2, WRITE)):
+            if mask & bit:
+                self.accesses.append(_Access(kind, data))
+
+    # ------------------------------------------------------------------ statements
+
+    def _take(self) -> list[_Access]:
+        taken, self.accesses = self.accesses, []
+        return taken
+
+    def _step(self, stmt: Stmt, accesses: list[_Access]) -> None:
+        if accesses:
+            self.steps.append(_Step(stmt, accesses))
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.visit_children(node)
+        self._access(WRITE, node.buffer, node.indices)
+        self._step(node, self._take())
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> None:
+        self.visit(node.value)
+        self._step(node, self._take())
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        self._step(node, self._take())
+        self.visit(node.body)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
+            self.visit_children(node)
+            return
+        self.domains[node.node.var] = Range.from_min_extent(IntImm(node.value.dtype, 0), node.value)
+        if node.node.thread_tag.startswith("threadIdx"):
+            self.threads.append(node.node.var)
+        outermost, self.in_kernel = not self.in_kernel, True
+        if outermost:
+            self._inside(node.body, None)  # the end of a kernel is a barrier itself
+            self.in_kernel = False
+            self.threads = []
+        else:
+            self.visit(node.body)
+
+    def _inside(self, body: Stmt, loop: For | While | None) -> list[_Access]:
+        """Plan the sequence of `body`; what it leaves visible around it."""
+        outer, self.steps = self.steps, []
+        self.visit(body)
+        found, self.steps = self._plan(self.steps, loop), outer
+        return found
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        self.domains[node.loop_var] = Range.from_min_extent(node.min, node.extent)
+        self._step(node, self._take() + self._inside(node.body, node))
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        found = self._take()
+        self.conditions += 1
+        for side in (node.then_case, node.else_case):
+            if side is not None:
+                found += self._inside(side, None)
+        self.conditions -= 1
+        self._step(node, found)
+
+    @handles(While)
+    def while_loop(self, node: While) -> None:
+        self.visit(node.condition)
+        found = self._take()
+        self.conditions += 1
+        found += self._inside(node.body, node)
+        self.conditions -= 1
+        self._step(node, found)
+
+    # ------------------------------------------------------------------ barriers
+
+    def _plan(self, steps: list[_Step], loop: For | While | None) -> list[_Access]:
+        pending = self._pass_over(steps, _Pending(), None)
+        if loop is not None and pending:
+            self._pass_over(steps, pending, loop)
+        return self._visible(steps)
+
+    def _pass_over(self, steps: list[_Step], pending: _Pending, loop: For | While | None) -> _Pending:
+        """Go through `steps` with the accesses since the last barrier; of a `loop`, for a second time."""
+        carried = loop is not None
+        for step in steps:
+            if carried and (step.stmt in self.before or not pending):
+                break  # from here on the next iteration is as the first was
+            if step.stmt not in self.before and any(self._conflicts(pending, a, loop) for a in step.accesses):
+                self._insert(step.stmt)
+            if step.stmt in self.before:
+                pending = _Pending()
+                if carried:
+                    break
+            for access in step.accesses:
+                if access.kind == SYNC:
+                    pending = _Pending()
+                elif not carried:
+                    pending.add(access)
+        return pending
+
+    def _insert(self, stmt: Stmt) -> None:
+        if self.conditions:
+            raise TVMagicError(
+                "threads need a barrier inside a branch or a `while`, which not all of them may come to",
+                node=stmt,
+                hint="let all threads of the block run the statement, and guard what it stores",
+            )
+        note("barrier", f"threads wait before this statement for what others did in `{self.scope}` memory", node=stmt)
+        self.before.add(stmt)
+
+    def _visible(self, steps: list[_Step]) -> list[_Access]:
+        """What comes before the first barrier, and what after the last."""
+        head: list[_Access] = []
+        tail: list[_Access] | None = None
+        for step in steps:
+            if step.stmt in self.before:
+                tail = []
+            for access in step.accesses:
+                if access.kind == SYNC:
+                    tail = []
+                else:
+                    (head if tail is None else tail).append(access)
+        return head if tail is None else [*head, _BARRIER, *tail]
+
+    def _conflicts(self, pending: _Pending, access: _Access, loop: For | While | None) -> bool:
+        if access.kind == SYNC:
+            return False
+        if self.scope == "shared.dyn" and pending.opposed_elsewhere(access):
+            return True  # those will be one allocation
+        return any(self._may_meet(known, access, loop) for known in pending.opposed(access))
+
+    def _may_meet(self, one: _Access, other: _Access, loop: For | While | None) -> bool:
+        """Whether two threads may come to the same place of a buffer, in one iteration or in two of `loop`.
+
+        As in TVM, equal indices are the only ground to say no: each thread has its place then.
+        """
+        if one.indices is None or not _same_place(one, other):
+            return True
+        if not self.threads or not all(any(mentions(i, (t,)) for i in one.indices) for t in self.threads):
+            return True  # the place is not each thread's own
+        carried = isinstance(loop, For) and any(mentions(i, (loop.loop_var,)) for i in one.indices)
+        return carried and not self._is_injective(one.indices)
+
+    def _is_injective(self, indices: tuple[PrimExpr, ...]) -> bool:
+        """Whether no two threads or iterations have the same indices."""
+        iters = {var: box for var, box in self.domains.items() if any(mentions(i, (var,)) for i in indices)}
+        return bool(detect_iter_map(indices, iters, check_level="bijective").indices)
+
+
+class _Inserter(StmtMutator):
+    def __init__(self, scope: str, before: set[Stmt]) -> None:
+        self.scope, self.before = scope, before
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        new = self.visit_children(node)
+        return new if new is node else SeqStmt.flatten(*new.seq)
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> Stmt:
+        new = self.visit_children(node)
+        if node not in self.before:
+            return new
+        barrier = Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm(self.scope)]), node.span)
+        return SeqStmt.flatten(barrier, new)
+
+
+@tir_pass("tir.ThreadSync")
+def ThreadSync(func: PrimFunc, storage_scope: str) -> PrimFunc:
+    """Put barriers `T.tvm_storage_sync(storage_scope)` where threads share memory of that scope.
+
+    For lowered functions with launched threads: what a thread of a block wrote is read by another after a
+    barrier only. Raises `TVMagicError` where a barrier would stand in a branch.
+    """
+    planner = _Planner(storage_scope)
+    planner.visit(func.body)
+    if not planner.before:
+        return func
+    return func.with_body(_Inserter(storage_scope, planner.before).visit(func.body))

@@ -1,0 +1,497 @@
+"""ThreadsAsLoops: threads with barriers among them, as loops over the threads between the barriers.
+
+What stands between two barriers is one loop over all threads; loops, lets and branches around barriers are the
+same for all threads and stand around these loops. A thread's own memory becomes one place for each thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    EQ,
+    LT,
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    Mutator,
+    PointerType,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    While,
+    decl_buffer,
+    handles,
+    structural_equal,
+)
+from tvmagic.ir.ops import cast
+from tvmagic.passes import note
+from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
+from tvmagic.tir.transform.with_analyzer import strip_likely
+
+
+class _Axis(NamedTuple):
+    """A thread axis: its tag, its variable, how many threads it has."""
+
+    tag: str
+    var: Var
+    extent: PrimExpr
+
+
+def _is_barrier(node: Any) -> bool:
+    return (
+        isinstance(node, Evaluate)
+        and isinstance(node.value, Call)
+        and getattr(node.value.op, "name", "") == "tir.tvm_storage_sync"
+    )
+
+
+def _thread_axis(node: Stmt) -> _Axis | None:
+    if not isinstance(node, AttrStmt) or node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
+        return None
+    tag = node.node.thread_tag
+    return _Axis(tag, node.node.var, node.value) if tag.startswith("threadIdx") else None
+
+
+class _Structure(Visitor):
+    """Reads a kernel: its thread axes by tag, and which statements have a barrier or a launch inside."""
+
+    def __init__(self) -> None:
+        self.axes: dict[str, _Axis] = {}
+        self.waiting: set[Stmt] = set()
+        self.around: set[Stmt] = set()
+        self.path: list[Stmt] = []
+        # whether a thread's own memory is there before and after a launch
+        self.kept = False
+        # the block axes that are launched inside of memory
+        self.blocks: dict[Allocate, set[str]] = {}
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> None:
+        pass
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        self.path.append(node)
+        axis = _thread_axis(node)
+        if axis is not None:
+            self._add(axis, node)
+            self._mark(self.around)
+        elif isinstance(node, AttrStmt) and _is_launch(node):
+            self._check_blocks(node)
+        self.visit_children(node)
+        self.path.pop()
+        if isinstance(node, Allocate) and node in self.around and _scope(node.buffer_var).startswith("local"):
+            self.kept = True
+
+    def _check_blocks(self, node: AttrStmt) -> None:
+        """Blocks run one after the other: what one of them stores is not there any more in a second launch."""
+        for stmt in self.path:
+            if not isinstance(stmt, Allocate) or _scope(stmt.buffer_var).split(".")[0] not in ("shared", "local"):
+                continue
+            tags = self.blocks.setdefault(stmt, set())
+            if node.node.thread_tag in tags:
+                raise TVMagicError(
+                    f"`{stmt.buffer_var.name}` is memory of a block, and two launches of `{node.node.thread_tag}` use it",
+                    node=stmt,
+                    hint="compute it inside the blocks that read it, or keep it in global memory",
+                )
+            tags.add(node.node.thread_tag)
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> None:
+        if _is_barrier(node):
+            self.path.append(node)
+            self._mark(self.waiting)
+            self._mark(self.around)
+            self.path.pop()
+
+    def _mark(self, marked: set[Stmt]) -> None:
+        for stmt in reversed(self.path):
+            if stmt in marked:
+                break
+            marked.add(stmt)
+
+    def _add(self, axis: _Axis, node: Stmt) -> None:
+        known = self.axes.setdefault(axis.tag, axis)
+        if not structural_equal(known.extent, axis.extent):
+            raise TVMagicError(
+                f"a kernel launches {known.extent} and {axis.extent} threads of `{axis.tag}`",
+                node=node,
+                hint="loops that are bound to one thread axis have the same extent",
+            )
+
+
+class _Own(Mutator):
+    """Accesses of a thread's own memory, in the memory of all threads."""
+
+    def __init__(self) -> None:
+        # by pointer of the thread's memory: that of all threads, and the first of the thread's places
+        self.moved: dict[Var, tuple[Var, PrimExpr, int]] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+        # by variable that a thread computed: where its value is kept
+        self.kept: dict[Var, PrimExpr] = {}
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        found = self.buffers.get(buffer)
+        if found is None:
+            data, _, count = self.moved[buffer.data]
+            found = buffer.replace(data=data, shape=(IntImm(buffer.shape[0].dtype, count),))
+            self.buffers[buffer] = found
+        return found
+
+    @handles(Var)
+    def var(self, node: Var) -> PrimExpr:
+        if node in self.moved:
+            raise TVMagicError(
+                f"a pointer to `{node.name}`, which each thread has of its own, is used across a barrier",
+                hint="access the buffer by its indices",
+            )
+        return self.kept.get(node, node)
+
+    def _place(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+        (index,) = node.indices
+        index, first = self.visit(index), self.moved[node.buffer.data][1]
+        first = cast(index.dtype.with_lanes(1), first)
+        if isinstance(index, Ramp):
+            return (Ramp(index.base + first, index.stride, index.lanes),)
+        return (index + (first if index.dtype.lanes == 1 else Broadcast(first, index.dtype.lanes)),)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        if node.buffer.data not in self.moved:
+            return self.visit_children(node)
+        return node.replace(buffer=self.buffer(node.buffer), indices=self._place(node))
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        if node.buffer.data not in self.moved:
+            return self.visit_children(node)
+        return node.replace(buffer=self.buffer(node.buffer), indices=self._place(node), value=self.visit(node.value))
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        if node.buffer.data not in self.moved:
+            return self.visit_children(node)
+        return node.replace(buffer=self.buffer(node.buffer), body=self.visit(node.body))
+
+
+class _Kernel:
+    """Divides the statements of one kernel at their barriers."""
+
+    def __init__(self, kernel: Stmt, structure: _Structure) -> None:
+        self.kernel = kernel
+        self.waiting, self.around = structure.waiting, structure.around
+        self.axes = structure.axes
+        self.own = _Own()
+        # what differs from thread to thread: thread indices, what was computed from them, own memory
+        self.differing: set[Var] = {axis.var for axis in self.axes.values()}
+        # lets of index computations, put in again where they are used
+        self.lets: dict[Var, LetStmt] = {}
+        self.order: dict[Var, int] = {}
+
+    def place(self, size: int = 1) -> tuple[PrimExpr, int]:
+        """Where the memory of a thread begins, `size` elements for each, and how many there are for all."""
+        number: PrimExpr = IntImm("int32", 0)
+        count = 1
+        for _, axis in sorted(self.axes.items()):
+            if not isinstance(axis.extent, IntImm):
+                raise TVMagicError(
+                    f"threads that wait for each other need a constant extent, not `{axis.extent}` of `{axis.tag}`",
+                    node=self.kernel,
+                )
+            if axis.extent.value > 1:
+                number = number + cast("int32", axis.var) * (count * size)
+            count *= axis.extent.value
+        return number, count * size
+
+    # ------------------------------------------------------------------ what is the same for all threads
+
+    def _differs(self, value: PrimExpr) -> bool:
+        return any(var in self.differing for var in used_vars(value))
+
+    # ------------------------------------------------------------------ loops over the threads
+
+    def phase(self, stmts: Sequence[Stmt], threads: Sequence[_Axis]) -> Stmt:
+        """`stmts`, which have no barrier inside, run by all threads."""
+        body = self.own.visit(_Launches().visit(SeqStmt.flatten(*stmts)))
+        wanted, needed = self._needed(free_vars(body))
+        for let in needed:
+            body = let.replace(body=body)
+        tags = {axis.tag for axis in threads}
+        for tag, axis in sorted(self.axes.items()):  # x innermost
+            if tag in tags or axis.var in wanted:
+                body = _thread_loop(axis, body)
+        return body
+
+    def _needed(self, variables: Sequence[Var]) -> tuple[set[Var], list[LetStmt]]:
+        """All variables that `variables` are computed from, and the lets in which they are, the inner ones first."""
+        wanted, pending = set(variables), list(variables)
+        needed: dict[Var, LetStmt] = {}
+        while pending:
+            var = pending.pop()
+            if var in self.lets and var not in needed:
+                let = self.lets[var]
+                needed[var] = let.replace(value=self.own.visit(let.value))
+                fresh = [v for v in used_vars(needed[var].value) if v not in wanted]
+                wanted.update(fresh)
+                pending += fresh
+        return wanted, sorted(needed.values(), key=lambda let: self.order[let.var], reverse=True)
+
+    # ------------------------------------------------------------------ statements
+
+    def divide(self, stmt: Stmt, threads: tuple[_Axis, ...] = ()) -> Stmt:
+        """`stmt` run by `threads`, as a sequence of loops over them."""
+        handler = self._DIVIDE.get(type(stmt))
+        if stmt not in self.around:
+            return self.phase([stmt], threads)
+        if handler is None:
+            raise TVMagicError(
+                f"threads wait for each other inside a `{type(stmt).__name__}`",
+                node=stmt,
+                hint="lower the function before it is built",
+            )
+        return handler(self, stmt, threads)
+
+    def _sequence(self, stmt: SeqStmt, threads: tuple[_Axis, ...]) -> Stmt:
+        parts: list[Stmt] = []
+        together: list[Stmt] = []
+        for part in stmt.seq:
+            if part not in self.around:
+                together.append(part)
+                continue
+            if together:
+                parts.append(self.phase(together, threads))
+                together = []
+            parts.append(self.divide(part, threads))
+        if together:
+            parts.append(self.phase(together, threads))
+        return SeqStmt.flatten(*parts)
+
+    def _barrier(self, stmt: Evaluate, threads: tuple[_Axis, ...]) -> Stmt:
+        return Evaluate(0, stmt.span)
+
+    def _common(self, stmt: For | While | IfThenElse, threads: tuple[_Axis, ...]) -> Stmt:
+        """A loop or branch that all threads take together; one without a barrier each may take for itself."""
+        for value in (stmt.min, stmt.extent) if isinstance(stmt, For) else (stmt.condition,):
+            if not self._differs(value):
+                continue
+            if stmt not in self.waiting:
+                return self.phase([stmt], threads)
+            raise TVMagicError(
+                f"threads wait for each other where `{value}` tells whether they come there, which differs "
+                "from thread to thread",
+                node=stmt,
+                hint="let all threads come to the barrier, and guard what they store",
+            )
+        if isinstance(stmt, IfThenElse):
+            other = None if stmt.else_case is None else self.divide(stmt.else_case, threads)
+            return stmt.replace(then_case=self.divide(stmt.then_case, threads), else_case=other)
+        body = self.divide(stmt.body, threads)
+        return stmt.replace(body=body, kind=ForKind.SERIAL) if isinstance(stmt, For) else stmt.replace(body=body)
+
+    def _let(self, stmt: LetStmt, threads: tuple[_Axis, ...]) -> Stmt:
+        """A value that all threads share stays; one of indices is computed again, one of memory is kept."""
+        if not self._differs(stmt.value):
+            return stmt.replace(body=self.divide(stmt.body, threads))
+        self.differing.add(stmt.var)
+        if not loads_memory(stmt.value):
+            self.lets[stmt.var] = stmt
+            self.order[stmt.var] = len(self.order)
+            result = self.divide(stmt.body, threads)
+            del self.lets[stmt.var]
+            return result
+        number, count = self.place()
+        kept = decl_buffer([count], stmt.var.dtype, stmt.var.name, scope="local")
+        store = self.phase([BufferStore(kept, stmt.value, (number,), span=stmt.span)], threads)
+        self.own.kept[stmt.var] = BufferLoad(kept, (number,))
+        body = SeqStmt.flatten(store, self.divide(stmt.body, threads))
+        return Allocate(kept.data, kept.dtype, kept.shape, True, body, span=stmt.span)
+
+    def _allocate(self, stmt: Allocate, threads: tuple[_Axis, ...]) -> Stmt:
+        """Memory that the threads share stays; of a thread's own there is a part for each."""
+        scope = _scope(stmt.buffer_var)
+        if scope.startswith(("warp", "wmma")):
+            raise TVMagicError(
+                f"`{stmt.buffer_var.name}` is in `{scope}` memory, which only a GPU has",
+                node=stmt,
+                hint="use shared memory, or build the schedule itself: `tvmagic.build(sch.mod)`",
+            )
+        if not scope.startswith("local"):
+            return stmt.replace(body=self.divide(stmt.body, threads))
+        if len(stmt.extents) != 1 or not isinstance(stmt.extents[0], IntImm):
+            raise TVMagicError(f"`{stmt.buffer_var.name}` needs one constant size for each thread", node=stmt)
+        first, count = self.place(stmt.extents[0].value)
+        data = Var(stmt.buffer_var.name, stmt.buffer_var.type_annotation)
+        self.own.moved[stmt.buffer_var] = (data, first, count)
+        self.differing.add(stmt.buffer_var)
+        extents = (IntImm(stmt.extents[0].dtype, count),)
+        return stmt.replace(buffer_var=data, extents=extents, body=self.divide(stmt.body, threads))
+
+    def _declare(self, stmt: DeclBuffer, threads: tuple[_Axis, ...]) -> Stmt:
+        moved = stmt.buffer.data in self.own.moved
+        buffer = self.own.buffer(stmt.buffer) if moved else stmt.buffer
+        return stmt.replace(buffer=buffer, body=self.divide(stmt.body, threads))
+
+    def _attribute(self, stmt: AttrStmt, threads: tuple[_Axis, ...]) -> Stmt:
+        axis = _thread_axis(stmt)
+        if axis is None:
+            return stmt.replace(body=self.divide(stmt.body, threads))
+        first = self.axes[axis.tag]
+        if axis.var is not first.var:
+            self.own.kept[axis.var] = cast(axis.var.dtype, first.var)
+            self.differing.add(axis.var)
+        return self.divide(stmt.body, threads if first in threads else (*threads, first))
+
+    def _assert(self, stmt: AssertStmt, threads: tuple[_Axis, ...]) -> Stmt:
+        check = self.phase([stmt.replace(body=Evaluate(0))], threads)
+        return SeqStmt.flatten(check, self.divide(stmt.body, threads))
+
+    _DIVIDE: ClassVar[dict[type, Callable[[_Kernel, Any, tuple[_Axis, ...]], Stmt]]] = {
+        SeqStmt: _sequence,
+        Evaluate: _barrier,
+        For: _common,
+        While: _common,
+        IfThenElse: _common,
+        LetStmt: _let,
+        Allocate: _allocate,
+        DeclBuffer: _declare,
+        AttrStmt: _attribute,
+        AssertStmt: _assert,
+    }
+
+
+def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
+    """`body` for each thread of an axis; for the first ones only, where it is a branch that the others skip."""
+    extent = axis.extent
+    if isinstance(body, IfThenElse) and body.else_case is None and isinstance(extent, IntImm):
+        condition, active = strip_likely(body.condition), -1
+        if isinstance(condition, (LT, EQ)) and condition.a is axis.var and isinstance(condition.b, IntImm):
+            active = condition.b.value if isinstance(condition, LT) else 1 - condition.b.value
+        if active == 1 or 0 < active <= extent.value and isinstance(condition, LT):
+            extent, body = IntImm(extent.dtype, active), body.then_case
+    return For(axis.var, IntImm(axis.var.dtype, 0), extent, ForKind.SERIAL, body, span=body.span)
+
+
+class _Launches(Mutator):
+    """Launches of threads become loops."""
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        axis = _thread_axis(node)
+        return self.visit_children(node) if axis is None else _thread_loop(axis, self.visit(node.body))
+
+
+def _is_launch(node: AttrStmt) -> bool:
+    return node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
+
+
+class _Outside(Visitor):
+    """The memory that is accessed outside of kernels."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if not _is_launch(node):
+            self.visit_children(node)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> None:
+        self.found.add(node.buffer.data)
+        self.visit_children(node)
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        self.found.add(node)
+
+
+class _Kernels(Mutator):
+    """Finds the kernels of a function: what its outermost launches hold.
+
+    `outside` is the memory that is accessed around them, which no thread has of its own.
+    """
+
+    def __init__(self, outside: set[Var]) -> None:
+        self.outside = outside
+        # memory of threads that is allocated around a kernel, and the kernel that uses it
+        self.own: dict[Var, Allocate] = {}
+        self.users: dict[Var, Stmt] = {}
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        if _scope(node.buffer_var).startswith("local") and node.buffer_var not in self.outside:
+            self.own[node.buffer_var] = node
+        return self.visit_children(node)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if not _is_launch(node):
+            return self.visit_children(node)
+        structure = _Structure()
+        structure.visit(node)
+        around = [var for var in free_vars(node) if var in self.own] if structure.axes else []
+        for var in around:
+            if self.users.setdefault(var, node) is not node:
+                raise TVMagicError(
+                    f"`{var.name}` is memory that each thread has of its own, and two kernels use it: it ends with the first",
+                    node=self.own[var],
+                    hint="compute it inside the threads that read it, or keep it in global memory",
+                )
+        if not structure.waiting and not structure.kept:
+            return node
+        names = ", ".join(f"`{tag}`" for tag in sorted(structure.axes))
+        note("threads", f"the threads of {names} run in turn from barrier to barrier", node=node)
+        kernel: Stmt = node
+        for var in around:
+            kernel = self.own[var].replace(body=kernel)
+            structure.waiting.add(kernel)
+            structure.around.add(kernel)
+        return _Kernel(node, structure).divide(kernel)
+
+
+def _scope(pointer: Var) -> str:
+    kind = pointer.type_annotation
+    return kind.storage_scope if isinstance(kind, PointerType) else ""
+
+
+@tir_pass("tir.ThreadsAsLoops")
+def ThreadsAsLoops(func: PrimFunc) -> PrimFunc:
+    """Write kernels whose threads wait for each other as loops over the threads from barrier to barrier.
+
+    Not a pass of TVM's: it lets this machine run what is meant for a GPU. It comes after ThreadSync and
+    LowerThreadAllreduce. Kernels without barriers stay as they are. Raises `TVMagicError` where not all threads
+    come to a barrier.
+    """
+    outside = _Outside()
+    outside.visit(func.body)
+    return func.with_body(_Kernels(outside.found).visit(func.body))
