@@ -21,7 +21,7 @@ from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
-from tvmagic.passes import Record
+from tvmagic.passes import Record, Step
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -311,6 +311,34 @@ def test_names_of_users_are_text_in_the_stepper(page: Any) -> None:
     assert page.locator("img").count() == 0
     page.wait_for_timeout(200)
     assert alerts == []
+
+
+@pytest.mark.parametrize("width", [900, 1600])
+def test_a_failed_schedule_opens_at_the_call(page: Any, axe: str, width: int, screenshot: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    stepper = show(page, small_record())
+    assert current(stepper) == "split"
+    assert "no loop `z`" in stepper.get_by_role("alert").inner_text()
+    assert "failed" in stepper.locator(".tm-head").inner_text()
+    assert stepper.locator(".tm-list .tm-failed").count() == 1 and stepper.locator(".tm-cell.tm-added").count() == 0
+    assert violations(page, axe) == []
+    screenshot(stepper, f"failed_{width}")
+
+
+@pytest.mark.parametrize("width", [900, 1600])
+def test_one_step_is_a_plain_comparison_and_long_lines_go_on(page: Any, axe: str, width: int, screenshot: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    record = small_record()
+    long = f"    for j in range(8):  # {'long ' * 60}"
+    step = Step("Parallelize", "pass", str(record.steps[1].before), str(record.steps[1].after).replace("    for j", long), 0.1)
+    stepper = show(page, Record([step], "one"))
+    assert stepper.locator(".tm-list, .tm-bar, .tm-help").count() == 0, "nothing to step through"
+    assert stepper.locator(".tm-side").count() == (width > 1000)
+    view = stepper.locator(".tm-view")
+    assert view.evaluate("e => e.scrollWidth <= e.clientWidth"), "no line is cut"
+    assert stepper.get_by_role("button", name="Copy diff").is_enabled()
+    assert violations(page, axe) == []
+    screenshot(stepper, f"single_{width}")
 
 
 # ---------------------------------------------------------------------------- what is taken out of the page

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -207,7 +208,7 @@ def bench(
     """Times of the versions of an operator (all unless told) beside NumPy's, measured in turns, as a table.
 
     The columns are the median and the least of the runs' seconds a call, how many times the speed of the last row
-    that is (by the least times), and how many calls were measured.
+    that is, by the least times and by the medians, and how many calls were measured.
 
     `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
     """
@@ -227,11 +228,18 @@ class BenchmarkTable(Table):
 
 
 def bench_table(result: Benchmark) -> BenchmarkTable:
-    """A benchmark as a table: seconds a call (`Timing`), and the baseline's best time over that of each."""
-    reference = result.reference.best
+    """A benchmark as a table: seconds a call (`Timing`), and the baseline's time over that of each: by the best times,
+    which other work on the machine changes least, and by the medians."""
+    base, name = result.reference, result.baseline.name
+    ratios = [(base.best / t.best, base.median / t.median) for _, t in result.rows]
     rows = [
-        [name, format_seconds(t.median), format_seconds(t.best), f"{reference / t.best:.2f}", t.calls]
-        for name, t in result.rows
+        [version, format_seconds(t.median), format_seconds(t.best), f"{best:.2f}", f"{median:.2f}", t.calls]
+        for (version, t), (best, median) in zip(result.rows, ratios)
     ]
-    columns = ["version", "median", "best", f"times {result.baseline.name}'s speed", "calls"]
-    return BenchmarkTable(result, columns, rows)
+    columns = ["version", "median", "best", f"times {name}'s speed", "by the medians", "calls"]
+    apart = [
+        f"{version} against {name}: {best:.2f} by the best times, {median:.2f} by the medians; which of them is faster is open"
+        for (version, _), (best, median) in zip(result.rows, ratios)
+        if (best - 1) * (median - 1) < 0
+    ]
+    return BenchmarkTable(replace(result, notes=[*result.notes, *apart]), columns, rows)

@@ -117,7 +117,14 @@ def summary_text(view: View) -> str:
     steps = "1 step" if len(view.steps) == 1 else f"{len(view.steps)} steps"
     if any(s.kind == "compare" for s in view.steps):
         return f"{steps}, different after {changed}"
-    return f"{steps}, {changed} changed the program, {format_seconds(sum(s.seconds for s in view.steps))}"
+    failed = (
+        ", the last failed"
+        if view.steps and view.steps[-1].error
+        else ", one failed"
+        if any(s.error for s in view.steps)
+        else ""
+    )
+    return f"{steps}, {changed} changed the program{failed}, {format_seconds(sum(s.seconds for s in view.steps))}"
 
 
 def step_meta(step: StepView) -> str:
@@ -127,7 +134,7 @@ def step_meta(step: StepView) -> str:
 
 
 def _step_html(view: View, step: StepView, number: int, opened: bool, folded: int, whole: bool) -> str:
-    state = "" if step.changed else " tm-same"
+    state = "" if step.changed or step.error else " tm-same"
     parts = [
         f'<details class="tm-step{state}"{" open" if opened else ""}><summary>',
         f'{number + 1}. <span class="tm-name">{escape(step.name)}</span> ',

@@ -24,7 +24,7 @@ from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_
 from tvmagic.notebook.results import Parts, Passes, Shown
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
-from tvmagic.operators.scheduling import schedule_from_cell
+from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
 
 __all__ = ["MAGICS", "TensorMagics"]
@@ -155,7 +155,8 @@ class TensorMagics(Magics):
             version = schedule_from_cell(op, source, arguments.version, self.namespace, record)
             record = commands.record_of(version, self._target(arguments.target), self.show_code)
             refuse_races(version)
-        except TVMagicError:
+        except TVMagicError as error:
+            blame(record, error)
             if op.attempt is not None and record.steps and not arguments.quiet:
                 display(Passes(record, None, self.show_unchanged))
             raise

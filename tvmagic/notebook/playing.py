@@ -25,7 +25,7 @@ from tvmagic.operators.cost import count
 from tvmagic.operators.knobs import Knob, Knobs
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.races import refuse_races
-from tvmagic.operators.scheduling import schedule_from_cell
+from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record, recording
 
 __all__ = ["Playground", "playground"]
@@ -173,6 +173,7 @@ class Playground(anywidget.AnyWidget):
             refuse_races(version)
             return _Drawn(version, record, None, self.knobs.found)
         except TVMagicError as error:
+            blame(record, error)
             # the knobs that the cell did not come to stay, so that they can be turned back
             return _Drawn(None, record, error, {**before, **self.knobs.found})
 

@@ -163,24 +163,28 @@ class _Maker:
     def step(self, step: Step) -> StepView:
         before, after = self.sides(step)
         rows = self.rows(before, after)
+        options = ", ".join(f"{k}={plain(v)}" for k, v in step.options.items())
+        called = step.kind == "schedule" and "(" not in step.name and bool(options)
         return StepView(
-            step.name,
+            f"{step.name}({options})" if called else step.name,
             step.kind,
             step.seconds,
-            step.changed and (step.error is not None or before != after),
+            step.changed and step.error is None and before != after,
             before,
             after,
             rows,
             note_views(step.notes),
             error=error_text(step.error) if step.error is not None else "",
-            options=", ".join(f"{k}={plain(v)}" for k, v in step.options.items()),
-            place=f"{step.span.source}, line {step.span.line}" if step.span is not None else "",
+            options="" if step.kind == "schedule" else options,
+            place=place_of(step.span),
         )
 
     def sides(self, step: Step) -> tuple[int | None, int | None]:
         """The texts before and after. A pass on a schedule is shown by stages, a schedule call by loops."""
         from tvmagic.notebook.schedules import is_te_schedule, stages_program
 
+        if step.error is not None:  # what the call was made on
+            return self.text(step.before), None
         if step.kind == "schedule" or not is_te_schedule(step.before):
             return self.text(step.before), self.text(step.after)
         before = self.add(stages_program(step.before))
@@ -382,6 +386,13 @@ def bound_views(notes: list[Note]) -> list[NoteView]:
     if svg:
         views.append(NoteView("regions", [], svg=svg))
     return views + [NoteView("phase", [], phase.columns, phase.rows, fold=phase.title) for phase in phases(notes)]
+
+
+def place_of(span: Any) -> str:
+    """The place that asked for a step; empty for the plain cell around a magic such as %tune."""
+    if span is None or "ipykernel" in span.source or span.source.startswith("<"):
+        return ""
+    return f"{span.source}, line {span.line}"
 
 
 def plain(value: Any) -> str:
