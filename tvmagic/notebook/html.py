@@ -143,7 +143,7 @@ def _step_html(view: View, step: StepView, number: int, opened: bool, folded: in
     if step.options or step.place:
         parts.append(f'<div class="tm-meta">{escape("; ".join(t for t in (step.options, step.place) if t))}</div>')
     if step.error:
-        parts.append(f'<div class="tm-error">{escape(step.error)}</div>')
+        parts.append(f'<div class="tm-error">{sentence(step.error)}</div>')
     if whole:
         parts.append("".join(_rows_html(view, step, folded)))
     else:

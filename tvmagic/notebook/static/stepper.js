@@ -235,7 +235,7 @@ class Stepper {
       element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
       element("span", { class: "tm-meta" }, [step.time, step.error ? "failed" : step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
     if (step.mark) this.head.append(element("span", { class: verdict(step) }, step.mark));
-    if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, step.error));
+    if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, ...sentence(step.error)));
     this.copyBefore.disabled = step.b === null;
     this.copyAfter.disabled = step.a === null;
     this.copyDiff.disabled = !this.comparable(step) || !step.changed;
