@@ -94,6 +94,23 @@ def test_keys_and_clicks_step(page: Any, record: Record, screenshot: Any) -> Non
     screenshot(stepper, "stepper_infer_bound")
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_words_are_explained_on_hover_and_beside_a_followed_line(
+    page: Any, record: Record, theme: str, screenshot: Any
+) -> None:
+    stepper = show(page, record)
+    page.evaluate(f"document.body.dataset.jpThemeLight = '{'true' if theme == 'light' else 'false'}'")
+    stepper.locator(".tm-text span", has_text="ProducerRealize").first.hover()
+    hint = stepper.locator(".tm-hint")
+    hint.wait_for()
+    assert hint.inner_text().startswith("ProducerRealize: room for the results of a stage")
+    screenshot(stepper, f"glossary_{theme}")
+    stepper.locator(".tm-title").hover()
+    assert not hint.is_visible()
+    stepper.locator(".tm-cell", has_text="T.ProducerRealize").last.click()
+    assert "ProducerRealize: room for" in stepper.locator(".tm-follow").inner_text(), "also without a mouse"
+
+
 def test_changes_are_walked_and_marked(page: Any, record: Record) -> None:
     stepper = show(page, record)
     stepper.locator(".tm-view").focus()
@@ -330,7 +347,9 @@ def test_one_step_is_a_plain_comparison_and_long_lines_go_on(page: Any, axe: str
     page.set_viewport_size({"width": width, "height": 700})
     record = small_record()
     long = f"    for j in range(8):  # {'long ' * 60}"
-    step = Step("Parallelize", "pass", str(record.steps[1].before), str(record.steps[1].after).replace("    for j", long), 0.1)
+    step = Step(
+        "Parallelize", "pass", str(record.steps[1].before), str(record.steps[1].after).replace("    for j", long), 0.1
+    )
     stepper = show(page, Record([step], "one"))
     assert stepper.locator(".tm-list, .tm-bar, .tm-help").count() == 0, "nothing to step through"
     assert stepper.locator(".tm-side").count() == 1, "there is room, as there is no list"
@@ -464,6 +483,46 @@ def test_preferences_hold_for_all_steppers_and_a_step_for_its_cell(served: Any, 
     pressed = {b.inner_text(): b.get_attribute("aria-pressed") for b in stepper.locator(".tm-bar [aria-pressed]").all()}
     assert pressed == {"Side by side": "true", "Fold unchanged": "false", "Hide no-ops": "true"}, "another cell"
     assert current(stepper) == "split"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_outputs_of_an_old_definition_are_marked(
+    page: Any, shell: Any, axe: str, theme: str, monkeypatch: pytest.MonkeyPatch, screenshot: Any
+) -> None:
+    """Without a kernel: the output of the `%%tensor` cell knows its definition, and so do all others."""
+    from tvmagic.notebook import results
+    from tvmagic.notebook.display import operator_view
+
+    monkeypatch.setattr(results, "in_kernel", lambda: True)
+
+    def html(shown: Any) -> str:
+        return shown._repr_mimebundle_()["text/html"]
+
+    def defined(text: str) -> str:
+        shell.run_cell_magic("tensor", "f -q", text)
+        return html(operator_view(shell.user_ns["f"]))
+
+    old = defined("A: float32[8]\nB[i] = A[i] + 1.0")
+    others = html(shell.run_line_magic("passes", "f")), html(shell.run_line_magic("bounds", "f"))
+    new = defined("A: float32[8]\nB[i] = A[i] + 2.0")
+    assert html(shell.run_line_magic("bounds", "f")) != others[1]
+    frame = f'<!DOCTYPE html><html lang="en"><title>t</title><body data-jp-theme-light="{str(theme == "light").lower()}"><main>'
+    page.set_content(f'{frame}<div id="cell">{old}</div>{"".join(others)}')
+    page.locator(".tm-stepper").wait_for()
+    marks = page.locator(".tm-stale")
+    put = """html => document.getElementById('cell').replaceChildren(document.createRange().createContextualFragment(html))"""
+    page.wait_for_timeout(300)
+    assert marks.count() == 0
+    page.evaluate(put, new)
+    page.wait_for_function("() => document.querySelectorAll('.tm-stale').length === 2")
+    assert marks.first.inner_text() == "Out of date: f was defined again since. Run this cell again."
+    page.evaluate(
+        "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
+    )
+    assert violations(page, axe) == []
+    screenshot(page, f"stale_{theme}")
+    page.evaluate(put, old)
+    page.wait_for_function("() => document.querySelectorAll('.tm-stale').length === 0")
 
 
 # ---------------------------------------------------------------------------- accessibility

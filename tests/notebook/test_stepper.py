@@ -11,6 +11,7 @@ import pytest
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.colour import html_line, pieces
 from tvmagic.notebook.diff import diff_lines, word_marks
+from tvmagic.notebook.glossary import GLOSSARY, words_of
 from tvmagic.notebook.html import page, view_html
 from tvmagic.notebook.stepper import Stepper, packed_numbers, packed_view
 from tvmagic.notebook.terminal import view_text
@@ -146,6 +147,12 @@ def test_only_the_passes_asked_for() -> None:
     assert [s.name for s in make_view(small_record(), ["InferBound"]).steps] == ["te.InferBound"]
     with pytest.raises(TVMagicError, match="no step `Nope`"):
         make_view(small_record(), ["Nope"])
+
+
+def test_the_glossary_has_the_words_of_the_program() -> None:
+    words = words_of(["with T.block('C'):", "    vi = T.axis.remap('S', [i])", "    x = B[T.Ramp(0, 1, 8)]"])
+    assert set(words) == {"block", "T.axis.remap", "Ramp"}
+    assert not any(text.endswith(".") for text in GLOSSARY.values()), "each goes on after a colon"
 
 
 def test_search_gives_the_steps_that_hold_the_text() -> None:

@@ -21,7 +21,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown
+from tvmagic.notebook.results import Parts, Passes, Shown, definition
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
@@ -182,7 +182,9 @@ class TensorMagics(Magics):
         if arguments.time:
             parts.append(commands.bench(version, seconds=self.bench_seconds, size=max(arguments.size, 16)))
         if parts:
-            display(Parts(*parts, title=version.operator.name))
+            checked = Parts(*parts, title=version.operator.name)
+            checked.of = self.definition_of(version.operator.name)
+            display(checked)
 
     # ------------------------------------------------------------------------ lines
 
@@ -317,6 +319,11 @@ class TensorMagics(Magics):
     def operators(self) -> dict[str, Operator]:
         """The operators among the user's names."""
         return {n: v for n, v in self.namespace.items() if isinstance(v, Operator) and not n.startswith("_")}
+
+    def definition_of(self, name: str | None) -> str:
+        """What tells the present definition of the operator `name` from others; empty if it was not made by a cell."""
+        op = self.namespace.get(name or "")
+        return definition(op.name, op.source.text) if isinstance(op, Operator) and op.source is not None else ""
 
     def _operator(self, name: str, magic: str) -> Operator:
         found = self.namespace.get(name)

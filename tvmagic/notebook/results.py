@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,21 @@ def in_kernel() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def definition(name: str, text: str) -> str:
+    """What tells the definition of an operator from others of its name: `text` is that of its cell."""
+    return f"{name}:{hashlib.sha256(text.partition(chr(10))[2].encode()).hexdigest()[:8]}"
+
+
+def about(output: str, of: str, attribute: str = "data-of") -> str:
+    """HTML that says which definition it is about."""
+    return output.replace("<div ", f'<div {attribute}="{escape(of)}" ', 1) if of else output
+
+
 class Shown:
     """Something to show: subclasses give `html()` (with `styled`) and `text(colour)`."""
 
     title = ""
+    of = ""  # the definition that it is about, as `definition` gives it; it is out of date when that has changed
 
     def html(self, styled: bool = True) -> str:
         raise NotImplementedError
@@ -44,7 +56,7 @@ class Shown:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if in_kernel():
-            return {"text/html": self.html(), "text/plain": self.text(colour=False)}
+            return {"text/html": about(self.html(), self.of), "text/plain": self.text(colour=False)}
         return {"text/plain": self.text()}
 
     def __repr__(self) -> str:
@@ -65,6 +77,8 @@ class Passes(Shown):
         self.view: View = make_view(record, only, marks)
         self.title = self.view.title
         self.show_unchanged = show_unchanged
+        cells = [(n.removeprefix("tensor "), t) for n, t in record.sources.items() if n.startswith("tensor ")]
+        self.of = definition(*cells[0]) if len(cells) == 1 else ""
         self._stepper: Any = None
 
     def stepper(self) -> Any:
@@ -93,7 +107,8 @@ class Passes(Shown):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         if not in_kernel():
             return {"text/plain": self.text()}
-        return self.stepper()._repr_mimebundle_()
+        bundle = self.stepper()._repr_mimebundle_()
+        return {**bundle, "text/html": about(bundle["text/html"], self.of)}
 
 
 class Table(Shown):

@@ -14,6 +14,7 @@ from typing import Any
 
 from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.diff import Row
+from tvmagic.notebook.glossary import words_of
 from tvmagic.notebook.html import theme, view_html
 from tvmagic.notebook.live import live_html
 from tvmagic.notebook.terminal import summary_lines
@@ -72,6 +73,7 @@ def packed_view(view: View) -> dict[str, Any]:
         "key": _key(view),
         "theme": theme(),
         "lines": view.lines,
+        "words": words_of(view.lines),
         "tokens": tokens + [""] * (len(view.lines) - len(tokens)),
         "texts": packed_texts(view),
         "parents": packed_numbers(view.parents),

@@ -7,7 +7,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferLoad, BufferStore, ProducerLoad, ProducerStore, post_order_visit
 from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
-from tvmagic.notebook.results import Picture, in_kernel
+from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, trace_accesses
 from tvmagic.operators.scheduling import program_of_schedule
@@ -66,7 +66,8 @@ class AccessPicture(Picture):
 
         data = player_data(self.accesses, self.title)
         static = self.html(styled=False)
-        return {"text/html": live_html("player", data, static, self.title), "text/plain": self.text(colour=False)}
+        live = about(live_html("player", data, static, self.title), self.of)
+        return {"text/html": live, "text/plain": self.text(colour=False)}
 
 
 def words_of(accesses: Accesses) -> str:
