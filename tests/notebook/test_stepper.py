@@ -374,3 +374,23 @@ def test_regions_tell_what_is_computed_in_vain() -> None:
     (region,) = regions_of(op, op.te_schedule())
     assert (len(region.computed), len(region.used)) == (31, 16) or (len(region.computed), len(region.used)) == (32, 16)
     assert 0.45 < region.waste < 0.55
+
+
+@pytest.mark.parametrize("notation", ["classic", "cinn"])
+def test_passes_in_other_notations_keep_their_places(notation: str) -> None:
+    from tvmagic.notebook.commands import passes
+    from tvmagic.operators import Source, operator_from_cell
+    from tvmagic.script import cinn_text, classic
+
+    cell = Source("tensor f", "%%tensor f\nA: float32[8, 4]\nB[i] += A[i, k]\nC[i] = exp(B[i])")
+    op = operator_from_cell(cell, "f", {}, "float32")
+    shown = passes(op, notation=notation)
+    step = next(s for s in shown.view.steps if s.name == "tir.StorageFlatten")
+    node = next(s.after for s in shown.record if s.name == "tir.StorageFlatten")
+    lines = shown.view.text_lines(step.after)
+    assert "\n".join(lines) == {"classic": classic, "cinn": cinn_text}[notation](node)
+    text = shown.view.texts[step.after]
+    places = {shown.view.origins[text.origins[i]] for i, line in enumerate(lines) if "exp(" in line}
+    assert places == {(("tensor f", 4),)}
+    assembly = shown.view.texts[shown.view.steps[-1].after]
+    assert any((("tensor f", 4)) in shown.view.origins[o] for o in assembly.origins), "down to the assembly"

@@ -43,6 +43,7 @@ def passes(
     show_unchanged: bool = True,
     code: bool = True,
     verify: bool = False,
+    notation: str = "tvmscript",
 ) -> Passes:
     """Every schedule call and pass of an operator, to step through.
 
@@ -54,11 +55,12 @@ def passes(
     show_unchanged: show passes that changed nothing.
     code: end with LLVM IR and assembly.
     verify: run the program after every step and compare it with NumPy.
+    notation: how programs are written: `tvmscript`, `classic` (as TVM printed them before) or `cinn`.
     """
     chosen = version_of(value, version)
     record = record_of(chosen, target, code)
     marks = verify_marks(record, chosen.operator) if verify else ()
-    return Passes(record, only, show_unchanged, marks)
+    return Passes(record, only, show_unchanged, marks, notation)
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:

@@ -22,6 +22,7 @@ from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Parts, Passes, Shown, definition
+from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
@@ -197,6 +198,13 @@ class TensorMagics(Magics):
         HIDE,
         VERIFY,
         argument("--text", action="store_true", help="show text instead of the stepper"),
+        argument(
+            "--notation",
+            type=Choice(*NOTATIONS),
+            default="tvmscript",
+            metavar="N",
+            help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
+        ),
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -207,6 +215,7 @@ class TensorMagics(Magics):
             show_unchanged=self.show_unchanged and not arguments.hide,
             code=self.show_code,
             verify=arguments.verify,
+            notation=arguments.notation,
         )
         if arguments.text:
             print(shown.text())

@@ -72,9 +72,10 @@ class Passes(Shown):
         only: Iterable[str] | None = None,
         show_unchanged: bool = True,
         marks: Sequence[str] = (),
+        notation: str = "tvmscript",
     ) -> None:
         self.record = record
-        self.view: View = make_view(record, only, marks)
+        self.view: View = make_view(record, only, marks, notation)
         self.title = self.view.title
         self.show_unchanged = show_unchanged
         cells = [(n.removeprefix("tensor "), t) for n, t in record.sources.items() if n.startswith("tensor ")]

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import Node
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
-from tvmagic.notebook.text import LineOrigins, Program, program_of
+from tvmagic.notebook.text import LineOrigins, Program, node_program, program_of
 from tvmagic.passes import Note, Record, Step
 
 __all__ = ["NoteView", "StepView", "Text", "View", "make_view", "plain"]
@@ -114,7 +115,9 @@ class View:
         ]
 
 
-def make_view(record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = ()) -> View:
+def make_view(
+    record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = (), notation: str = "tvmscript"
+) -> View:
     """Describe a record.
 
     Parameters
@@ -122,8 +125,9 @@ def make_view(record: Record, only: Iterable[str] | None = None, marks: Sequence
     marks: for each step of the record a few words to show beside it, such as `equal to NumPy`.
     only: names of passes to show (with or without a prefix such as `tir.`); all unless told.
         A name that did not run is a `TVMagicError`.
+    notation: how programs are written: `tvmscript`, `classic` (TVM before TVMScript) or `cinn`.
     """
-    view = _Maker(record).make(_selected(record, only))
+    view = _Maker(record, notation).make(_selected(record, only))
     mark_of = {id(step): mark for step, mark in zip(record.steps, marks)}
     for step, shown in zip(_selected(record, only), view.steps):
         shown.mark = mark_of.get(id(step), "")
@@ -140,8 +144,8 @@ def _selected(record: Record, only: Iterable[str] | None) -> list[Step]:
 class _Maker:
     """The tables that grow while the steps of a record are described."""
 
-    def __init__(self, record: Record) -> None:
-        self.record = record
+    def __init__(self, record: Record, notation: str) -> None:
+        self.record, self.notation = record, notation
         self.line_numbers: dict[str, int] = {}
         self.lines: list[str] = []
         self.origin_numbers: dict[LineOrigins, int] = {(): 0}
@@ -200,7 +204,7 @@ class _Maker:
         known = self.of_object.get(id(program))
         if known is not None:
             return known[1]
-        number = self.add(program_of(program))
+        number = self.add(program_of(program, self.notation))
         self.of_object[id(program)] = (program, number)
         return number
 
@@ -222,12 +226,22 @@ class _Maker:
         source = program_of(program.made_of)
         number = self.of_text.get((source.language, *source.lines))
         if number is None:
+            self.place(text, program)
             return
         parent = self.texts[number]
         for line, at in enumerate(program.made_of_lines):
             if 0 < at <= len(parent.lines):
                 self.threads.join(parent.threads[at - 1], text.threads[line])
                 text.origins[line] = parent.origins[at - 1]
+
+    def place(self, text: Text, program: Program) -> None:
+        """Give the lines of a text the places in the cell of the program it was made of, which is shown in another notation."""
+        made = [s.before for s in self.record if s.kind == "codegen" and isinstance(s.before, Node)]
+        known = (node_program(before) for before in made)
+        source = next((p for p in known if "\n".join(p.lines) == str(program.made_of).rstrip("\n")), None)
+        for line, at in enumerate(program.made_of_lines if source is not None else ()):
+            if source is not None and 0 < at <= len(source.origins):
+                text.origins[line] = self.origin(source.origins[at - 1])
 
     def line(self, text: str) -> int:
         number = self.line_numbers.setdefault(text, len(self.lines))

@@ -415,7 +415,8 @@ def _shown(value: Any) -> Any:
             return "inlined" if value is StmtSRef.inline_mark() else "the root"
         return value.stmt.name_hint if isinstance(value.stmt, Block) else value.stmt.loop_var.name
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(str(_shown(v)) for v in value)}]"
+        items: Sequence[Any] = value
+        return f"[{', '.join(str(_shown(v)) for v in items)}]"
     return value
 
 
