@@ -119,8 +119,8 @@ assert structural_equal(load_json(save_json(node)), node, True)
 import numpy as np
 import tvmagic
 from tvmagic.ir import structural_equal
-from tvmagic.operators.cost import count
-from tvmagic.operators.interpreter import run_function
+from tvmagic.eval.cost import count
+from tvmagic.eval.machine import run_function
 from tvmagic.script import classic, from_source
 from tvmagic.tir.analysis import estimate_tir_flops
 

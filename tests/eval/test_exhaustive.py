@@ -8,14 +8,14 @@ import tvmagic.ir as ir
 from tvmagic.cinn.text.printer import _Cinn  # pyright: ignore[reportPrivateUsage]
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.cost import CostTally
+from tvmagic.eval.machine import Machine
 from tvmagic.ir.derive import node
-from tvmagic.operators.cost import _Counter as Cost  # pyright: ignore[reportPrivateUsage]
-from tvmagic.operators.interpreter import Machine
 from tvmagic.script.printer.classic_text import _Classic  # pyright: ignore[reportPrivateUsage]
 from tvmagic.script.printer.core import HANDLERS
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.numpy_stmt import StatementRunner
-from tvmagic.tir.analysis.flops import _Counter as Flops  # pyright: ignore[reportPrivateUsage]
+from tvmagic.tir.analysis.flops import Flops
 
 ABSTRACT = {"ConstExpr", "BinaryOp", "CmpOp", "LogicalOp", "PrimExpr", "Stmt"}
 NODES = {
@@ -32,7 +32,7 @@ VISITORS = {
         Machine,
         {"Reduce", "Block"},
     ),  # ScheduleOps writes Reduce out; a Block comes in its realize
-    "the cost": (Cost, {"Block"}),  # comes in its realize
+    "the cost": (CostTally, set()),
     "operations": (Flops, set()),
     "machine code": (FunctionEmitter, BLOCKS | TENSORS),  # lowered before
     "arrays of a tensor expression": (

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import tvmagic
 from tvmagic import ir, te
+from tvmagic.eval.machine import run_function
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir.meaning import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.operators.interpreter import run_function
 from tvmagic.te.reference import evaluate
 
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

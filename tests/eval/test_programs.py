@@ -11,9 +11,9 @@ import pytest
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.eval.machine import run_function
 from tvmagic.ir import Buffer, IntImm, PrimExpr, PrimFunc, Var, decl_buffer
 from tvmagic.operators import operator
-from tvmagic.operators.interpreter import run_function
 from tvmagic.passes import IRModule, PassContext
 from tvmagic.script import tir as T
 from tvmagic.te.reference import evaluate

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.eval.cost import count
 from tvmagic.operators import operator
-from tvmagic.operators.cost import count
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.passes import Record

@@ -9,8 +9,8 @@ import numpy as np
 
 import tvmagic
 from tvmagic import te
+from tvmagic.eval.machine import run_function
 from tvmagic.ir import IntImm, Var
-from tvmagic.operators.interpreter import run_function
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.reference import evaluate_all
 

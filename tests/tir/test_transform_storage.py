@@ -10,6 +10,7 @@ import tvmagic
 from tvmagic import te
 from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.machine import run_function
 from tvmagic.ir import (
     Allocate,
     Buffer,
@@ -28,7 +29,6 @@ from tvmagic.ir import (
     stmt_seq,
     substitute,
 )
-from tvmagic.operators.interpreter import run_function
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir import Schedule
 from tvmagic.tir.transform import (

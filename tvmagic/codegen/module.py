@@ -11,7 +11,7 @@ from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.statements import FunctionEmitter
-from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, HELPERS
+from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.work_estimate import Work
@@ -129,7 +129,7 @@ class ModuleContext:
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
-        self.text.helpers.setdefault(name, HELPERS[name])
+        self.text.helpers.setdefault(name, helper(name))
         return f"@tvm.{name}"
 
     def text_constant(self, value: str) -> str:
@@ -172,7 +172,7 @@ class ModuleContext:
 
     def record_failure(self, emitter: FunctionEmitter, site: int, values: list[str]) -> None:
         self.text.globals.setdefault("error", GLOBALS["error"])
-        self.text.helpers.setdefault("fail", HELPERS["fail"])
+        self.text.helpers.setdefault("fail", helper("fail"))
         values = values[: ERROR_SLOTS - 1]
         slots = emitter.out.at_entry(f"alloca [{max(1, len(values))} x i64], align 8")
         for i, value in enumerate(values):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.eval.cost import Cost, ProgramCost, count
 from tvmagic.ir import For, Stmt
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame
 from tvmagic.notebook.results import Parts, Shown, Table
 from tvmagic.operators import Version
-from tvmagic.operators.cost import Cost, ProgramCost, count
 from tvmagic.script import script_with_spans
 
 __all__ = ["CostListing", "cost_rows", "cost_view", "human", "program_cost"]

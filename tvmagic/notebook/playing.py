@@ -13,6 +13,7 @@ import anywidget
 import traitlets
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.cost import count
 from tvmagic.notebook.costs import cost_rows
 from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.html import escape, frame, theme, view_html
@@ -21,7 +22,6 @@ from tvmagic.notebook.results import Listing, Shown, Table
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import View, format_seconds, make_view
 from tvmagic.operators import Operator, Source, Version
-from tvmagic.operators.cost import count
 from tvmagic.operators.knobs import Knob, Knobs
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.races import refuse_races

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvmagic.eval.lanes import Storage
+from tvmagic.eval.machine import Machine, Unsupported
 from tvmagic.ir import (
     AllocateConst,
     BinaryOp,
@@ -33,8 +35,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.arrays import evaluate_size, size_values
-from tvmagic.operators.interpreter import Machine, Unsupported
-from tvmagic.operators.lanes import Storage
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, parts
 from tvmagic.te.error_evaluator import constant, reinterpreted, widened
 from tvmagic.te.error_functions import call

@@ -253,7 +253,7 @@ class Operator:
         """The same computation by NumPy, made from the expression and independent of the compiler."""
         values = check_inputs(self.name, self.inputs, self.bind(arrays, named))
         if self.prim_func is not None:
-            from tvmagic.operators.interpreter import run_function
+            from tvmagic.eval.machine import run_function
 
             outputs = self.fresh_outputs(values)
             for tensor, output in zip(self.outputs, outputs):

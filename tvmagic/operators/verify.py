@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.machine import TooLong, Unsupported, run_function, run_statement
 from tvmagic.ir import IRModule, PrimFunc, Stmt
 from tvmagic.operators.comparison import compare, expected_values
-from tvmagic.operators.interpreter import TooLong, Unsupported, run_function, run_statement
 from tvmagic.operators.operator import Operator
 from tvmagic.passes import Record
 from tvmagic.te.error_reference import Evaluation

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.integers import evaluate
 from tvmagic.ir import DataType, IntImm, PrimExpr, Var
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.runtime.evaluate import evaluate
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
 __all__ = ["ArrayParam", "Checker", "ScalarParam"]

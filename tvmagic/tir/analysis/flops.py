@@ -6,136 +6,77 @@ from collections import Counter
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.tally import Tally
 from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
     BinaryOp,
-    Block,
     BlockRealize,
-    Broadcast,
     BufferLoad,
-    BufferRealize,
     BufferStore,
-    Call,
-    Cast,
     CmpOp,
-    ConstExpr,
-    DeclBuffer,
-    Evaluate,
     For,
-    IfThenElse,
     IntImm,
     IRModule,
-    Let,
-    LetStmt,
     LogicalOp,
-    Node,
-    Not,
-    Prefetch,
-    PrimExpr,
     PrimFunc,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Ramp,
-    Reduce,
     Select,
-    SeqStmt,
-    Shuffle,
     Stmt,
-    Var,
-    Visitor,
     While,
     handles,
 )
 
-__all__ = ["estimate_tir_flops"]
+__all__ = ["Flops", "estimate_tir_flops"]
 
 
-class _Counter(Visitor):
-    """Adds up the operations in what is stored, by their dtypes; indices, bounds, casts and logic cost nothing."""
+class Flops(Tally[Counter[Any]]):
+    """The operations in what is stored, by their dtypes; indices, bounds, casts and logic cost nothing."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[Any] = Counter()
+    def zero(self) -> Counter[Any]:
+        return Counter()
 
-    def of(self, *nodes: Any) -> Counter[Any]:
-        """The operations of some nodes alone."""
-        outer, self.counts = self.counts, Counter()
-        for node in nodes:
-            self.visit(node)
-        found, self.counts = self.counts, outer
-        return found
+    def add(self, a: Counter[Any], b: Counter[Any]) -> Counter[Any]:
+        return a + b
 
-    @handles(Node)
-    def unknown(self, node: Node) -> None:
-        raise TVMagicError(f"the operations of a node `{type(node).__name__}` are not known", node=node)
+    def times(self, count: Counter[Any], factor: int) -> Counter[Any]:
+        return Counter({dtype: factor * n for dtype, n in count.items()})
 
-    @handles(ConstExpr, Var)
-    def leaf(self, node: PrimExpr) -> None:
-        pass
+    def longer(self, a: Counter[Any], b: Counter[Any]) -> Counter[Any]:
+        return a | b
 
-    @handles(Not, Cast, Let, Call, Ramp, Broadcast, Shuffle, ProducerLoad, Reduce)
-    def expression(self, node: PrimExpr) -> None:
-        self.visit_children(node)
-
-    @handles(SeqStmt, LetStmt, AttrStmt, AssertStmt, Evaluate, Allocate, AllocateConst, DeclBuffer, BufferRealize)
-    def statement(self, node: Stmt) -> None:
-        self.visit_children(node)
-
-    @handles(ProducerStore, ProducerRealize, Prefetch)
-    def of_producers(self, node: Stmt) -> None:
-        self.visit_children(node)
+    def iterations(self, loop: For) -> int:
+        if not isinstance(loop.extent, IntImm):
+            raise TVMagicError(
+                f"loop `{loop.loop_var.name}` has extent `{loop.extent}`, which is not a number", node=loop
+            )
+        return loop.extent.value
 
     @handles(BinaryOp, CmpOp)
-    def operation(self, node: Any) -> None:
-        self.counts[node.dtype] += 1
-        self.visit_children(node)
+    def operation(self, node: Any) -> Counter[Any]:
+        return self.all_of(node.a, node.b) + Counter([node.dtype])
 
     @handles(LogicalOp)
-    def logic(self, node: Any) -> None:
-        self.visit_children(node)
+    def logic(self, node: Any) -> Counter[Any]:
+        return self.all_of(node.a, node.b)
 
     @handles(Select)
-    def choice(self, node: Select) -> None:
-        self.visit(node.condition)
-        self.counts += self.of(node.true_value) | self.of(node.false_value)
+    def select(self, node: Select) -> Counter[Any]:
+        values = self.longer(self.visit(node.true_value), self.visit(node.false_value))
+        return self.visit(node.condition) + values
 
     @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
-        pass
+    def load(self, node: BufferLoad) -> Counter[Any]:
+        return Counter()
 
     @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
-        self.visit(node.value)
-
-    @handles(For)
-    def loop(self, node: For) -> None:
-        if not isinstance(node.extent, IntImm):
-            raise TVMagicError(
-                f"loop `{node.loop_var.name}` has extent `{node.extent}`, which is not a number", node=node
-            )
-        for dtype, count in self.of(node.body).items():
-            self.counts[dtype] += node.extent.value * count
+    def store(self, node: BufferStore) -> Counter[Any]:
+        return self.visit(node.value)
 
     @handles(While)
-    def unbounded(self, node: While) -> None:
+    def endless(self, node: While) -> Counter[Any]:
         raise TVMagicError("the number of iterations of a while loop is not known", node=node)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
-        self.visit(node.condition)
-        other = self.of(node.else_case) if node.else_case is not None else Counter[Any]()
-        self.counts += self.of(node.then_case) | other
-
     @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
-        self.visit(node.block.body)
-
-    @handles(Block)
-    def block(self, node: Block) -> None:
-        self.counts += self.of(*([] if node.init is None else [node.init]), node.body)
+    def realize(self, node: BlockRealize) -> Counter[Any]:
+        return self.visit(node.block.body)
 
 
 def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
@@ -146,7 +87,7 @@ def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     """
     if not isinstance(stmt_or_mod, IRModule):
         body = stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod
-        return float(_Counter().of(body).total())
+        return float(Flops().visit(body).total())
     total = 0.0
     for function in stmt_or_mod.functions.values():
         known = function.attrs.get("estimated_flops")

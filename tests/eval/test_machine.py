@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tvmagic.eval.lanes import OutOfRange
+from tvmagic.eval.machine import run_function
 from tvmagic.ir import BufferStore, For, Mutator, handles
 from tvmagic.notebook.commands import record_of
 from tvmagic.operators import Operator, operator
-from tvmagic.operators.interpreter import run_function
-from tvmagic.operators.lanes import OutOfRange
 from tvmagic.operators.scheduling import schedule
 from tvmagic.operators.verify import EQUAL, NOT_RUN, verify
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.lanes import Context, OutOfRange, Storage
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir import (
     BinaryOp,
@@ -34,7 +35,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.operators.lanes import Context, OutOfRange, Storage
 
 __all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
 

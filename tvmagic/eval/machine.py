@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.lane_loops import lane_loops
+from tvmagic.eval.lanes import Conflict, Context, Storage
+from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
@@ -41,9 +44,6 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.operators.lanes import Conflict, Context, Storage
-from tvmagic.operators.loops import lane_loops
-from tvmagic.operators.values import TooLong, Unsupported, Values, tensor_key, whole_storage
 
 __all__ = ["Machine", "TooLong", "Unsupported", "run_function", "run_statement"]
 

@@ -7,56 +7,36 @@ constant are not added: the dearer one counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.integers import evaluate
+from tvmagic.eval.tally import Tally
 from tvmagic.ir import (
     Allocate,
-    AllocateConst,
-    AssertStmt,
     AttrStmt,
     BinaryOp,
     BlockRealize,
-    Broadcast,
     BufferLoad,
     BufferRealize,
     BufferStore,
     Call,
-    Cast,
     CmpOp,
-    ConstExpr,
-    DeclBuffer,
-    Evaluate,
+    DataType,
     For,
     ForKind,
-    IfThenElse,
-    IntImm,
-    Let,
-    LetStmt,
     LogicalOp,
-    Node,
-    Not,
-    Prefetch,
     PrimExpr,
     PrimFunc,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Ramp,
-    Reduce,
-    Select,
-    SeqStmt,
-    Shuffle,
     Stmt,
-    Var,
-    Visitor,
-    While,
     handles,
 )
+from tvmagic.ir.query import variables_in
 
-__all__ = ["Cost", "ProgramCost", "count"]
+__all__ = ["Cost", "CostTally", "ProgramCost", "count"]
 
 # Calls that are arithmetic, each counted as one operation of its lanes.
 _FREE_CALLS = {"likely", "if_then_else", "assume", "ret", "type_annotation", "reinterpret", "address_of", "undef"}
@@ -124,13 +104,13 @@ class ProgramCost:
 
 def count(func: PrimFunc, sizes: Mapping[Any, int] | int = 256) -> ProgramCost:
     """Count what a function costs; symbolic sizes are as given, by variable or one number for all."""
-    counter = _Counter(sizes)
-    total = counter.visit(func.body)
-    counter.spread(func.body, 1)
-    return ProgramCost(total, counter.of, counter.lanes, counter.parallel, counter.allocated)
+    tally = CostTally(sizes)
+    total = tally.visit(func.body)
+    tally.spread(func.body, 1)
+    return ProgramCost(total, tally.of, tally.lanes, tally.parallel, tally.allocated)
 
 
-class _Counter(Visitor):
+class CostTally(Tally[Cost]):
     """The cost of one run of each statement; `spread` multiplies by the loops around it."""
 
     def __init__(self, sizes: Mapping[Any, int] | int) -> None:
@@ -141,72 +121,58 @@ class _Counter(Visitor):
         self.lanes, self.parallel, self.allocated, self.depth = 1, 1, 0, 0
 
     def number(self, node: PrimExpr) -> int:
-        """A size as a number; 1 where nothing is known of it."""
-        if isinstance(node, IntImm):
-            return node.value
-        if isinstance(node, Var):
-            return self.sizes if isinstance(self.sizes, int) else self.sizes.get(node, 1)
-        from tvmagic.arith.analyzer import Analyzer
-        from tvmagic.ir import substitute
-        from tvmagic.te import const
-
-        default = self.sizes if isinstance(self.sizes, int) else 1
-        known = substitute(node, lambda v: const(default, str(v.dtype)) if not v.dtype.is_handle else None)
-        result = Analyzer().simplify(known)
-        return result.value if isinstance(result, IntImm) else 1
+        """A size as a number; what is not known of it counts as 1."""
+        if isinstance(self.sizes, int):
+            known = dict.fromkeys(variables_in(node), self.sizes)
+        else:
+            known = {v: self.sizes.get(v, 1) for v in variables_in(node)}
+        try:
+            return int(evaluate(node, known))
+        except TVMagicError:
+            return 1
 
     def visit(self, node: Any) -> Cost:
-        result = super().visit(node)
-        cost = result if isinstance(result, Cost) else Cost()
+        cost = super().visit(node)
         if isinstance(node, Stmt):
             self.once[id(node)] = cost
         return cost
 
-    def visit_all(self, *nodes: Any) -> Cost:
-        cost = Cost()
-        for node in nodes:
-            if node is not None:
-                cost = cost + self.visit(node)
-        return cost
-
-    @handles(Node)
-    def unknown(self, node: Node) -> Cost:
-        raise TVMagicError(f"what a node `{type(node).__name__}` costs is not known", node=node)
-
-    @handles(LetStmt, AssertStmt, Evaluate, ProducerStore, ProducerRealize, Prefetch, AllocateConst, DeclBuffer, While)
-    def statement(self, node: Stmt) -> Cost:
-        return self.visit_all(*(getattr(node, f.name, None) for f in node.FIELDS if f.kind.name in ("STMT", "EXPR")))
-
-    @handles(ConstExpr, Var)
-    def leaf(self, node: PrimExpr) -> Cost:
+    def zero(self) -> Cost:
         return Cost()
 
-    @handles(Not, Cast, Select, Let, Ramp, Broadcast, Shuffle, ProducerLoad, Reduce)
-    def expression(self, node: Any) -> Cost:
-        cost = Cost()
-        for f in node.FIELDS:
-            value: Any = getattr(node, f.name)
-            if f.kind.name == "EXPR" and value is not None:
-                cost = cost + self.visit(value)
-            elif f.kind.name == "EXPRS" and value:
-                cost = cost + self.visit_all(*(v for v in value if isinstance(v, PrimExpr)))
-        return cost
+    def add(self, a: Cost, b: Cost) -> Cost:
+        return a + b
+
+    def times(self, count: Cost, factor: int) -> Cost:
+        return count.times(factor)
+
+    def longer(self, a: Cost, b: Cost) -> Cost:
+        return a if a.weight >= b.weight else b
+
+    def repeated(self, node: Stmt, inside: Cost, factor: int) -> Cost:
+        self.factors[id(node)] = factor
+        return inside.times(factor)
+
+    def iterations(self, loop: For) -> int:
+        return self.number(loop.extent)
+
+    # ------------------------------------------------------------------------ expressions
 
     @handles(BinaryOp)
-    def binary(self, node: Any) -> Cost:
+    def arithmetic(self, node: Any) -> Cost:
         self.lanes = max(self.lanes, node.dtype.lanes)
-        inside = self.visit_all(node.a, node.b)
+        inside = self.all_of(node.a, node.b)
         if node.a.dtype.is_float:
             return inside + Cost(arithmetic=node.a.dtype.lanes)
         return inside + Cost(integer=node.a.dtype.lanes)
 
     @handles(CmpOp, LogicalOp)
     def comparison(self, node: Any) -> Cost:
-        return self.visit_all(node.a, node.b) + Cost(integer=node.a.dtype.lanes)
+        return self.all_of(node.a, node.b) + Cost(integer=node.a.dtype.lanes)
 
     @handles(Call)
     def call(self, node: Call) -> Cost:
-        inside = self.visit_all(*(a for a in node.args if isinstance(a, PrimExpr)))
+        inside = super().call(node)
         name = getattr(node.op, "name", "").removeprefix("tir.")
         if name in _FREE_CALLS or not node.dtype.is_float:
             return inside
@@ -215,71 +181,53 @@ class _Counter(Visitor):
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> Cost:
         self.lanes = max(self.lanes, node.dtype.lanes)
-        return self.visit_all(*node.indices) + Cost(loaded={node.buffer.scope(): node.dtype.bytes})
+        return self.all_of(*node.indices) + Cost(loaded={node.buffer.scope(): node.dtype.bytes})
+
+    # ------------------------------------------------------------------------ statements
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Cost:
         self.lanes = max(self.lanes, node.value.dtype.lanes)
-        inside = self.visit_all(node.value, *node.indices)
+        inside = self.all_of(node.value, *node.indices)
         return inside + Cost(stored={node.buffer.scope(): node.value.dtype.bytes})
 
     @handles(For)
     def loop(self, node: For) -> Cost:
-        extent = self.number(node.extent)
-        if node.kind == ForKind.PARALLEL and not self.depth:
+        extent, is_parallel = self.iterations(node), node.kind == ForKind.PARALLEL
+        if is_parallel and not self.depth:
             self.parallel = max(self.parallel, extent)
         if node.kind == ForKind.VECTORIZED:
             self.lanes = max(self.lanes, extent)
-        self.depth += node.kind == ForKind.PARALLEL
+        self.depth += is_parallel
         inside = self.visit(node.body)
-        self.depth -= node.kind == ForKind.PARALLEL
+        self.depth -= is_parallel
         return self.repeated(node, inside, extent)
-
-    def repeated(self, node: Stmt, inside: Cost, times: int) -> Cost:
-        """The cost of a statement whose body, of cost `inside`, runs `times` times."""
-        self.factors[id(node)] = times
-        return inside.times(times)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Cost:
+        inside = self.visit(node.body)
         if node.attr_key in ("thread_extent", "virtual_thread"):
-            return self.repeated(node, self.visit(node.body), self.number(node.value))
-        return self.visit(node.body)
-
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Cost:
-        then = self.visit(node.then_case)
-        other = self.visit(node.else_case) if node.else_case is not None else Cost()
-        return self.visit(node.condition) + (then if then.weight >= other.weight else other)
+            return self.repeated(node, inside, self.number(node.value))
+        return inside
 
     @handles(BlockRealize)
-    def block(self, node: BlockRealize) -> Cost:
+    def realize(self, node: BlockRealize) -> Cost:
         for buffer in node.block.alloc_buffers:
-            elements = 1
-            for size in buffer.shape:
-                elements *= self.number(size)
-            self.allocated += elements * buffer.dtype.bytes
-        return self.visit_all(node.block.init, node.block.body)
+            self._allocate(buffer.shape, buffer.dtype)
+        return super().realize(node)
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Cost:
-        elements = 1
-        for size in node.extents:
-            elements *= self.number(size)
-        self.allocated += elements * node.dtype.bytes
+        self._allocate(node.extents, node.dtype)
         return self.visit(node.body)
 
     @handles(BufferRealize)
-    def realize(self, node: BufferRealize) -> Cost:
-        elements = 1
-        for bound in node.bounds:
-            elements *= self.number(bound.extent)
-        self.allocated += elements * node.buffer.dtype.bytes
+    def realize_buffer(self, node: BufferRealize) -> Cost:
+        self._allocate([bound.extent for bound in node.bounds], node.buffer.dtype)
         return self.visit(node.body)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Cost:
-        return self.visit_all(*node.seq)
+    def _allocate(self, sizes: Iterable[PrimExpr], dtype: DataType) -> None:
+        self.allocated += math.prod(self.number(size) for size in sizes) * dtype.bytes
 
     def spread(self, stmt: Any, factor: int) -> None:
         """Set the cost of each statement over all iterations around it."""
