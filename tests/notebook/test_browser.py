@@ -485,6 +485,27 @@ def test_preferences_hold_for_all_steppers_and_a_step_for_its_cell(served: Any, 
     assert current(stepper) == "split"
 
 
+@pytest.mark.parametrize("width", [900, 1600])
+def test_two_schedules_are_in_one_stepper_at_the_same_pass(page: Any, axe: str, width: int, screenshot: Any) -> None:
+    from tvmagic.notebook.comparing import side_by_side
+
+    page.set_viewport_size({"width": width, "height": 800})
+    op = operator("dense", TENSOR.split("\n", 1)[1])
+    versions = [
+        schedule(op, SCHEDULE.split("\n", 1)[1].replace("32, 32", size), name)
+        for size, name in (("32, 32", "V1"), ("8, 64", "V2"))
+    ]
+    stepper = show(page, side_by_side(*versions))
+    heads = stepper.locator(".tm-colhead").all_inner_texts()
+    assert heads == (["dense:V1", "dense:V2"] if width == 1600 else ["dense:V1 (\u2212) and dense:V2 (+)"])
+    stepper.locator("li", has_text="tir.VectorizeLoop").click()
+    assert "of dense:V1 alone" in stepper.locator(".tm-head").inner_text()
+    assert stepper.get_by_role("button", name="Copy dense:V2").is_enabled()
+    assert "T.grid(4, 2)" in stepper.inner_text() and re.search(r"i_outer.*16", stepper.inner_text())
+    assert violations(page, axe) == []
+    screenshot(stepper, f"compare_{width}")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_outputs_of_an_old_definition_are_marked(
     page: Any, shell: Any, axe: str, theme: str, monkeypatch: pytest.MonkeyPatch, screenshot: Any

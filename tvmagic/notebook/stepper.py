@@ -72,6 +72,7 @@ def packed_view(view: View) -> dict[str, Any]:
         "title": view.title,
         "key": _key(view),
         "theme": theme(),
+        "sides": view.sides,
         "lines": view.lines,
         "words": words_of(view.lines),
         "tokens": tokens + [""] * (len(view.lines) - len(tokens)),

@@ -99,6 +99,7 @@ class View:
     origins: list[LineOrigins]
     sources: dict[str, list[str]]
     parents: list[int] = field(default_factory=list)
+    sides: tuple[str, str] | None = None
 
     def text_lines(self, text: int | None) -> list[str]:
         """The lines of a text."""
@@ -162,7 +163,7 @@ class _Maker:
             text.threads = [self.threads.find(t) for t in text.threads]
         parents = self.renumber_threads()
         sources = {name: text.splitlines() for name, text in self.record.sources.items()}
-        return View(self.record.title, views, self.texts, self.lines, self.origins, sources, parents)
+        return View(self.record.title, views, self.texts, self.lines, self.origins, sources, parents, self.record.sides)
 
     def step(self, step: Step) -> StepView:
         before, after = self.sides(step)

@@ -73,6 +73,7 @@ class Stepper {
   // ---- frame
 
   build(root) {
+    const [before, after] = this.data.sides ?? ["before", "after"];
     const button = (label, title, onclick, pressed) =>
       element("button", { type: "button", title, onclick, "aria-pressed": pressed === undefined ? null : String(pressed) }, label);
     this.prev = button("\u25c0 Previous", "Previous pass (left arrow or k)", () => this.move(-1));
@@ -95,8 +96,8 @@ class Stepper {
     });
     this.head = element("div", { class: "tm-head" });
     this.said = element("span", { class: "tm-meta", role: "status" });
-    this.copyBefore = button("Copy before", "Copy the program before this step", () => this.copy("before", this.lines(this.step.b).join("\n")));
-    this.copyAfter = button("Copy after", "Copy the program after this step", () => this.copy("after", this.lines(this.step.a).join("\n")));
+    this.copyBefore = button(`Copy ${before}`, `Copy the program ${this.data.sides ? "of " : ""}${before}${this.data.sides ? "" : " this step"}`, () => this.copy("before", this.lines(this.step.b).join("\n")));
+    this.copyAfter = button(`Copy ${after}`, `Copy the program ${this.data.sides ? "of " : ""}${after}${this.data.sides ? "" : " this step"}`, () => this.copy("after", this.lines(this.step.a).join("\n")));
     this.copyDiff = button("Copy diff", "Copy what this step changed, as diff -u writes it", () => this.copy("diff", this.diff()));
     this.tools = element("div", { class: "tm-tools", role: "toolbar", "aria-label": "This step" }, this.said, this.copyBefore, this.copyAfter, this.copyDiff,
       button("Download", "Save the program after this step as a file", () => this.download()),
@@ -233,7 +234,7 @@ class Stepper {
     const { step } = this;
     this.head.replaceChildren(
       element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
-      element("span", { class: "tm-meta" }, [step.time, step.error ? "failed" : step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
+      element("span", { class: "tm-meta" }, [step.time, step.error ? "failed" : this.changeText(step), step.options, step.place].filter(Boolean).join(" \u00b7 ")));
     if (step.mark) this.head.append(element("span", { class: verdict(step) }, step.mark));
     if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, ...sentence(step.error)));
     this.copyBefore.disabled = step.b === null;
@@ -245,6 +246,11 @@ class Stepper {
     const followed = this.state.follow ? unpack(step).findIndex((row) => this.rowHit(step, row)) : -1;
     if (followed >= 0) this.reveal(followed);
     else if (this.state.at < 0) this.view.scrollTop = 0;
+  }
+
+  changeText(step) {
+    if (this.data.sides) return step.changed ? `${plural(step.removed, "line")} of ${this.data.sides[0]} alone, ${step.added} of ${this.data.sides[1]}` : "the same program";
+    return step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing";
   }
 
   /** Whether a step has something on both sides. */
@@ -272,7 +278,9 @@ class Stepper {
   renderProgram(step) {
     const both = this.comparable(step);
     const side = this.state.side && both;
-    const heads = side ? ["Before", "After"] : [both ? "Before (\u2212) and after (+)" : step.a === null ? "Before" : "After"];
+    const [before, after] = this.data.sides?.map(esc) ?? ["Before", "After"];
+    const together = this.data.sides ? `${before} (\u2212) and ${after} (+)` : "Before (\u2212) and after (+)";
+    const heads = side ? [before, after] : [both ? together : step.a === null ? before : after];
     const items = this.items(step);
     this.blocks = [];
     for (let k = 0; k < items.length; k += BLOCK) this.blocks.push({ items: items.slice(k, k + BLOCK), full: false });
