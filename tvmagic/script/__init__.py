@@ -23,7 +23,7 @@ _PLACES = {
     "show": "tvmagic.script.printer.shown",
     "set_show_hook": "tvmagic.script.printer.shown",
 }
-_MODULES = ("cinn", "ir", "ir_builder", "parser", "printer", "tir")
+_MODULES = ("ir", "ir_builder", "parser", "printer", "tir")
 
 
 def __getattr__(name: str) -> Any:
