@@ -49,7 +49,7 @@ def show(page: Any, record: Record, after: str = "") -> Any:
     page.set_content(
         f'<!DOCTYPE html><html lang="en"><title>t</title><body data-jp-theme-light="true"><main><div class="jp-Cell"><div id="at"></div></div>{after}</main>'
     )
-    page.evaluate("code => { window.mount = new Function(code)().stepper; }", script())
+    page.evaluate("code => { window.mount = new Function(code)().stepper; }", script("stepper"))
     page.evaluate(
         "data => { window.stepper = mount(document.getElementById('at'), data); }", packed_view(make_view(record))
     )

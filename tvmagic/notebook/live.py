@@ -20,9 +20,15 @@ from tvmagic.notebook.html import escape, style, theme_attribute
 
 __all__ = ["live_html"]
 
-# In this order one module; each of the last files puts a function on `kinds` that makes an element live.
-_SCRIPTS = ("lines.js", "memory.js", "tools.js", "stepper.js", "player.js", "playground.js")
-_STYLES = ("view.css", "stepper.css", "player.css")
+_STEPPER = (("lines.js", "memory.js", "tools.js", "stepper.js"), ("view.css", "stepper.css"))
+_PLAYER = (("lines.js", "player.js"), ("view.css", "player.css"))
+# For each kind of output its scripts, in this order one function, of which the last puts what makes an element live on
+# `kinds`; and its style sheets.
+_PARTS = {
+    "stepper": _STEPPER,
+    "player": _PLAYER,
+    "playground": ((*_STEPPER[0], "playground.js"), (*_STEPPER[1], "player.css")),
+}
 
 
 def live_html(kind: str, data: dict[str, Any], static: str, label: str) -> str:
@@ -32,16 +38,17 @@ def live_html(kind: str, data: dict[str, Any], static: str, label: str) -> str:
     ----------
     kind: what makes it live: `stepper`, `player` or `playground`.
     data: what that function is given, as JSON.
-    static: the HTML that is shown until then, and wherever scripts do not run.
+    static: the HTML that is shown until then, and wherever scripts do not run; it has to be readable without a style
+        sheet, as most places that leave out the one leave out the other.
     label: the accessible name.
     """
-    key, code = _code()
+    key, code = _code(kind)
     boot = (
         _BOOT.replace("KEY", key).replace("KIND", kind).replace("DATA", packed(json.dumps(data, separators=(",", ":"))))
     )
     return (
         f'<div class="tvmagic tm-live"{theme_attribute()} role="region" aria-label="{escape(label)}">'
-        f"<div><style>{style()}</style>{static}</div><script>{boot.replace('CODE', code)}</script></div>"
+        f"<div>{static}</div><script>{boot.replace('CODE', code)}</script></div>"
     )
 
 
@@ -61,21 +68,22 @@ def packed(text: str) -> str:
 
 
 @cache
-def _code() -> tuple[str, str]:
+def _code(kind: str) -> tuple[str, str]:
     """The name under which a page keeps the code, which differs from version to version, and the code, compressed."""
-    code = script()
+    code = script(kind)
     return f"tvmagic{hashlib.sha256(code.encode()).hexdigest()[:12]}", packed(code)
 
 
 @cache
-def script() -> str:
+def script(kind: str) -> str:
     """The body of a function that returns what makes elements live, by kind."""
+    scripts, styles = _PARTS[kind]
     folder = files("tvmagic.notebook") / "static"
-    lines = "\n".join((folder / name).read_text() for name in _SCRIPTS).split("\n")
+    lines = "\n".join((folder / name).read_text() for name in scripts).split("\n")
     # without indentation and without lines that are comments; strings in our scripts are on one line
     code = "\n".join(s for line in lines if (s := line.strip()) and not re.match(r"//|/\*\*.*\*/$", s))
     return (
         '"use strict";\nconst kinds = {};\n'
-        f"document.head.append(Object.assign(document.createElement('style'), {{ textContent: {json.dumps(style(*_STYLES))} }}));\n"
+        f"document.head.append(Object.assign(document.createElement('style'), {{ textContent: {json.dumps(style(*styles))} }}));\n"
         f"{code}\nreturn kinds;"
     )
