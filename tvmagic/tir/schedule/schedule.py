@@ -414,10 +414,7 @@ def _shown(value: Any) -> Any:
         if value.stmt is None:
             return "inlined" if value is StmtSRef.inline_mark() else "the root"
         return value.stmt.name_hint if isinstance(value.stmt, Block) else value.stmt.loop_var.name
-    if isinstance(value, (list, tuple)):
-        items: Sequence[Any] = value
-        return f"[{', '.join(str(_shown(v)) for v in items)}]"
-    return value
+    return f"[{', '.join(str(_shown(v)) for v in value)}]" if is_row(value) else value
 
 
 def _is_default(p: Parameter, value: Any) -> bool:
