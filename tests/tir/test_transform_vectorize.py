@@ -103,7 +103,6 @@ def test_an_allocation_gets_a_part_for_each_lane() -> None:
         ("if j < n:\n            A[j] = 1", "`if`"),
         ("A[j] = T.if_then_else(j < n, 1, 2)", "`if_then_else`"),
         ('A[j] = T.call_extern("int32", "f", j)', "`call_extern`"),
-        ("while A[0] < j:\n            A[j] = 1", "`while`"),
         ("for k in range(j):\n            A[k] = 1", "range of loop `k`"),
         ("B[j, 0] = 1", "other than the last"),
     ],
@@ -154,6 +153,18 @@ def test_what_was_not_proved_is_said() -> None:
 
 def test_nothing_is_said_of_vectors_that_a_statement_did_not_become() -> None:
     assert [topic for topic, _, _ in notes_of("A[j + 8] = T.if_then_else(j < n, B[j], 2)")] == ["vectorize.scalar"]
+
+
+def test_a_while_inside_a_vectorized_loop_is_refused() -> None:
+    mod = module("""
+        def main(A: T.Buffer((8,), "int32")):
+            for j in T.vectorized(8):
+                while A[0] < j:
+                    A[j] = 1
+        """)
+    with pytest.raises(TVMagicError) as refused:
+        VectorizeLoop()(mod)
+    assert "A while loop inside a vectorized loop not supported" in str(refused.value).split("\n")[-1]
 
 
 def test_a_statement_kept_scalar_sees_the_scalar_of_a_vector_let() -> None:

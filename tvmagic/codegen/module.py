@@ -10,6 +10,7 @@ from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
+from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature
@@ -22,6 +23,7 @@ from tvmagic.ir import (
     BufferLoad,
     Call,
     DataType,
+    For,
     GlobalVar,
     IntImm,
     IRModule,
@@ -65,6 +67,7 @@ class ModuleContext:
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
+    repeated: set[For] = field(default_factory=set[For])
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
     _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
@@ -304,6 +307,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     """Add the code of `func` to the module."""
     context.function_name = abi.name
     context.work = Work(func.body)
+    context.repeated = loops_of_repeated_chains(func.body)
     heads, loads = [], []
     alias = "noalias " if abi.noalias else ""
     for i, param in enumerate(abi.params):

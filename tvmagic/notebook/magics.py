@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import os
 import re
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,11 @@ from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown, definition
+from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
@@ -142,14 +141,21 @@ class TensorMagics(Magics):
     )
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
-        if not re.fullmatch(r"[\w.-]+", arguments.version):
-            raise UsageError(f"%%schedule: `{arguments.version}` cannot be the name of a schedule (see %%schedule?)")
+        self._check_name(arguments.version, "%%schedule")
         source = Source(f"schedule {op.name}", f"%%schedule {arguments.line}\n{cell}")
         if arguments.play:
             from tvmagic.notebook.playing import playground
 
             display(playground(op, source, arguments.version, self.namespace))
             return
+        self._schedule(op, source, arguments)
+
+    def _check_name(self, version: str, magic: str) -> None:
+        if not re.fullmatch(r"[\w.-]+", version):
+            raise UsageError(f"{magic}: `{version}` cannot be the name of a schedule (see {magic}?)")
+
+    def _schedule(self, op: Operator, source: Source, arguments: Namespace, decisions: Sequence[str] = ()) -> None:
+        """Run a schedule's cell, keep the version and show what it was."""
         record = Record(title=op.name)
         only = self._pass_names(arguments.passes)
         try:
@@ -163,15 +169,60 @@ class TensorMagics(Magics):
             raise
         version.record = record
         op.add_version(version)
-        self._show_version(version, arguments, only)
+        self._show_version(version, arguments, only, decisions)
 
-    def _show_version(self, version: Version, arguments: Any, only: list[str] | None) -> None:
+    @magic(
+        "Schedule an operator at once, by rules and a model of the machine; nothing is measured.",
+        NAME,
+        ONLY,
+        argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
+        argument("-n", "--name", dest="version", metavar="V", default="auto", help="keep the schedule as V (auto)"),
+        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
+        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        VERIFY,
+        argument("--cost", action="store_true", help="count what each loop costs"),
+        _size(16),
+        TARGET,
+        HIDE,
+        argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
+    )
+    def auto(self, arguments: Namespace) -> None:
+        from tvmagic.notebook.machine import auto_source, source_of
+
+        op = self._operator(arguments.name, "%auto")
+        self._check_name(arguments.version, "%auto")
+        text, instant = auto_source(op, self._target(arguments.target), arguments.version)
+        if arguments.cell:
+            assert self.shell is not None
+            self.shell.set_next_input(text)
+            return
+        self._schedule(op, source_of(op, text), arguments, instant.texts)
+
+    @magic(
+        "The machine that schedules are made for: vectors, caches, cores, what it reaches, and a roofline.",
+        argument("names", metavar="NAME", nargs="*", help="operators to place on the roofline", completes=_operators),
+        TARGET,
+        argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
+        _size(256),
+    )
+    def machine(self, arguments: Namespace) -> Shown:
+        from tvmagic.notebook.machine import machine
+
+        operators = [self._operator(name, "%machine") for name in arguments.names]
+        return machine(self._target(arguments.target), operators, arguments.size, arguments.again)
+
+    def _show_version(
+        self, version: Version, arguments: Any, only: list[str] | None, decisions: Sequence[str] = ()
+    ) -> None:
         record = version.record
         assert record is not None
         marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
         if not arguments.quiet:
             display(Passes(record, only, self.show_unchanged and not arguments.hide, marks))
         parts: list[Shown] = []
+        if decisions:
+            rows = [[number + 1, text] for number, text in enumerate(decisions)]
+            parts.append(Table(["", "decision"], rows, f"{version.operator.name}: the instant schedule"))
         if arguments.quiet and arguments.verify:
             parts.append(commands.verify_table(version, marks))
         if arguments.check:
@@ -303,19 +354,46 @@ class TensorMagics(Magics):
         return compare(first, second, time=arguments.time)
 
     @magic(
-        "Search for a fast schedule of an operator.",
+        "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
+        "structures in processes of their own, and keeps the fastest. Results are kept in a file.",
         NAME,
-        argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to try (64)"),
-        argument("--seconds", type=duration, default=60.0, metavar="S", help="begin no more after this time (60)"),
+        argument("--seconds", type=duration, default=60.0, metavar="S", help="how long it may take in all (60)"),
+        argument("--trials", type=positive, metavar="N", help="how many schedules to try at most"),
         argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
         argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)"),
+        argument(
+            "--from",
+            dest="source",
+            nargs="?",
+            const="",
+            metavar="FILE",
+            help="take it from a file of results, without a trial",
+        ),
+        argument("--database", metavar="FILE", help="the file in which results are kept"),
+        argument("--cell", action="store_true", help="write the schedule as a cell; a search only if none is known"),
+        argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
+        TARGET,
         _size(256),
     )
     def tune(self, arguments: Namespace) -> Any:
+        op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
+        if not arguments.cell:
+            return self._tuned(op, arguments, target)
+        from tvmagic.notebook.tuning import is_known
+
+        if arguments.source is None and is_known(op, arguments.database, target):
+            arguments.source = arguments.database or ""
+        found = self._tuned(op, arguments, target)
+        if self.shell is not None:
+            self.shell.set_next_input(found.cell, replace=False)
+        return found
+
+    def _tuned(self, op: Operator, arguments: Namespace, target: str | None) -> Any:
         from tvmagic.notebook.tuning import tune
 
-        op = self._operator(arguments.name, "%tune")
-        return tune(op, arguments.trials, arguments.seconds, arguments.seed, arguments.version, arguments.size)
+        places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
+        limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
+        return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
 
     # ------------------------------------------------------------------------ names
 
@@ -339,9 +417,9 @@ class TensorMagics(Magics):
         if isinstance(found, Operator):
             return found
         known = sorted(self.operators())
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        close = closest(name, known)
         hint = (
-            f"; did you mean `{close[0]}`?"
+            f"; did you mean `{close}`?"
             if close
             else f"; there are {', '.join(known)}"
             if known

@@ -1,6 +1,15 @@
-"""Search over schedules of an operator: `tune_operator` measures recorded traces and keeps the best."""
+"""Schedules found for the user: `auto` by rules and a model of the machine, `tune_operator` by a search that measures, `load`
+from the results of earlier searches."""
 
-from tvmagic.tune.search import Trial, Tunable, TuneResult, Workload, tune_operator
-from tvmagic.tune.space import mutate, random_schedule
+from tvmagic.tune.database import Database, Entry
+from tvmagic.tune.instant import Instant, auto, decide
+from tvmagic.tune.loading import load
+from tvmagic.tune.model import CostModel, rank_correlation
+from tvmagic.tune.mutate import mutate
+from tvmagic.tune.search import Trial, TuneResult, tune_operator
+from tvmagic.tune.space import random_schedule
 
-__all__ = ["Trial", "Tunable", "TuneResult", "Workload", "mutate", "random_schedule", "tune_operator"]
+__all__ = [
+    "CostModel", "Database", "Entry", "Instant", "Trial", "TuneResult", "auto", "decide", "load", "mutate",
+    "random_schedule", "rank_correlation", "tune_operator",
+]  # fmt: skip

@@ -16,7 +16,7 @@ class Explanation:
     What is said of a statement is taken back (`forget`) when it turns out to keep its scalar form.
     """
 
-    def __init__(self, loop: For, lanes: int) -> None:
+    def __init__(self, loop: For, lanes: Any) -> None:
         self.name, self.lanes = loop.loop_var.name, lanes
         self.said: list[tuple[str, str, Any, dict[str, Any]]] = []
 
@@ -42,7 +42,7 @@ class Explanation:
         self.said.append(("vectorize.access", f"`{place}` is {verb}", node, facts))
 
     def _kind(self, index: PrimExpr, verb: str) -> str:
-        if index.dtype.lanes == 1:
+        if index.dtype.is_scalar:
             return "the same element in all lanes" + (": one load and a broadcast" if verb == "read" else "")
         if isinstance(index, Ramp):
             if not isinstance(index.stride, IntImm):
