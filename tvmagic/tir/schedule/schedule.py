@@ -301,6 +301,7 @@ class Schedule(Identified):
             kind="schedule",
             before=self.mod,
             after=lambda _: self.mod,
+            options={p.name: _shown(values[p.name]) for p in kind.parameters if not _is_default(p, values[p.name])},
             span=passes.user_span(),
         )
 
@@ -423,3 +424,17 @@ def install(cls: type) -> None:
     for kind in InstructionKind.methods.values():
         add(kind)
     InstructionKind.listeners.append(add)
+
+
+def _shown(value: Any) -> Any:
+    """An argument as a record shows it: blocks and loops by their names."""
+    if isinstance(value, StmtSRef):
+        if value.stmt is None:
+            return "inlined" if value is StmtSRef.inline_mark() else "the root"
+        return value.stmt.name_hint if isinstance(value.stmt, Block) else value.stmt.loop_var.name
+    return f"[{', '.join(str(_shown(v)) for v in value)}]" if is_row(value) else value
+
+
+def _is_default(p: Parameter, value: Any) -> bool:
+    """Whether an argument is what it is without being named."""
+    return value is None or (isinstance(value, (bool, int, str)) and value == p.default)
