@@ -116,7 +116,7 @@ class _Scalable(_BoolVector):
         )
 
     @lanes.setter
-    def lanes(self, value: int) -> None:
+    def lanes(self, value: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         pass
 
     @property
