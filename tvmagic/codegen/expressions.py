@@ -166,12 +166,13 @@ class ExpressionEmitter(Visitor):
         scalar, kind = llvm_type(ramp.base.dtype), llvm_type(ramp.dtype)
         if ramp.dtype.is_scalable:
             return self._scalable_ramp(ramp, base, stride, kind)
+        lanes = ramp.dtype.lanes
         if isinstance(ramp.stride, IntImm):
-            steps = "<" + ", ".join(f"{scalar} {i * ramp.stride.value}" for i in range(ramp.lanes)) + ">"
+            steps = "<" + ", ".join(f"{scalar} {i * ramp.stride.value}" for i in range(lanes)) + ">"
         else:
-            numbers = "<" + ", ".join(f"{scalar} {i}" for i in range(ramp.lanes)) + ">"
-            steps = self.out.op(f"mul {kind} {self.splat(stride, ramp.stride.dtype, ramp.lanes)}, {numbers}")
-        return self._mark(self.out.op(f"add {kind} {self.splat(base, ramp.base.dtype, ramp.lanes)}, {steps}"), base)
+            numbers = "<" + ", ".join(f"{scalar} {i}" for i in range(lanes)) + ">"
+            steps = self.out.op(f"mul {kind} {self.splat(stride, ramp.stride.dtype, lanes)}, {numbers}")
+        return self._mark(self.out.op(f"add {kind} {self.splat(base, ramp.base.dtype, lanes)}, {steps}"), base)
 
     def _scalable_ramp(self, ramp: Ramp, base: str, stride: str, kind: str) -> str:
         code = ramp.dtype.lane_code

@@ -123,15 +123,15 @@ class _Scalable(_Bools):
 
     is_scalable = True
 
-    @property
-    def lanes(self) -> int:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def lanes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """An error: the number of lanes is not known."""
         raise TVMagicError(
             f"the number of lanes of `{self}` is not known: Can't fetch the lanes of a scalable vector at a compile time"
         )
 
     @lanes.setter
-    def lanes(self, value: int) -> None:  # type: ignore[override]
+    def lanes(self, value: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         pass
 
     @property
