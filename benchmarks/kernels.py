@@ -1,7 +1,8 @@
-"""The ten kernels: each as a tensor expression with a TensorIR schedule, in NumPy and for Numba.
+"""The kernels that are scheduled by hand: each as a tensor expression with a TensorIR schedule, in NumPy and for Numba.
 
-`build(te, tir_math)` gives the tensors; the same calls make them in tvmagic and in TVM. `schedule(s)` gets a
-`Steps` over either system's schedule. `numpy` and `numba` compute the same from arrays.
+`build(te)` gives the tensors; the same calls make them in tvmagic and in TVM. `schedule(s)` gets a `Steps` over
+either system's schedule. `numpy` and `numba` compute the same from arrays. `plain(te)` is the expression without the
+packing that a schedule by hand wants, for the instant schedule, which packs by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-VECTOR = 16
+from tvmagic.codegen.target import resolved
+
+MACHINE = resolved().machine
+VECTOR = MACHINE.lanes("float32")
+# A tile of a product that divides the sizes here: as many rows as the registers hold beside two vectors of columns.
+ROWS_IN_REGISTERS = 8 if MACHINE.vector_registers >= 32 else 4
+COLUMNS_IN_REGISTERS = 2 * VECTOR
 
 
 class Steps:
@@ -40,13 +47,14 @@ class Kernel:
     name: str
     work: str
     build: Callable[[Any], list[Any]]
-    schedule: Callable[[Steps], None]
+    schedule: Callable[[Steps], None] | None
     inputs: Callable[[np.random.Generator], list[np.ndarray]]
     numpy: Callable[..., np.ndarray]
-    numba: Callable[[Any, bool], Callable[..., Any]]
+    numba: Callable[[Any, bool], Callable[..., Any]] | None
     flops: float = 0.0
     bytes: float = 0.0
     tolerance: float = 1e-4
+    plain: Callable[[Any], list[Any]] | None = None
 
 
 def _random(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.ndarray]]:
@@ -94,12 +102,19 @@ BATCH, M = 16, 256
 
 def _matmul(te: Any) -> list[Any]:
     a, b = (te.placeholder((N, N), name=n) for n in "AB")
-    panels = te.compute((N // 32, N, 32), lambda p, k, j: b[k, p * 32 + j], name="P")
+    w = COLUMNS_IN_REGISTERS
+    panels = te.compute((N // w, N, w), lambda p, k, j: b[k, p * w + j], name="P")
     k = te.reduce_axis((0, N), name="k")
     c = te.compute(
-        (N, N), lambda i, j: te.sum(a[i, k] * panels[te.indexdiv(j, 32), k, te.indexmod(j, 32)], axis=k), name="C"
+        (N, N), lambda i, j: te.sum(a[i, k] * panels[te.indexdiv(j, w), k, te.indexmod(j, w)], axis=k), name="C"
     )
     return [a, b, c]
+
+
+def _plain_matmul(te: Any) -> list[Any]:
+    a, b = (te.placeholder((N, N), name=n) for n in "AB")
+    k = te.reduce_axis((0, N), name="k")
+    return [a, b, te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
 
 
 def _in_registers(s: Steps, block: Any, tile: Any, k: Any, row: Any, column: Any) -> None:
@@ -119,8 +134,8 @@ def _matmul_schedule(s: Steps) -> None:
     block = s.block("C")
     tile = s.cache_write(block, 0, "local")
     i, j, k = s.get_loops(block)
-    io, ii = s.split(i, [None, 8])
-    jo, ji = s.split(j, [None, 32])
+    io, ii = s.split(i, [None, ROWS_IN_REGISTERS])
+    jo, ji = s.split(j, [None, COLUMNS_IN_REGISTERS])
     s.reorder(io, jo, k, ii, ji)
     s.reverse_compute_at(tile, jo)
     s.parallel(io)
@@ -142,22 +157,29 @@ def _matmul_numba(nb: Any, parallel: bool) -> Callable[..., Any]:
 
 def _batched(te: Any) -> list[Any]:
     a, b = (te.placeholder((BATCH, M, M), name=n) for n in "AB")
-    panels = te.compute((BATCH, M // 32, M, 32), lambda n, p, k, j: b[n, k, p * 32 + j], name="P")
+    w = COLUMNS_IN_REGISTERS
+    panels = te.compute((BATCH, M // w, M, w), lambda n, p, k, j: b[n, k, p * w + j], name="P")
     k = te.reduce_axis((0, M), name="k")
     c = te.compute(
         (BATCH, M, M),
-        lambda n, i, j: te.sum(a[n, i, k] * panels[n, te.indexdiv(j, 32), k, te.indexmod(j, 32)], axis=k),
+        lambda n, i, j: te.sum(a[n, i, k] * panels[n, te.indexdiv(j, w), k, te.indexmod(j, w)], axis=k),
         name="C",
     )
     return [a, b, c]
+
+
+def _plain_batched(te: Any) -> list[Any]:
+    a, b = (te.placeholder((BATCH, M, M), name=n) for n in "AB")
+    k = te.reduce_axis((0, M), name="k")
+    return [a, b, te.compute((BATCH, M, M), lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k), name="C")]
 
 
 def _batched_schedule(s: Steps) -> None:
     block = s.block("C")
     tile = s.cache_write(block, 0, "local")
     n, i, j, k = s.get_loops(block)
-    io, ii = s.split(i, [None, 8])
-    jo, ji = s.split(j, [None, 32])
+    io, ii = s.split(i, [None, ROWS_IN_REGISTERS])
+    jo, ji = s.split(j, [None, COLUMNS_IN_REGISTERS])
     s.reorder(n, jo, io, k, ii, ji)
     s.reverse_compute_at(tile, io)
     both = s.fuse(n, jo)
@@ -190,13 +212,26 @@ WIDE = 112
 def _conv(te: Any) -> list[Any]:
     x = te.placeholder((SIDE + 2, SIDE + 2, CHANNELS), name="X")
     w = te.placeholder((3, 3, CHANNELS, CHANNELS), name="W")
-    panels = te.compute((CHANNELS // 32, 3, 3, CHANNELS, 32), lambda p, r, q, c, o: w[r, q, c, p * 32 + o], name="P")
+    v = COLUMNS_IN_REGISTERS
+    panels = te.compute((CHANNELS // v, 3, 3, CHANNELS, v), lambda p, r, q, c, o: w[r, q, c, p * v + o], name="P")
     r, q, c = (te.reduce_axis((0, e), name=n) for e, n in ((3, "r"), (3, "q"), (CHANNELS, "c")))
     y = te.compute(
         (SIDE, SIDE, CHANNELS),
         lambda i, j, o: te.sum(
-            x[i + r, j + q, c] * panels[te.indexdiv(o, 32), r, q, c, te.indexmod(o, 32)], axis=[r, q, c]
+            x[i + r, j + q, c] * panels[te.indexdiv(o, v), r, q, c, te.indexmod(o, v)], axis=[r, q, c]
         ),
+        name="Y",
+    )
+    return [x, w, y]
+
+
+def _plain_conv(te: Any) -> list[Any]:
+    x = te.placeholder((SIDE + 2, SIDE + 2, CHANNELS), name="X")
+    w = te.placeholder((3, 3, CHANNELS, CHANNELS), name="W")
+    r, q, c = (te.reduce_axis((0, e), name=n) for e, n in ((3, "r"), (3, "q"), (CHANNELS, "c")))
+    y = te.compute(
+        (SIDE, SIDE, CHANNELS),
+        lambda i, j, o: te.sum(x[i + r, j + q, c] * w[r, q, c, o], axis=[r, q, c]),
         name="Y",
     )
     return [x, w, y]
@@ -207,8 +242,8 @@ def _conv_schedule(s: Steps) -> None:
     block = s.block("Y")
     tile = s.cache_write(block, 0, "local")
     i, j, o, r, q, c = s.get_loops(block)
-    jo, ji = s.split(j, [None, 7])
-    oo, oi = s.split(o, [None, 32])
+    jo, ji = s.split(j, [None, 7 if ROWS_IN_REGISTERS == 8 else 4])
+    oo, oi = s.split(o, [None, COLUMNS_IN_REGISTERS])
     s.reorder(i, oo, jo, r, q, c, ji, oi)
     s.reverse_compute_at(tile, jo)
     s.parallel(i)
@@ -504,12 +539,12 @@ KERNELS = [
     Kernel("saxpy", f"{LENGTH} floats", _saxpy, lambda s: s.elementwise("C"), _random((LENGTH,), (LENGTH,)),
            lambda x, y: np.float32(2.5) * x + y, _saxpy_numba, bytes=12.0 * LENGTH),
     Kernel("matmul", "1024 x 1024 x 1024", _matmul, _matmul_schedule, _random((N, N), (N, N)),
-           np.matmul, _matmul_numba, flops=2.0 * N**3, tolerance=1e-2),
+           np.matmul, _matmul_numba, flops=2.0 * N**3, tolerance=1e-2, plain=_plain_matmul),
     Kernel("batched matmul", "16 of 256 x 256 x 256", _batched, _batched_schedule, _random((BATCH, M, M), (BATCH, M, M)),
-           np.matmul, _batched_numba, flops=2.0 * BATCH * M**3, tolerance=1e-2),
+           np.matmul, _batched_numba, flops=2.0 * BATCH * M**3, tolerance=1e-2, plain=_plain_batched),
     Kernel("conv2d 3x3", "56 x 56, 64 to 64 channels", _conv, _conv_schedule,
            _random((SIDE + 2, SIDE + 2, CHANNELS), (3, 3, CHANNELS, CHANNELS)), _conv_numpy, _conv_numba,
-           flops=2.0 * SIDE * SIDE * 9 * CHANNELS * CHANNELS, tolerance=1e-2),
+           flops=2.0 * SIDE * SIDE * 9 * CHANNELS * CHANNELS, tolerance=1e-2, plain=_plain_conv),
     Kernel("depthwise conv 3x3", "112 x 112, 64 channels", _depthwise, _depthwise_schedule,
            _random((WIDE + 2, WIDE + 2, CHANNELS), (3, 3, CHANNELS)), _depthwise_numpy, _depthwise_numba,
            flops=2.0 * WIDE * WIDE * 9 * CHANNELS),

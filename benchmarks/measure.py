@@ -11,8 +11,9 @@ import numpy as np
 
 from benchmarks import te_twins, tir_primitives
 from benchmarks.kernels import KERNELS, Kernel
-from benchmarks.machine import copy_bandwidth, peak_flops
-from benchmarks.sides import SIDES, Ours, TVMSide, aligned
+from benchmarks.more_kernels import MORE_KERNELS
+from benchmarks.sides import SIDES, Instant, NotThere, Ours, TVMSide, aligned
+from tvmagic.operators.peaks import copy_bandwidth, peak_flops
 
 # A side's time is the best of this many rounds or more: other work on the machine comes and goes.
 ROUNDS, LEAST_SECONDS = 9, 2.0
@@ -40,6 +41,9 @@ def measure(kernel: Kernel, sides: list[Any], rng: np.random.Generator) -> dict[
         try:
             run = side.runner(kernel, arrays, out)
             run()
+        except NotThere as error:
+            problems[side.name] = str(error)
+            continue
         except Exception as error:
             lines = str(error).strip().splitlines() or [""]
             problems[side.name] = f"{type(error).__name__}: {lines[0]}"
@@ -66,13 +70,29 @@ def compile_times(sides: list[Any]) -> dict[str, float]:
     kernel = next(k for k in KERNELS if k.name == "matmul")
     result: dict[str, float] = {}
     for side in sides:
-        if isinstance(side, Ours):
+        if type(side) is Ours:
             times = [side.compile(kernel)[1:] for _ in range(3)]
             result["tvmagic"] = min(sum(t) for t in times)
             result["tvmagic, lowering alone"] = min(t[0] for t in times)
         elif isinstance(side, TVMSide):
             result["TVM"] = min(side.compile(kernel)[1] for _ in range(3))
     return result
+
+
+def blas_kernel() -> str:
+    """The kernel of NumPy's BLAS that ran, as threadpoolctl tells it; what to install where that is not there."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return "unknown (threadpoolctl is not installed)"
+    found = [i for i in threadpool_info() if i.get("user_api") == "blas"]
+    return ", ".join(f"{i['internal_api']} {i.get('version')} {i.get('architecture', '')}".strip() for i in found)
+
+
+def decision_times(sides: list[Any], kernels: list[Kernel]) -> dict[str, float]:
+    """Seconds that the instant schedule takes to decide, the best of three."""
+    instant = next((s for s in sides if isinstance(s, Instant)), None)
+    return {} if instant is None else {k.name: min(instant.decide(k) for _ in range(3)) for k in kernels}
 
 
 def call_overhead() -> float:
@@ -103,12 +123,14 @@ def main(threads: int, only: list[str]) -> None:
     """Measure and write one JSON object to the standard output."""
     sides, missing = start_sides(threads)
     rng = np.random.default_rng(0)
-    kernels = [k for k in KERNELS if not only or any(word in k.name for word in only)]
+    kernels = [k for k in [*KERNELS, *MORE_KERNELS] if not only or any(word in k.name for word in only)]
     report: dict[str, Any] = {"threads": threads, "missing": missing, "kernels": {}}
     for kernel in kernels:
         report["kernels"][kernel.name] = measure(kernel, sides, rng)
         times = report["kernels"][kernel.name]["seconds"]
         print(kernel.name, {n: f"{t * 1e3:.2f} ms" for n, t in times.items()}, file=sys.stderr)
+    report["blas"] = blas_kernel()
+    report["decisions"] = decision_times(sides, kernels)
     report["twins"] = te_twins.measure([k.name for k in kernels])
     report["peak_flops"], report["copy_bandwidth"] = peak_flops(), copy_bandwidth()
     if threads == 1:

@@ -14,6 +14,10 @@ from benchmarks.kernels import Kernel, Steps
 Run = Callable[[], Any]
 
 
+class NotThere(Exception):
+    """A side has no version of a kernel."""
+
+
 def aligned(array: np.ndarray) -> np.ndarray:
     """A copy that begins at a multiple of 64 bytes, so that no side has an advantage by chance."""
     from tvmagic.runtime.ndarray import aligned_empty
@@ -39,6 +43,8 @@ class Ours:
         from tvmagic import codegen, te, tir
         from tvmagic.codegen.cache import clear_cache
 
+        if kernel.schedule is None:
+            raise NotThere("no schedule by hand")
         sch = tir.Schedule(te.create_prim_func(kernel.build(te)))
         kernel.schedule(Steps(sch))
         clear_cache()
@@ -51,6 +57,32 @@ class Ours:
     def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
         built = self.compile(kernel)[0]
         return built.entry_func.prepared(*arrays, out)
+
+
+class Instant(Ours):
+    """tvmagic with the schedule that it makes by itself, of the expression without any packing."""
+
+    name = "auto"
+
+    def compile(self, kernel: Kernel) -> tuple[Any, float, float]:
+        """The built module, and the seconds of deciding and of lowering and building."""
+        import tvmagic
+        from tvmagic import te, tune
+
+        func = te.create_prim_func((kernel.plain or kernel.build)(te))
+        begin = time.perf_counter()
+        sch = tune.auto(func)
+        middle = time.perf_counter()
+        return tvmagic.build(sch.mod), middle - begin, time.perf_counter() - middle
+
+    def decide(self, kernel: Kernel) -> float:
+        """The seconds of deciding alone."""
+        from tvmagic import te, tune
+
+        func = te.create_prim_func((kernel.plain or kernel.build)(te))
+        begin = time.perf_counter()
+        tune.auto(func)
+        return time.perf_counter() - begin
 
 
 class NumPySide:
@@ -85,6 +117,8 @@ class NumbaSide:
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
 
     def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
+        if kernel.numba is None:
+            raise NotThere("not written")
         compiled = kernel.numba(self.numba, self.parallel)
         compiled(*arrays, out)
         return lambda: compiled(*arrays, out)
@@ -109,9 +143,13 @@ class TVMSide:
         """The executable, and the seconds of lowering and building."""
         import llvmlite.binding as llvm
 
+        from tvmagic.codegen.target import resolved
+
+        if kernel.schedule is None:
+            raise NotThere("no schedule by hand")
         sch = self.s_tir.Schedule(self.te.create_prim_func(kernel.build(self.te)))
         kernel.schedule(Steps(sch))
-        target = self.tvm.target.Target({"kind": "llvm", "mcpu": llvm.get_host_cpu_name()})
+        target = self.tvm.target.Target({"kind": "llvm", "mcpu": resolved().mcpu or llvm.get_host_cpu_name()})
         begin = time.perf_counter()
         built = self.tvm.compile(sch.mod, target=target)
         return built, time.perf_counter() - begin
@@ -130,4 +168,4 @@ class TVMSide:
         return run
 
 
-SIDES = [Ours, NumPySide, NumbaSide, TVMSide]
+SIDES = [Ours, Instant, NumPySide, NumbaSide, TVMSide]

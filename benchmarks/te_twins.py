@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kernels import KERNELS, Kernel, Steps
+from benchmarks.kernels import COLUMNS_IN_REGISTERS, KERNELS, ROWS_IN_REGISTERS, Kernel, Steps
 from benchmarks.sides import aligned
 from tvmagic import build, runtime, te, tir
 
@@ -22,8 +22,8 @@ def _matmul(a: Any, b: Any, c: Any) -> te.Schedule:
     s[panels].parallel(p)
     s[panels].vectorize(j)
     tile = s.cache_write(c, "local")
-    io, ii = s[c].split(c.op.axis[0], factor=8)
-    jo, ji = s[c].split(c.op.axis[1], factor=32)
+    io, ii = s[c].split(c.op.axis[0], factor=ROWS_IN_REGISTERS)
+    jo, ji = s[c].split(c.op.axis[1], factor=COLUMNS_IN_REGISTERS)
     s[c].reorder(io, jo, ii, ji)
     s[tile].compute_at(s[c], jo)
     rows, columns = tile.op.axis
@@ -41,8 +41,8 @@ def _conv(x: Any, w: Any, y: Any) -> te.Schedule:
     s[panels].vectorize(panels.op.axis[-1])
     tile = s.cache_write(y, "local")
     i, j, o = y.op.axis
-    jo, ji = s[y].split(j, factor=7)
-    oo, oi = s[y].split(o, factor=32)
+    jo, ji = s[y].split(j, factor=7 if ROWS_IN_REGISTERS == 8 else 4)
+    oo, oi = s[y].split(o, factor=COLUMNS_IN_REGISTERS)
     s[y].reorder(i, oo, jo, ji, oi)
     s[tile].compute_at(s[y], jo)
     row, columns, lanes = tile.op.axis

@@ -7,7 +7,7 @@ import keyword
 import os
 import re
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown
+from tvmagic.notebook.results import Parts, Passes, Shown, Table
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
@@ -141,14 +141,21 @@ class TensorMagics(Magics):
     )
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
-        if not re.fullmatch(r"[\w.-]+", arguments.version):
-            raise UsageError(f"%%schedule: `{arguments.version}` cannot be the name of a schedule (see %%schedule?)")
+        self._check_name(arguments.version, "%%schedule")
         source = Source(f"schedule {op.name}", f"%%schedule {arguments.line}\n{cell}")
         if arguments.play:
             from tvmagic.notebook.playing import playground
 
             display(playground(op, source, arguments.version, self.namespace))
             return
+        self._schedule(op, source, arguments)
+
+    def _check_name(self, version: str, magic: str) -> None:
+        if not re.fullmatch(r"[\w.-]+", version):
+            raise UsageError(f"{magic}: `{version}` cannot be the name of a schedule (see {magic}?)")
+
+    def _schedule(self, op: Operator, source: Source, arguments: Namespace, decisions: Sequence[str] = ()) -> None:
+        """Run a schedule's cell, keep the version and show what it was."""
         record = Record(title=op.name)
         only = self._pass_names(arguments.passes)
         try:
@@ -161,15 +168,60 @@ class TensorMagics(Magics):
             raise
         version.record = record
         op.add_version(version)
-        self._show_version(version, arguments, only)
+        self._show_version(version, arguments, only, decisions)
 
-    def _show_version(self, version: Version, arguments: Any, only: list[str] | None) -> None:
+    @magic(
+        "Schedule an operator at once, by rules and a model of the machine; nothing is measured.",
+        NAME,
+        ONLY,
+        argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
+        argument("-n", "--name", dest="version", metavar="V", default="auto", help="keep the schedule as V (auto)"),
+        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
+        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        VERIFY,
+        argument("--cost", action="store_true", help="count what each loop costs"),
+        _size(16),
+        TARGET,
+        HIDE,
+        argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
+    )
+    def auto(self, arguments: Namespace) -> None:
+        from tvmagic.notebook.machine import auto_source, source_of
+
+        op = self._operator(arguments.name, "%auto")
+        self._check_name(arguments.version, "%auto")
+        text, instant = auto_source(op, self._target(arguments.target), arguments.version)
+        if arguments.cell:
+            assert self.shell is not None
+            self.shell.set_next_input(text)
+            return
+        self._schedule(op, source_of(op, text), arguments, instant.texts)
+
+    @magic(
+        "The machine that schedules are made for: vectors, caches, cores, what it reaches, and a roofline.",
+        argument("names", metavar="NAME", nargs="*", help="operators to place on the roofline", completes=_operators),
+        TARGET,
+        argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
+        _size(256),
+    )
+    def machine(self, arguments: Namespace) -> Shown:
+        from tvmagic.notebook.machine import machine
+
+        operators = [self._operator(name, "%machine") for name in arguments.names]
+        return machine(self._target(arguments.target), operators, arguments.size, arguments.again)
+
+    def _show_version(
+        self, version: Version, arguments: Any, only: list[str] | None, decisions: Sequence[str] = ()
+    ) -> None:
         record = version.record
         assert record is not None
         marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
         if not arguments.quiet:
             display(Passes(record, only, self.show_unchanged and not arguments.hide, marks))
         parts: list[Shown] = []
+        if decisions:
+            rows = [[number + 1, text] for number, text in enumerate(decisions)]
+            parts.append(Table(["", "decision"], rows, f"{version.operator.name}: the instant schedule"))
         if arguments.quiet and arguments.verify:
             parts.append(commands.verify_table(version, marks))
         if arguments.check:

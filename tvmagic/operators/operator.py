@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tvmagic.operators.workload import OperatorWorkload
 
 __all__ = ["Operator", "Version"]
+
+SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
 class Operator:
@@ -368,6 +372,7 @@ class Version:
         self.operator, self.schedule, self.name, self.record = operator, schedule, name, record
         self.modules: dict[bool, Any] = {}
         self.lowered: IRModule | None = None
+        self.told = False
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: all but compiled code, which is made again when it is called."""
@@ -406,13 +411,28 @@ class Version:
         values = check_inputs(op.name, op.inputs, op.bind(arrays, named))
         if out is None:
             outputs = op.fresh_outputs(values)
-            self.build()(*op.arguments(values, outputs))
+            self._run(op.arguments(values, outputs))
         else:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(outputs) != len(op.outputs):
                 raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
             self._into(values, outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _run(self, arguments: list[Any]) -> None:
+        """Call the compiled code. Plain loops that take long are told, once, how they may be scheduled at once."""
+        built = self.build()
+        begin = time.perf_counter()
+        built(*arguments)
+        seconds = time.perf_counter() - begin
+        if seconds > SLOW_SECONDS and self.schedule is None and not self.told:
+            self.told = True
+            name = visible(self.operator.name)
+            print(
+                f"{name} took {seconds:.1f} s with plain loops; `%auto {name}` schedules it for this machine "
+                f"(without a notebook: tvmagic.tune.auto({name}))",
+                file=sys.stderr,
+            )
 
     def _into(self, values: list[np.ndarray], outputs: list[Any]) -> None:
         """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""
@@ -422,13 +442,13 @@ class Version:
             arrays = [as_array(o, t.name) for o, t in zip(outputs, op.outputs)]
             check_inputs(op.name, [*op.inputs, *op.outputs], [*values, *arrays])
         if arrays is None:
-            self.build()(*op.arguments(values, outputs))
+            self._run(op.arguments(values, outputs))
         elif self._apart(values, arrays):
             op.start(values, arrays)
-            self.build()(*op.arguments(values, arrays))
+            self._run(op.arguments(values, arrays))
         else:
             fresh = op.fresh_outputs(values)
-            self.build()(*op.arguments(values, fresh))
+            self._run(op.arguments(values, fresh))
             for array, result in zip(arrays, fresh):
                 np.copyto(array, result)
 

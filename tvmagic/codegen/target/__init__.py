@@ -1,5 +1,6 @@
 """What code is compiled for: `Target`, what LLVM knows of it, and whether this machine can run it."""
 
+from tvmagic.codegen.target.machine import Machine, Tile
 from tvmagic.codegen.target.target import (
     VARIABLE,
     Target,
@@ -14,7 +15,9 @@ from tvmagic.codegen.target.target import (
 
 __all__ = [
     "VARIABLE",
+    "Machine",
     "Target",
+    "Tile",
     "cpu_and_features",
     "default_target",
     "has_feature",

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
+from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.errors import BuildError, TVMagicError
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
@@ -92,6 +93,24 @@ class Target:
             return False
         own, asked = _host_triple().split("-"), self.mtriple.split("-")
         return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
+
+    @property
+    def machine(self) -> Machine:
+        """The processor as schedules depend on it: vectors, registers, caches, cores (`num-cores` sets them).
+
+        Raises TVMagicError for targets that are not CPUs.
+        """
+        if self.is_nvptx:
+            raise TVMagicError(f"`{self}` is no CPU, of which alone vectors and caches are known")
+        triple, cpu, features = cpu_and_features(self)
+        own = not self.mtriple and not self.mcpu
+        machine = described(triple, cpu, features, own, self.attrs.get("num-cores"))
+        width = self.attrs.get("vector-width")
+        return at_width(machine, width) if width else machine
+
+    def tile(self, dtype: Any = "float32") -> Tile:
+        """The tile of a product that the vector registers hold: `rows`, `vectors` of `lanes`, together `columns`."""
+        return self.machine.tile(dtype)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The option `name`, or `default` where it is not set."""

@@ -1,0 +1,287 @@
+"""What schedules depend on in a processor: vectors, registers, multiply-adds, caches, cores.
+
+A named processor (`-mcpu=haswell`) is looked up in a table of families; the host's vectors come from LLVM's name and
+features, its caches from the operating system where that tells them.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tvmagic.ir import DataType, dtype_of
+
+__all__ = ["Cache", "Machine", "Tile", "described", "host_caches"]
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache for data: its level from 1, its size in bytes, and how many cores share it."""
+
+    level: int
+    size: int
+    cores: int = 1
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of a product kept in registers: `rows` times `vectors` sums of `lanes` elements each."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row of the tile."""
+        return self.vectors * self.lanes
+
+    def words(self, machine: Machine) -> str:
+        """The tile in a sentence, with the registers that it takes."""
+        sums = self.rows * self.vectors
+        plural = "s" if self.vectors > 1 else ""
+        return (
+            f"{self.rows} rows x {self.vectors} vector{plural} of {self.lanes}: {sums} of {machine.vector_registers} "
+            f"registers for sums, {self.vectors + 1} for operands"
+        )
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor, as far as schedules depend on it.
+
+    Attributes
+    ----------
+    name: the processor by LLVM's name.
+    vector_bits, vector_registers: the width of a vector register in bits, and how many there are.
+    fma_per_cycle, fma_latency: vectors of multiply-adds begun in a cycle, and cycles until a result is there.
+    loads_per_cycle: vectors loaded in a cycle.
+    line: bytes of a cache line.
+    caches: the caches for data, from level 1.
+    cores: the cores that programs may use.
+    source: where the numbers are from, in words.
+    """
+
+    name: str
+    vector_bits: int
+    vector_registers: int
+    fma_per_cycle: int
+    fma_latency: int
+    loads_per_cycle: int
+    line: int
+    caches: tuple[Cache, ...]
+    cores: int
+    source: str
+
+    def lanes(self, dtype: DataType | str) -> int:
+        """Elements of a data type in a vector register, at least 1."""
+        return max(1, self.vector_bits // dtype_of(dtype).bits)
+
+    def cache(self, level: int) -> int:
+        """Bytes of the cache of a level that one core may count on; those of the last level where it has fewer."""
+        cache = next((c for c in self.caches if c.level >= level), self.caches[-1])
+        return cache.size // max(1, min(cache.cores, self.cores)) if cache.level > 2 else cache.size
+
+    def sums_in_flight(self) -> int:
+        """How many independent sums keep the multiply-adders busy."""
+        return self.fma_per_cycle * self.fma_latency
+
+    def tile_cost(self, rows: int, vectors: int) -> float:
+        """Cycles for a step of a tile of sums in registers.
+
+        The slowest of its multiply-adds, their latency and its loads; a little for each load, as they share the ports
+        with others, and for sums so few that a delay of one delays all.
+        """
+        work = rows * vectors / self.fma_per_cycle
+        cycles = max(work, float(self.fma_latency), (rows + vectors) / self.loads_per_cycle)
+        return cycles + 0.05 * (rows + vectors) + 0.2 * max(0.0, 1.5 * self.fma_latency - work)
+
+    def tiles(self) -> list[tuple[int, int]]:
+        """All tiles (rows, vectors) whose sums fit the registers beside a row of vectors, a broadcast element and one to spare."""
+        most = self.vector_registers
+        return [(r, v) for v in range(1, 5) for r in range(1, most) if r * v + v + 1 < most]
+
+    def tile(self, dtype: DataType | str = "float32") -> Tile:
+        """The tile of a large product that takes the fewest cycles for an element."""
+        rows, vectors = min(self.tiles(), key=lambda shape: self.tile_cost(*shape) / (shape[0] * shape[1]))
+        return Tile(rows, vectors, self.lanes(dtype))
+
+
+K, M = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class _Family:
+    """A family of processors: vector bits and registers, multiply-adds begun in a cycle and their latency, line, caches."""
+
+    names: str
+    vector: tuple[int, int]
+    fma: tuple[int, int]
+    caches: tuple[int, ...]
+    line: int = 64
+
+
+# The first one whose names match (a regular expression) is taken.
+_X86 = [
+    _Family("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M)),
+    _Family("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M)),
+    _Family("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M)),
+    _Family("znver1|bdver.*|btver.*", (256, 16), (1, 5), (32 * K, 512 * K, 8 * M)),
+    _Family("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M)),
+    _Family("icelake.*|tigerlake|rocketlake|cannonlake", (512, 32), (2, 4), (48 * K, 1280 * K, 24 * M)),
+    _Family("skylake-avx512|skx|cascadelake|cooperlake|x86-64-v4", (512, 32), (2, 4), (32 * K, M, 16 * M)),
+    _Family("knl|knm", (512, 32), (2, 6), (32 * K, 512 * K)),
+    _Family("alderlake|raptorlake|meteorlake|arrowlake.*|lunarlake|pantherlake", (256, 16), (2, 4), (48 * K, 1280 * K, 24 * M)),
+    _Family("haswell|core-avx2|broadwell|skylake|x86-64-v3", (256, 16), (2, 5), (32 * K, 256 * K, 8 * M)),
+    _Family("gracemont|sierraforest|grandridge|clearwaterforest", (256, 16), (1, 6), (32 * K, 2 * M, 16 * M)),
+    _Family("sandybridge|corei7-avx|ivybridge|core-avx-i", (256, 16), (1, 8), (32 * K, 256 * K, 8 * M)),
+    _Family("", (128, 16), (1, 8), (32 * K, 256 * K, 8 * M)),
+]  # fmt: skip
+_ARM = [
+    _Family("apple-.*|cyclone", (128, 32), (4, 4), (128 * K, 12 * M), 128),
+    _Family("neoverse-v.*|cortex-x.*", (128, 32), (4, 4), (64 * K, M, 32 * M)),
+    _Family("cortex-a5.*|cortex-a3.*|cortex-r.*", (128, 32), (1, 4), (32 * K, 512 * K)),
+    _Family("", (128, 32), (2, 4), (64 * K, M, 16 * M)),
+]
+_OTHERS = {
+    "arm": _Family("", (128, 16), (1, 5), (32 * K, 512 * K)),
+    "thumb": _Family("", (128, 16), (1, 5), (32 * K, 512 * K)),
+    "riscv": _Family("", (64, 32), (1, 5), (32 * K, 512 * K)),
+    "wasm": _Family("", (128, 16), (1, 8), (32 * K, 256 * K)),
+    "powerpc": _Family("", (128, 64), (2, 6), (32 * K, 512 * K, 8 * M), 128),
+    "ppc": _Family("", (128, 64), (2, 6), (32 * K, 512 * K, 8 * M), 128),
+    "s390x": _Family("", (128, 32), (2, 6), (128 * K, 4 * M), 256),
+}
+_ANY = _Family("", (128, 16), (1, 5), (32 * K, 256 * K))
+
+
+@lru_cache(maxsize=64)
+def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | None) -> Machine:
+    """The processor `cpu` with LLVM's `features` (`+avx2,-fma`); `is_host` if it is the one that this process runs on."""
+    family = _family(triple, cpu)
+    on = {f[1:] for f in features.split(",") if f.startswith("+")}
+    off = {f[1:] for f in features.split(",") if f.startswith("-")}
+    bits, registers = _vectors(triple, family, on, off)
+    caches = tuple([Cache(n + 1, size, _count() if n == 2 else 1) for n, size in enumerate(family.caches)])
+    source = f"the family of {cpu or triple.split('-')[0]}"
+    if is_host:
+        found = host_caches()
+        source = "LLVM's features" + (" and the operating system's caches" if found else ", the caches of its family")
+        caches = found or caches
+    rate, latency = family.fma
+    if triple.startswith("x86_64") and bits < family.vector[0] and bits >= 256:
+        rate = max(rate, 2)  # a narrower vector than the processor's own
+    line = (_host_line() if is_host else None) or family.line
+    name = cpu or triple.split("-")[0]
+    return Machine(name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source)
+
+
+def _family(triple: str, cpu: str) -> _Family:
+    if re.match(r"x86_64|amd64|i[3-6]86", triple):
+        return next(f for f in _X86 if not f.names or re.fullmatch(f.names, cpu))
+    if re.match(r"aarch64|arm64", triple):
+        return next(f for f in _ARM if not f.names or re.fullmatch(f.names, cpu))
+    return next((f for name, f in _OTHERS.items() if triple.startswith(name)), _ANY)
+
+
+def _vectors(triple: str, family: _Family, on: set[str], off: set[str]) -> tuple[int, int]:
+    """Bits and number of vector registers, after the features that are switched on or off."""
+    bits, registers = family.vector
+    if re.match(r"x86_64|amd64", triple):
+        if "avx512f" in on:
+            bits, registers = 512, 32
+        elif "avx2" in on or "avx" in on:
+            bits = max(bits, 256)
+        if bits == 512 and "avx512f" in off:
+            bits, registers = 256, 16
+        if bits == 256 and ("avx" in off or "avx2" in off):
+            bits = 128
+    elif triple.startswith("riscv") and "v" in on:
+        wide = [int(m[1]) for f in on if (m := re.fullmatch(r"zvl(\d+)b", f))]
+        bits = max([128, *wide])
+    elif re.match(r"aarch64|arm64", triple) and "neon" in off:
+        bits = 64
+    return bits, registers
+
+
+@lru_cache(maxsize=1)
+def _count() -> int:
+    """The cores that this process may use."""
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
+
+
+# ---------------------------------------------------------------------------- the host's caches
+
+_SYSTEM = pathlib.Path("/sys/devices/system/cpu")
+
+
+@lru_cache(maxsize=1)
+def host_caches() -> tuple[Cache, ...]:
+    """The data caches of this machine's first core by the operating system; empty where it does not tell them."""
+    try:
+        return _linux_caches(_SYSTEM / "cpu0" / "cache") or _mac_caches()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ()
+
+
+def _linux_caches(folder: pathlib.Path) -> tuple[Cache, ...]:
+    found: list[Cache] = []
+    for index in sorted(folder.glob("index*")):
+
+        def read(name: str, index: pathlib.Path = index) -> str:
+            return (index / name).read_text().strip()
+
+        if read("type") == "Instruction":
+            continue
+        size = re.fullmatch(r"(\d+)([KMG]?)", read("size"))
+        if size is None or not int(size[1]):
+            continue
+        unit = {"": 1, "K": K, "M": M, "G": K * M}[size[2]]
+        found.append(Cache(int(read("level")), int(size[1]) * unit, _cores_in(read("shared_cpu_list"))))
+    return tuple(sorted(found, key=lambda c: c.level))
+
+
+def _cores_in(text: str) -> int:
+    """How many cores a list such as `0-3,8` names."""
+    total = 0
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return max(total, 1)
+
+
+def _mac_caches() -> tuple[Cache, ...]:
+    if sys.platform != "darwin":
+        return ()
+    found: list[Cache] = []
+    for level, names in ((1, ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize")), (2, ("hw.perflevel0.l2cachesize", "hw.l2cachesize")), (3, ("hw.l3cachesize",))):  # fmt: skip
+        size = next(filter(None, map(_mac_number, names)), 0)
+        if size:
+            found.append(Cache(level, size))
+    return tuple(found)
+
+
+def _mac_number(name: str) -> int:
+    done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False)
+    return int(done.stdout) if done.stdout.strip().isdigit() else 0
+
+
+@lru_cache(maxsize=1)
+def _host_line() -> int | None:
+    try:
+        return int((_SYSTEM / "cpu0" / "cache" / "index0" / "coherency_line_size").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def at_width(machine: Machine, bits: int) -> Machine:
+    """The same machine with vectors of `bits`, as the target's option `vector-width` asks."""
+    return replace(machine, vector_bits=bits)

@@ -1,0 +1,90 @@
+"""A roofline: what a program may reach at most by its operations per byte, and what operators do reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmagic.notebook.pictures.svg import drawing, line, text
+from tvmagic.notebook.results import Picture
+from tvmagic.operators.peaks import Peaks
+
+__all__ = ["Point", "roofline"]
+
+_WIDTH, _HEIGHT = 520.0, 300.0
+_LEFT, _TOP, _BOTTOM = 64.0, 24.0, 44.0
+_LOW, _HIGH = -4, 9  # powers of two of the operations per byte
+
+
+@dataclass(frozen=True)
+class Point:
+    """An operator: its operations per byte of its arguments, and its operations a second."""
+
+    name: str
+    intensity: float
+    flops: float
+
+    def share(self, peaks: Peaks) -> float:
+        """The share of what the roofline allows it."""
+        return self.flops / min(peaks.flops, self.intensity * peaks.bandwidth)
+
+
+def roofline(peaks: Peaks, points: Sequence[Point], title: str) -> Picture:
+    """The picture; both axes are logarithmic."""
+    top = peaks.flops * 2
+    low = min([peaks.bandwidth * 2.0**_LOW, *[p.flops for p in points if p.flops > 0]]) / 2
+    plot = _HEIGHT - _TOP - _BOTTOM
+
+    def x(intensity: float) -> float:
+        power = min(max(math.log2(max(intensity, 1e-9)), _LOW), _HIGH)
+        return _LEFT + (power - _LOW) / (_HIGH - _LOW) * (_WIDTH - _LEFT - 20)
+
+    def y(flops: float) -> float:
+        return _TOP + plot * (1 - math.log(max(flops, low) / low) / math.log(top / low))
+
+    ridge = peaks.flops / peaks.bandwidth
+    roof = {"stroke": "var(--tm-accent, #3b6ea5)", "stroke_width": 2}
+    parts = [
+        line(x(2.0**_LOW), y(peaks.bandwidth * 2.0**_LOW), x(ridge), y(peaks.flops), **roof),
+        line(x(ridge), y(peaks.flops), x(2.0**_HIGH), y(peaks.flops), **roof),
+        text(_WIDTH - 20, y(peaks.flops) - 6, f"{peaks.flops / 1e9:.0f} GFLOP/s", text_anchor="end", fill="currentColor"),
+        text(x(2.0**_LOW) + 6, y(peaks.bandwidth * 2.0**_LOW) - 10, f"{peaks.bandwidth / 1e9:.1f} GB/s", fill="currentColor"),
+        line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - 20, _HEIGHT - _BOTTOM, stroke="currentColor"),
+        line(_LEFT, _TOP, _LEFT, _HEIGHT - _BOTTOM, stroke="currentColor"),
+        text(_WIDTH / 2, _HEIGHT - 8, "operations per byte", text_anchor="middle", fill="currentColor"),
+    ]  # fmt: skip
+    for power in range(_LOW, _HIGH + 1, 2):
+        label = str(2**power) if power >= 0 else f"1/{2**-power}"
+        parts.append(text(x(2.0**power), _HEIGHT - _BOTTOM + 16, label, text_anchor="middle", fill="currentColor"))
+    for power in range(math.ceil(math.log10(low)), math.floor(math.log10(top)) + 1):
+        parts.append(text(_LEFT - 6, y(10.0**power) + 4, _rate(10.0**power), text_anchor="end", fill="currentColor"))
+    for point in points:
+        at, height = x(point.intensity), y(point.flops)
+        words = f"{point.name}: {point.flops / 1e9:.3g} GFLOP/s, {point.share(peaks):.0%} of the roofline"
+        parts.append(
+            f'<circle cx="{at:.1f}" cy="{height:.1f}" r="5" fill="var(--tm-added, #2e8b57)">{_title(words)}</circle>'
+        )
+        parts.append(text(at + 9, height + 4, f"{point.name} {point.share(peaks):.0%}", fill="currentColor"))
+    words = [
+        f"at most {peaks.flops / 1e9:.0f} GFLOP/s (multiply-adds in registers) and {peaks.bandwidth / 1e9:.1f} GB/s (a copy), one thread",
+        f"from {ridge:.1f} operations per byte on, arithmetic limits a program, below that memory",
+        *[
+            f"{p.name}: {p.intensity:.3g} operations per byte, {p.flops / 1e9:.3g} GFLOP/s, {p.share(peaks):.0%} of the roofline"
+            for p in points
+        ],
+    ]
+    return Picture(drawing(_WIDTH, _HEIGHT, title, "; ".join(words), parts), "\n".join(words), title)
+
+
+def _title(words: str) -> str:
+    from tvmagic.notebook.html import escape
+
+    return f"<title>{escape(words)}</title>"
+
+
+def _rate(flops: float) -> str:
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if flops >= size:
+            return f"{flops / size:.0f} {unit}"
+    return f"{flops:.0f}"

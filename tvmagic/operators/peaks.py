@@ -1,0 +1,146 @@
+"""What a machine can do at most: its multiply-add peak and the bandwidth of a copy, one thread, measured once."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+import sys
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvmagic.codegen.target import Target, resolved
+
+__all__ = ["Peaks", "cache_folder", "copy_bandwidth", "measured_peaks", "peak_flops"]
+
+_FOLDER = "TVMAGIC_CACHE"  # the environment variable that names the folder for what is kept between sessions
+_ROUNDS = 400_000
+
+
+class Peaks(NamedTuple):
+    """Floating point operations a second of float32 multiply-adds, and bytes a second, read and written, of a copy."""
+
+    flops: float
+    bandwidth: float
+
+
+def cache_folder() -> pathlib.Path:
+    """The folder for what is kept between sessions: what `TVMAGIC_CACHE` names, else `tvmagic` in the user's caches."""
+    if named := os.environ.get(_FOLDER):
+        return pathlib.Path(named)
+    home = pathlib.Path.home()
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "tvmagic"
+    if sys.platform == "win32":
+        return pathlib.Path(os.environ.get("LOCALAPPDATA", home)) / "tvmagic"
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "tvmagic"
+
+
+def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
+    """The peaks of this machine by code for `target`: those kept from an earlier session, unless `again`.
+
+    The file `machine.json` in the cache folder holds them by processor and vector width; where it cannot be written
+    they are measured in each session.
+    """
+    chosen = resolved(target)
+    machine = chosen.machine
+    key = f"{resolved('llvm').machine.name}, {machine.vector_bits} bits, {machine.vector_registers} registers"
+    path = cache_folder() / "machine.json"
+    kept = _read(path)
+    if key in kept and not again:
+        return Peaks(*kept[key])
+    peaks = Peaks(peak_flops(target=chosen), copy_bandwidth())
+    kept[key] = list(peaks)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        part.write_text(json.dumps(kept, indent=1))
+        part.replace(path)
+    except OSError:
+        pass  # a folder that cannot be written
+    return peaks
+
+
+def _read(path: pathlib.Path) -> dict[str, list[float]]:
+    """The numbers that a file holds by processor; those that make no sense are left out."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        str(key): [float(v) for v in values]
+        for key, values in found.items()
+        if isinstance(values, list) and len(values) == 2 and all(isinstance(v, (int, float)) and v > 0 for v in values)
+    }
+
+
+def peak_flops(repeat: int = 9, target: Target | None = None) -> float:
+    """Floating point operations a second of independent float32 multiply-adds in the registers of `target`."""
+    from tvmagic.codegen.optimize import object_of, optimized
+    from tvmagic.runtime.jit import LoadedObject
+
+    chosen = resolved(target).for_this_machine()
+    machine = chosen.machine
+    lanes, count = machine.lanes("float32"), min(24, machine.vector_registers - 4)
+    loaded = LoadedObject(object_of(optimized(_fma_text(lanes, count), chosen), chosen), ["peak"]).immortal()
+    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(loaded.address("peak"))
+    data = np.full(lanes, 1e-3, "float32")
+    best = 0.0
+    for _ in range(repeat):
+        data[:] = 1e-3
+        begin = time.perf_counter()
+        run(_ROUNDS, data.ctypes.data)
+        best = max(best, 2.0 * lanes * count * _ROUNDS / (time.perf_counter() - begin))
+    return best
+
+
+def _fma_text(lanes: int, count: int) -> str:
+    """A loop of `count` independent multiply-adds of vectors, as LLVM's text."""
+    import llvmlite.binding as llvm
+
+    kind = f"<{lanes} x float>"
+    phis = "\n".join(f"  %a{i} = phi {kind} [ zeroinitializer, %entry ], [ %b{i}, %loop ]" for i in range(count))
+    steps = "\n".join(
+        f"  %b{i} = call {kind} @llvm.fmuladd.v{lanes}f32({kind} %x, {kind} %y, {kind} %a{i})" for i in range(count)
+    )
+    total, sums = "%b0", []
+    for i in range(1, count):
+        sums.append(f"  %s{i} = fadd {kind} {total}, %b{i}")
+        total = f"%s{i}"
+    return f"""target triple = "{llvm.get_process_triple()}"
+declare {kind} @llvm.fmuladd.v{lanes}f32({kind}, {kind}, {kind})
+define void @peak(i64 %n, ptr %p) {{
+entry:
+  %x = load {kind}, ptr %p, align 4
+  %y = fmul {kind} %x, %x
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+{phis}
+{steps}
+  %j = add i64 %i, 1
+  %more = icmp slt i64 %j, %n
+  br i1 %more, label %loop, label %done
+done:
+{chr(10).join(sums)}
+  store {kind} {total}, ptr %p, align 4
+  ret void
+}}
+"""
+
+
+def copy_bandwidth(megabytes: int = 64, repeat: int = 7) -> float:
+    """Bytes a second, read and written, of NumPy's copy of an array far larger than the caches."""
+    source = np.ones(megabytes << 18, "float32")
+    target = np.zeros_like(source)
+    best = 0.0
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        np.copyto(target, source)
+        best = max(best, 2 * source.nbytes / (time.perf_counter() - begin))
+    return best

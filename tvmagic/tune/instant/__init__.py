@@ -1,0 +1,148 @@
+"""Schedules by rules and a model of the machine, without measuring: `auto(func)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.target import resolved
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import ForKind, IRModule, PrimFunc
+from tvmagic.tir.schedule import Schedule, ScheduleError
+from tvmagic.tune.instant import contraction, elementwise, rows, stencil
+from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
+
+__all__ = ["Instant", "auto", "decide"]
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it."""
+
+    program: PrimFunc | IRModule
+    schedule: Schedule
+    decisions: list[tuple[int, str]]
+
+    @property
+    def texts(self) -> list[str]:
+        """The sentences."""
+        return [text for _, text in self.decisions]
+
+    @property
+    def cell(self) -> str:
+        """The calls as the text of a `%%schedule` cell, with a comment for each decision."""
+        from tvmagic.tune.instant.cell import cell_text
+
+        return cell_text(self.program, self.schedule.trace, self.decisions)
+
+
+def auto(func: Any, target: Any = None) -> Schedule:
+    """A schedule of a function, a module of one function or an operator for `target`, by rules and a model.
+
+    Nothing is measured. `target` is a Target or its text; by default what is compiled for. See `decide` for the reasons.
+
+    Raises TVMagicError if `func` is none of these or the target is not a CPU.
+    """
+    return decide(func, target).schedule
+
+
+def decide(func: Any, target: Any = None) -> Instant:
+    """`auto`'s schedule together with a sentence for each decision."""
+    program = func.to_prim_func() if hasattr(func, "to_prim_func") else func
+    if not isinstance(program, (PrimFunc, IRModule)):
+        raise TVMagicError(
+            f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`"
+        )
+    return _decide(program, resolved(target).machine)
+
+
+def _decide(program: PrimFunc | IRModule, machine: Machine) -> Instant:
+    """The schedule by the rules; a block that a rule turns out not to fit is left to the plain rule in a second try."""
+    refused: set[str] = set()
+    while True:
+        attempt = _Attempt(program, machine, refused)
+        try:
+            return attempt.run()
+        except ScheduleError:
+            if attempt.at in refused:
+                raise
+            refused.add(attempt.at)
+
+
+class _Attempt:
+    """One pass of the rules over a program, but for blocks that they are known not to fit; `at` is the present one."""
+
+    def __init__(self, program: PrimFunc | IRModule, machine: Machine, refused: set[str]) -> None:
+        self.program = program
+        self.sch = Schedule(program, error_render_level="none")
+        self.machine, self.refused = machine, refused
+        self.notes = Decisions(self.sch)
+        self.at = ""
+
+    def run(self) -> Instant:
+        self._each(self._inline)
+        self._each(self._contract)
+        self._chains()
+        self._each(self._spread)
+        return self._tidied()
+
+    def _tidied(self) -> Instant:
+        """The schedule without the calls that only looked."""
+        sch = self.sch
+        before, trace = sch.trace.insts, sch.trace.simplified(remove_postproc=False)
+        kept = {id(inst): n for n, inst in enumerate(trace.insts)}
+        places = [kept.get(id(inst)) for inst in before]
+        decisions = [
+            (next((n for n in places[place:] if n is not None), len(trace.insts)), text)
+            for place, text in self.notes.items
+        ]
+        sch.trace, sch.error_render_level = trace, "detail"
+        return Instant(self.program, sch, decisions)
+
+    def _each(self, rule: Callable[[BlockInfo], object]) -> None:
+        """Apply a rule to each block that is still as it was written."""
+        for block in blocks_of(self.sch):
+            info = look(self.sch, block)
+            if info is not None and info.name not in self.refused and self._untouched(block):
+                self.at = info.name
+                rule(info)
+
+    def _untouched(self, block: Any) -> bool:
+        loops = [self.sch.get(loop) for loop in self.sch.get_loops(block)]
+        return all(loop.kind == ForKind.SERIAL and not loop.annotations for loop in loops)
+
+    def _inline(self, info: BlockInfo) -> None:
+        elementwise.inline_cheap(self.sch, info, self.notes)
+
+    def _contract(self, info: BlockInfo) -> None:
+        plan = contraction.plan_contraction(info, self.machine)
+        if plan is not None:
+            contraction.apply(self.sch, plan, self.machine, self.notes)
+
+    def _chains(self) -> None:
+        """Chains that share rows, from the last block of the program back."""
+        done: set[str] = set()
+        while True:
+            infos = [i for b in blocks_of(self.sch) if (i := look(self.sch, b)) is not None and self._untouched(b)]
+            infos = [i for i in infos if i.name not in done and i.name not in self.refused]
+            if not infos:
+                return
+            out = infos[-1]
+            done.add(out.name)
+            chain = rows.chain_before(self.sch, out, infos[:-1])
+            if chain is not None:
+                self.at = out.name
+                done |= {i.name for i in chain.blocks}
+                rows.apply(self.sch, chain, self.machine, self.notes)
+                continue
+            pipeline = stencil.pipeline_before(self.sch, out, infos[:-1])
+            if pipeline is not None:
+                self.at = out.name
+                done |= {i.name for i in pipeline.members}
+                stencil.apply(self.sch, pipeline, self.machine, self.notes)
+
+    def _spread(self, info: BlockInfo) -> None:
+        if not info.reduced:
+            elementwise.spread(self.sch, info, self.machine, self.notes)

@@ -1,0 +1,104 @@
+"""An instant schedule as the text of a `%%schedule` cell: readable calls, with a comment for each decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.tir.schedule import BlockRV, InstructionKind, LoopRV, Schedule, Trace
+from tvmagic.tir.schedule.instruction import argument_text
+
+__all__ = ["cell_text"]
+
+# Calls that ask for blocks near another one; in a cell a block is named.
+_NEARBY = ("get_child_blocks", "get_consumers", "get_producers", "get_output_blocks")
+
+
+def cell_text(program: PrimFunc | IRModule, trace: Trace, decisions: Sequence[tuple[int, str]]) -> str:
+    """The trace of a program's schedule as a cell; `decisions` have the number of calls in the trace before each."""
+    writer = _Writer(program)
+    trace.apply_to_schedule(writer)
+    used = {rv for _, inputs, _, _ in writer.calls for value in inputs for rv in _variables(value)}
+    lines: list[str] = []
+    for number, call in enumerate(writer.calls):
+        lines += [f"# {text}" for place, text in decisions if place == number]
+        lines += writer.lines(*call, used)
+    lines += [f"# {text}" for place, text in decisions if place >= len(writer.calls)]
+    return "\n".join(lines)
+
+
+def _variables(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [rv for item in value for rv in _variables(item)]
+    return [value] if isinstance(value, (BlockRV, LoopRV)) else []
+
+
+class _Writer(Schedule):
+    """A schedule that keeps each instruction that runs on it, and a name for each block and loop that comes out."""
+
+    def __init__(self, program: PrimFunc | IRModule) -> None:
+        super().__init__(program, error_render_level="none")
+        self.calls: list[tuple[InstructionKind, Sequence[Any], Sequence[Any], list[Any]]] = []
+        self.names: dict[Any, str] = {}
+        self.blocks: dict[Any, str] = {}
+        self.taken: dict[str, Any] = {"sch": None}
+
+    def run_instruction(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
+    ) -> list[Any]:
+        """Run it, keep it and name what comes out."""
+        outputs = super().run_instruction(kind, inputs, attrs, decision)
+        for rv in outputs:
+            sref = self.get_sref(rv)
+            if isinstance(rv, BlockRV):
+                self.blocks[rv] = sref.block.name_hint
+                wanted = f"block_{sref.block.name_hint}"
+            else:
+                wanted = sref.loop.loop_var.name
+            self.names[rv] = self._free(wanted, sref)
+        self.calls.append((kind, inputs, attrs, outputs))
+        return outputs
+
+    def _free(self, wanted: str, sref: Any) -> str:
+        """A name that no other block or loop has."""
+        wanted = "".join(c if c.isalnum() else "_" for c in wanted)
+        wanted = wanted if wanted.isidentifier() else f"_{wanted}"
+        number, name = 0, wanted
+        while self.taken.setdefault(name, sref) is not sref:
+            number += 1
+            name = f"{wanted}_{'abcdefgh'[number - 1] if number <= 8 else number}"
+        return name
+
+    def lines(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], outputs: list[Any], used: set[Any]
+    ) -> list[str]:
+        """An instruction as lines of the cell."""
+        if kind.method in _NEARBY:
+            return [f'{self.names[rv]} = sch.get_block("{self.blocks[rv]}")' for rv in outputs if rv in used]
+        call = f"sch.{kind.method}({', '.join(self._arguments(kind, inputs, attrs))})"
+        if not outputs or not any(rv in used for rv in outputs):
+            return [call]
+        names = [self.names[rv] if rv in used else "_" for rv in outputs]
+        comma = "," if kind.outputs in ("Loops", "Blocks", "Sizes") and len(names) == 1 else ""
+        return [f"{', '.join(names)}{comma} = {call}"]
+
+    def _arguments(self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any]) -> list[str]:
+        """The arguments of a call: by place as long as that works, those that have their defaults left out."""
+        given = kind.gather(inputs, attrs)
+        parts: list[str] = []
+        skipped = False
+        for p in kind.parameters:
+            value = given[p.name]
+            if p.variadic:
+                parts += [argument_text(v, self.names.__getitem__) for v in value]
+            elif p.name == "func_name" or _is_default(value, p.default):
+                skipped = True
+            else:
+                text = argument_text(value, self.names.__getitem__)
+                parts.append(f"{p.name}={text}" if skipped or p.role is None and isinstance(value, bool) else text)
+        return parts
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and not isinstance(value, (BlockRV, LoopRV)) and value == default

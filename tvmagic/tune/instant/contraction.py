@@ -1,0 +1,395 @@
+"""The rule for contractions: sums of products of two operands, in whatever order their indices are.
+
+After the analytical model of BLIS (Low, Igual, Smith, Quintana-Orti: Analytical Modeling Is Enough for High-Performance
+BLIS, 2016): a tile of sums stays in registers; the operand that is read as vectors is packed into panels as wide as the tile;
+a block of the other one stays in the second cache while all panels pass by.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.codegen.target.machine import Machine, Tile
+from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var
+from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.loops import chunks, copy_block, hint_partition
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
+
+__all__ = ["Plan", "apply", "plan_contraction"]
+
+_SYMBOLIC = 512  # the size that a symbolic one is taken to have
+_REST = 6.0  # how much slower the elements are that do not fill a tile
+_PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
+
+
+@dataclass
+class Plan:
+    """How a contraction is computed.
+
+    `wide` is read as vectors along `column`, `narrow` one element at a time along `row`. `tile` is what stays in
+    registers. Sizes that it does not divide are rounded up to it (`pad`), or the rest gets loops of its own.
+    """
+
+    info: BlockInfo
+    wide: Access
+    narrow: Access
+    column: Axis
+    row: Axis
+    tile: Tile
+    pad: bool
+    pack_wide: bool
+    pack_narrow: bool
+    cost: float = field(default=math.inf)
+
+    def unit(self, axis: Axis) -> int:
+        """How many values of an axis are in a tile."""
+        return self.tile.columns if axis is self.column else self.tile.rows if axis is self.row else 1
+
+    def padded(self, axis: Axis) -> int:
+        """The extent of an axis, rounded up to the tile; a guess for a symbolic one."""
+        unit = self.unit(axis)
+        return -(-extent_or_guess(axis) // unit) * unit
+
+    def uneven(self, axis: Axis) -> bool:
+        """Whether the tile does not divide an axis."""
+        return axis.extent is None or axis.extent % self.unit(axis) != 0
+
+
+def extent_or_guess(axis: Axis) -> int:
+    """The extent of an axis; a symbolic one is taken to be of middle size."""
+    return axis.extent if axis.extent is not None else _SYMBOLIC
+
+
+def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
+    """The cheapest way to compute a block as a contraction; None where it is not one."""
+    if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
+        return None
+    operands = [a for a in info.loads if a.variables]
+    if len(operands) != 2 or operands[0].buffer is operands[1].buffer or any(a.extent == 0 for a in info.axes):
+        return None
+    best: Plan | None = None
+    for wide, narrow in (operands, operands[::-1]):
+        for column in info.spatial:
+            if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
+                for plan in _plans(info, machine, wide, narrow, column):
+                    if best is None or plan.cost < best.cost:
+                        best = plan
+    return best
+
+
+def _plans(info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis) -> list[Plan]:
+    """The ways with vectors along `column` of the operand `wide`."""
+    rows = [a for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables and a.extent != 1]
+    lanes = machine.lanes(info.store.buffer.dtype)
+    found: list[Plan] = []
+    for row in rows:
+        # Rounding up needs accesses at plain variables and zeros that change nothing.
+        padding = info.constant and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
+        for count, vectors in machine.tiles():
+            plan = _planned(info, machine, wide, narrow, column, row, Tile(count, vectors, lanes), padding)
+            if plan is not None:
+                found.append(plan)
+    return found
+
+
+def _planned(
+    info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis, row: Axis, tile: Tile, padding: bool
+) -> Plan | None:
+    if tile.rows > extent_or_guess(row) or tile.columns >= 2 * max(extent_or_guess(column), tile.lanes):
+        return None
+    plan = Plan(info, wide, narrow, column, row, tile, False, False, False)
+    uneven = plan.uneven(column) or plan.uneven(row)
+    plan.pad = uneven and padding
+    rows = math.prod(
+        extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
+    )
+    packable = wide.plain and (plan.pad or not plan.uneven(column))
+    plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or rows >= _PACK_ROWS)
+    if wide.step(column.var) != 1 and not plan.pack_wide:
+        return None
+    streams = narrow.step(info.reduced[-1].var) in (0, 1)
+    even = row.extent is not None and (plan.pad or not plan.uneven(row))
+    plan.pack_narrow = narrow.plain and even and (plan.uneven(row) or not streams)
+    plan.cost = _cost(plan, machine)
+    return plan
+
+
+def _cost(plan: Plan, machine: Machine) -> float:
+    """Cycles by the model: steps of the tile, copies into packed operands, stores of the result."""
+    info, tile = plan.info, plan.tile
+    extents = {a.var: plan.padded(a) for a in info.axes}
+    cycles = math.prod(extents.values()) / (tile.rows * tile.columns) * machine.tile_cost(tile.rows, tile.vectors)
+    for axis in (plan.row, plan.column):
+        if not plan.pad and plan.uneven(axis):  # the rest is computed by elements
+            share = (extent_or_guess(axis) % plan.unit(axis)) / extent_or_guess(axis)
+            cycles *= 1 + share * (_REST if axis.extent is not None else 1)
+    if plan.pack_wide:
+        contiguous = plan.wide.step(plan.column.var) == 1
+        cycles += plan.wide.elements(extents) * (2 / tile.lanes if contiguous else 1.5)
+    if plan.pack_narrow:
+        cycles += plan.narrow.elements(extents) * 1.2
+    stored = math.prod(e for a, e in zip(info.axes, extents.values()) if not a.reduced)
+    contiguous = info.store.step(plan.column.var) == 1
+    whole = contiguous and plan.column.extent is not None and not plan.column.extent % tile.lanes
+    return cycles + stored * (1 / tile.lanes if whole else 1.0 if contiguous else 3.0)
+
+
+# ---------------------------------------------------------------------------- applying it
+
+
+def apply(sch: Schedule, plan: Plan, machine: Machine, notes: Decisions) -> None:
+    """Schedule a contraction as planned, with the elementwise blocks after it joined to its tiles."""
+    _Application(sch, plan, machine, notes).run()
+
+
+class _Application:
+    def __init__(self, sch: Schedule, plan: Plan, machine: Machine, notes: Decisions) -> None:
+        self.sch, self.plan, self.machine, self.notes = sch, plan, machine, notes
+        self.block = plan.info.rv
+
+    def run(self) -> None:
+        plan = self.plan
+        self.notes.say(plan.tile.words(self.machine))
+        if plan.pad:
+            self._pad()
+        wide = self._packed(plan.wide, plan.column) if plan.pack_wide else None
+        narrow = self._packed(plan.narrow, plan.row) if plan.pack_narrow else None
+        self._tile(wide, narrow, self._last())
+
+    # ------------------------------------------------------------------------ sizes, packing
+
+    def _pad(self) -> None:
+        """Round the sizes up to the tile."""
+        plan = self.plan
+        names = [f"{a.name} {a.extent} to {plan.padded(a)}" for a in (plan.row, plan.column) if plan.uneven(a)]
+        self.notes.say(
+            f"sizes rounded up to whole tiles in the packed copies, so that no step asks: {', '.join(names)}"
+        )
+        self.sch.pad_einsum(self.block, [plan.unit(a) for a in plan.info.axes])
+
+    def _reading(self, access: Access) -> int:
+        """Which of the block's reads is the one of an operand, whose buffer may have been replaced."""
+        reads = self.sch.get(self.block).reads
+        for number, region in enumerate(reads):
+            if region.buffer is access.buffer or region.buffer.name in (f"{access.buffer.name}_pad",):
+                return number
+        raise LookupError(access.buffer.name)
+
+    def _packed(self, access: Access, axis: Axis) -> Any:
+        """A copy of an operand in panels of the tile's elements of `axis`; the block that writes it."""
+        sch, plan, width = self.sch, self.plan, self.plan.unit(axis)
+        number = self._reading(access)
+        buffer = sch.get(self.block).reads[number].buffer
+        copy = None
+        if buffer is not access.buffer:
+            copy = next(p for p in sch.get_producers(self.block) if sch.get(p).writes[0].buffer is buffer)
+        else:
+            copy = sch.cache_read(self.block, number, "global")
+        place = {v: n for n, v in enumerate(access.indices) if isinstance(v, Var)}
+        others = [a for a in plan.info.axes if a.var in place and a is not axis]
+        batch = [a for a in others if not a.reduced and a.var in plan.wide.variables and a.var in plan.narrow.variables]
+        inner = [a for a in others if a.reduced]
+        outer = [a for a in others if a not in batch and a not in inner]
+        fixed = [n for n, v in enumerate(access.indices) if not isinstance(v, Var)]
+
+        def layout(*d: Any) -> list[Any]:
+            at = d[place[axis.var]]
+            return [
+                *[d[n] for n in fixed],
+                *[d[place[a.var]] for a in (*batch, *outer)],
+                at // width,
+                *[d[place[a.var]] for a in inner],
+                at % width,
+            ]
+
+        names = ", ".join(f"d{n}" for n in range(len(access.indices)))
+        function = eval(f"lambda {names}: layout({names})", {"layout": layout})  # of as many parameters as dimensions
+        why = "strided" if access.step(axis.var) != 1 else "read again for each tile"
+        self.notes.say(f"{access.buffer.name} is {why}: copied into panels of {width} along {axis.name}")
+        sch.transform_layout(copy, ("write", 0), function)
+        self._inline_producer(copy)
+        return copy
+
+    def _inline_producer(self, copy: Any) -> None:
+        """An elementwise block that only the copy reads is computed while copying."""
+        sch = self.sch
+        for producer in sch.get_producers(copy):
+            info = look(sch, producer)
+            if info is not None and not info.reduced and len(sch.get_consumers(producer)) == 1:
+                self.notes.say(f"{info.name} is computed while it is copied")
+                sch.compute_inline(producer)
+
+    # ------------------------------------------------------------------------ what follows the sums
+
+    def _last(self) -> Any:
+        """The block that stores the tile: the last of the elementwise blocks that follow, or a copy."""
+        sch, block = self.sch, self.block
+        chain: list[Any] = []
+        current = block
+        while True:
+            consumers = sch.get_consumers(current)
+            if len(consumers) != 1:
+                break
+            info = look(sch, consumers[0])
+            if info is None or not self._follows(current, info):
+                break
+            chain.append(consumers[0])
+            current = consumers[0]
+        if not chain:
+            stored = sch.cache_write(block, 0, "local")
+            self._columns_last()
+            return stored
+        names = [sch.get(b).name_hint for b in chain[(1 if self.plan.pad else 0) :]]
+        if names:
+            self.notes.say(f"{', '.join(names)} computed on each tile before it leaves the registers")
+        for middle in chain[:-1]:
+            sch.compute_inline(middle)
+        sch.set_scope(block, 0, "local")
+        self._columns_last()
+        return chain[-1]
+
+    def _columns_last(self) -> None:
+        """A tile whose columns are not the last axis of the result is kept with them last, so that they are vectors."""
+        plan = self.plan
+        indices = [i for i in plan.info.store.indices]
+        place = indices.index(plan.column.var)
+        if place == len(indices) - 1:
+            return
+        order = [n for n in range(len(indices)) if n != place] + [place]
+        names = [f"d{n}" for n in range(len(indices))]
+        layout = eval(f"lambda {', '.join(names)}: [{', '.join(names[n] for n in order)}]")
+        self.notes.say(f"the tile is kept with {plan.column.name} last, and turned when it is stored")
+        self.sch.transform_layout(self.block, ("write", 0), layout)
+
+    def _follows(self, producer: Any, info: BlockInfo) -> bool:
+        """Whether a block reads each element of the producer's result once, at the place that it writes."""
+        result = self.sch.get(producer).writes[0].buffer
+        loads = [a for a in info.loads if a.buffer is result]
+        if info.reduced or len(loads) != 1 or not loads[0].plain or not info.store.plain:
+            return False
+        return loads[0].variables == {a.var for a in info.axes if a.extent != 1} | loads[0].variables
+
+    # ------------------------------------------------------------------------ loops
+
+    def _tile(self, wide: Any, narrow: Any, last: Any) -> None:
+        sch, plan, machine, tile = self.sch, self.plan, self.machine, self.plan.tile
+        loops = dict(zip(plan.info.axes, sch.get_loops(self.block)))
+        # 1. the loops of the tile
+        column, columns, lanes = sch.split(loops[plan.column], [None, tile.vectors, tile.lanes])
+        row, rows = sch.split(loops[plan.row], [None, tile.rows])
+        # 2. how much of the operand that is read by elements stays in the second cache
+        outer, inner = self._blocks(loops, row)
+        rests = [] if plan.pad else [x for x, a in ((row, plan.row), (column, plan.column)) if plan.uneven(a)]
+        panel = [column]
+        if not outer or (self._count(outer) < machine.cores and column not in rests):
+            outer, panel = [*outer, column], []
+        together = [loop for loop in outer if loop not in rests] or outer[:1]
+        outer = [*together, *[loop for loop in outer if loop not in together]]
+        reduced = [loops[a] for a in plan.info.reduced]
+        sch.reorder(*outer, *panel, *inner, *reduced, rows, columns, lanes)
+        # 3. what stores the tile, and the copies
+        self.notes.say("the tile is stored once its sums are complete")
+        sch.reverse_compute_at(last, (inner or panel or outer)[-1])
+        everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
+        if narrow is not None:
+            sch.compute_at(narrow, everywhere)
+        count = self._count([everywhere])
+        if count > 1:
+            self.notes.say(f"{count} blocks in parallel on {machine.cores} cores")
+        sch.parallel(everywhere)
+        sch.unroll(rows)
+        sch.unroll(columns)
+        sch.vectorize(lanes)
+        sch.decompose_reduction(self.block, reduced[0])
+        self._store(last)
+        if wide is not None:
+            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine)
+        if narrow is not None:
+            copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, below=1)
+        if rests:
+            self.notes.say("what does not fill a tile gets loops of its own, so that no full tile asks")
+        for loop in rests:
+            hint_partition(sch, loop)
+
+    def _blocks(self, loops: dict[Axis, Any], row: Any) -> tuple[list[Any], list[Any]]:
+        """The loops outside of the panels and those inside, so that what is read by elements inside stays in cache."""
+        sch, plan, machine = self.sch, self.plan, self.machine
+        limit = machine.cache(2) // 2
+        narrow, size = plan.narrow, max(1, plan.narrow.buffer.dtype.bits // 8)
+        extents = {a.var: plan.padded(a) for a in plan.info.reduced}
+        extents[plan.row.var] = plan.tile.rows
+        tiled = (plan.row, plan.column)
+        others = [
+            a for a in plan.info.spatial
+            if a not in tiled and a.var in narrow.variables and a.var not in plan.wide.variables
+        ]  # fmt: skip
+        outer = [loops[a] for a in plan.info.spatial if a not in (*tiled, *others)]
+        inner: list[Any] = []
+        full = True
+        for axis, loop in [(plan.row, row), *[(a, loops[a]) for a in reversed(others)]]:
+            unit = plan.unit(axis)
+            count = plan.padded(axis) // unit
+            fits = self._fitting(axis, count, extents, limit // size) if full else 1
+            rest = not plan.pad and plan.uneven(axis)
+            if axis is plan.row and machine.cores > 1 and not rest and plan.column.extent is not None:
+                fits = min(fits, max(1, count // 2))
+            if axis.extent is None or fits == 1 < count:
+                outer.append(loop)
+                full, fits = False, 1
+            elif fits == count or rest:
+                inner.insert(0, loop)
+            else:
+                fits = chunks(count, fits, machine.cores)
+                out, ins = sch.split(loop, [None, fits])
+                outer.append(out)
+                inner.insert(0, ins)
+                full = False
+            extents[axis.var] = fits * unit
+        held = narrow.elements(extents) * size
+        self.notes.say(
+            f"{held // 1024} KB of {narrow.buffer.name} stay in the second cache ({machine.cache(2) // 1024} KB) "
+            f"while the panels of {plan.wide.buffer.name} pass by"
+        )
+        return outer, inner
+
+    def _fitting(self, axis: Axis, count: int, extents: dict[Var, int], limit: int) -> int:
+        """How many steps along an axis the operand may take until what is read is more than `limit` elements; at least 1."""
+        unit = self.plan.unit(axis)
+        low, high = 1, count
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.plan.narrow.elements({**extents, axis.var: middle * unit}) <= limit:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _count(self, loops: list[Any]) -> int:
+        return math.prod(self._extent(loop) for loop in loops)
+
+    def _extent(self, loop: Any) -> int:
+        extent = self.sch.get(loop).extent
+        return extent.value if isinstance(extent, IntImm) else _SYMBOLIC
+
+    def _store(self, last: Any) -> None:
+        """Vectors for the block that stores the tile, along the axis in which its result is contiguous."""
+        sch, tile = self.sch, self.plan.tile
+        loops = sch.get_loops(last)
+        info = sch.get(last)
+        axes = [iv.var for iv in info.iter_vars]
+        inner = loops[-len(axes) :]
+        store = info.body
+        contiguous = Access(store.buffer, tuple(store.indices))
+        for loop, var in zip(inner, axes):
+            extent = self._extent(loop)
+            if extent < 2:
+                continue
+            if contiguous.step(var) == 1 and extent == tile.columns:
+                pieces = sch.split(loop, [None, tile.lanes]) if tile.vectors > 1 else [loop]
+                for piece in pieces[:-1]:
+                    sch.unroll(piece)
+                sch.vectorize(pieces[-1])
+            else:
+                sch.unroll(loop)

@@ -1,0 +1,107 @@
+"""Loops that several rules make: chunks for cores and caches, copies, elementwise nests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.ir import IntImm, Var
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.program import Access, Axis
+
+__all__ = ["chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "vector_parts"]
+
+_TOGETHER = 8  # panels that are written at a time
+_SQUARE = 16  # elements on a side of the part that is transposed at a time
+
+
+def chunks(count: int, most: int, cores: int) -> int:
+    """How many of `count` steps belong together: at most `most`, if possible a divisor, so that no chunk asks where it
+    ends; else so that each core gets as many chunks as the others."""
+    divisors = [d for d in range(most, most // 2, -1) if count % d == 0]
+    even = next((d for d in divisors if count // d % cores == 0 or count // d > 4 * cores), None)
+    if even is not None:
+        return even
+    parts = -(-count // most)
+    parts = -(-parts // cores) * cores
+    return max(1, -(-count // parts))
+
+
+def extent_of(sch: Schedule, loop: Any) -> int | None:
+    """The extent of a loop; None where it is symbolic."""
+    extent = sch.get(loop).extent
+    return extent.value if isinstance(extent, IntImm) else None
+
+
+def hint_partition(sch: Schedule, loop: Any) -> None:
+    """Ask LoopPartition to give what is beyond the last full step of a loop loops of its own; it does so by itself
+    for a symbolic extent."""
+    if extent_of(sch, loop) is not None:
+        sch.annotate(loop, "pragma_loop_partition_hint", 1)
+
+
+def own_loops(sch: Schedule, block: Any, below: int = 0) -> dict[Var, Any]:
+    """The innermost loop that each variable of a block follows, of those from depth `below` on; variables of one value
+    have none."""
+    sref = sch.get_sref(block)
+    realize = sch.state.realize_of(sref)
+    loops = sch.get_loops(block)[below:]
+    depth = {sch.get(loop).loop_var: n for n, loop in enumerate(loops)}
+    found: dict[Var, Any] = {}
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        places = [depth[v] for v in variables_in(value) if v in depth]
+        if places:
+            found[iv.var] = loops[max(places)]
+    return found
+
+
+def copy_block(
+    sch: Schedule, copy: Any, access: Access, axis: Axis, width: int, machine: Machine, below: int = 0
+) -> None:
+    """The loops of a copy into panels of `width` elements of `axis`: along the axis in which the source is contiguous.
+
+    `below` is the number of loops around it; a copy without any is made in parallel.
+    """
+    own = own_loops(sch, copy, below)
+    places = [iv.var for iv in sch.get(copy).iter_vars]
+    loops = {i: own[places[n]] for n, i in enumerate(access.indices) if places[n] in own}
+    if axis.var not in loops:
+        return
+    size = extent_of(sch, loops[axis.var])
+    outer, inner = (None, loops[axis.var]) if size == width else sch.split(loops[axis.var], [None, width])
+    others = [loop for var, loop in loops.items() if var is not axis.var]
+    head = [outer] if outer is not None else []
+    if access.step(axis.var) == 1 or not others:
+        count = extent_of(sch, outer) if outer is not None else None
+        if others and count is not None and count >= 2 * _TOGETHER:  # longer stretches of each row of the source
+            some, each = sch.split(outer, [None, _TOGETHER])
+            sch.reorder(some, *others, each, inner)
+        else:
+            sch.reorder(*head, *others, inner)
+        lanes = machine.lanes(access.buffer.dtype)
+        if width % lanes == 0:
+            whole = inner if width == lanes else sch.split(inner, [None, lanes])[1]
+            sch.vectorize(whole)
+    else:
+        far, near = others[:-1], others[-1]
+        extent = extent_of(sch, near)
+        if extent is not None and extent > _SQUARE:
+            most, near = sch.split(near, [None, _SQUARE])
+            far = [*far, most]
+        sch.reorder(*head, *far, inner, near)
+    if not below:
+        sch.parallel(sch.get_loops(copy)[0])
+
+
+def vector_parts(sch: Schedule, loop: Any, lanes: int, calls: bool) -> None:
+    """A loop in vectors of `lanes`. A rest that does not fill one is left to LLVM, or with calls, which LLVM does not
+    make of vectors, to LoopPartition."""
+    extent = extent_of(sch, loop)
+    if extent is not None and extent % lanes and not calls:
+        return
+    if extent is None or extent > lanes:
+        far, loop = sch.split(loop, [None, lanes])
+        if extent is None or extent % lanes:
+            hint_partition(sch, far)
+    sch.vectorize(loop)

@@ -1,0 +1,231 @@
+"""What the rules ask of a program: its blocks, their axes, and by how many elements an access moves along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tvmagic.arith.linear import detect_linear_equation
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Add,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mul,
+    Op,
+    PrimExpr,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.schedule import Schedule
+
+__all__ = ["Access", "Axis", "BlockInfo", "Decisions", "blocks_of", "constant", "look"]
+
+
+class Decisions:
+    """Why the calls of a schedule are as they are: sentences, each at the number of calls made before it."""
+
+    def __init__(self, sch: Schedule) -> None:
+        self.sch = sch
+        self.items: list[tuple[int, str]] = []
+
+    def say(self, text: str) -> None:
+        """Add a sentence about the calls that follow."""
+        self.items.append((len(self.sch.trace.insts), text))
+
+    @property
+    def texts(self) -> list[str]:
+        """The sentences alone."""
+        return [text for _, text in self.items]
+
+
+def constant(value: Any) -> int | None:
+    """The number that an expression is; None for a symbolic one."""
+    return value.value if isinstance(value, IntImm) else value if isinstance(value, int) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """An axis of a block: its variable, its extent (None where symbolic), whether it is reduced over."""
+
+    var: Var
+    extent: int | None
+    reduced: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the variable, without the prefix that blocks give it."""
+        return self.var.name.removeprefix("v_")
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """An access to a buffer. `steps`: by how many elements it moves along a variable; None where that is not constant."""
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+
+    @cached_property
+    def variables(self) -> set[Var]:
+        """The variables in its indices."""
+        return {v for index in self.indices for v in variables_in(index)}
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether each index is a variable of its own, or a constant."""
+        variables = [i for i in self.indices if isinstance(i, Var)]
+        return len(set(variables)) == len(variables) and all(isinstance(i, (Var, IntImm)) for i in self.indices)
+
+    def coefficient(self, dimension: int, var: Var) -> int | None:
+        """By how much the index of a dimension grows along a variable; None where that is not constant."""
+        index = self.indices[dimension]
+        if index is var:
+            return 1
+        if var not in variables_in(index):
+            return 0
+        found = detect_linear_equation(index, [var])
+        return constant(found[0]) if found else None
+
+    def step(self, var: Var) -> int | None:
+        """By how many elements of the memory the access moves along a variable; None where that is not constant."""
+        total, stride = 0, 1
+        known = True
+        for dimension in reversed(range(len(self.indices))):
+            size = self.coefficient(dimension, var)
+            if size is None or (size and not known):
+                return None
+            total += size * stride
+            extent = constant(self.buffer.shape[dimension])
+            known = known and extent is not None
+            stride *= extent or 1
+        return total
+
+    def elements(self, extents: dict[Var, int]) -> int:
+        """About how many elements it touches while its variables take `extents` values each."""
+        total = 1
+        for dimension, index in enumerate(self.indices):
+            span = 1
+            for var in set(variables_in(index)):
+                span += abs(self.coefficient(dimension, var) or 1) * (extents.get(var, 1) - 1)
+            total *= min(span, constant(self.buffer.shape[dimension]) or span)
+        return total
+
+
+@dataclass(eq=False)
+class BlockInfo:
+    """A block as the rules see it; `added` is what an iteration of a reduction takes in, `value` what is stored."""
+
+    rv: Any
+    node: Block
+    axes: list[Axis]
+    store: Access
+    value: PrimExpr
+    combine: type | None
+    loads: list[Access] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The name of the block."""
+        return self.node.name_hint
+
+    @property
+    def spatial(self) -> list[Axis]:
+        """The axes that are not reduced over."""
+        return [a for a in self.axes if not a.reduced]
+
+    @property
+    def reduced(self) -> list[Axis]:
+        """The axes that are reduced over."""
+        return [a for a in self.axes if a.reduced]
+
+    @property
+    def constant(self) -> bool:
+        """Whether all extents are numbers."""
+        return all(a.extent is not None for a in self.axes)
+
+
+class _Loads(Visitor):
+    """The loads in an expression, the calls by name."""
+
+    def __init__(self) -> None:
+        self.found: list[Access] = []
+        self.calls: set[str] = set()
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.found.append(Access(node.buffer, tuple(node.indices)))
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if isinstance(node.op, Op):
+            self.calls.add(node.op.name)
+        self.visit_children(node)
+
+
+def look(sch: Schedule, rv: Any) -> BlockInfo | None:
+    """What the rules know of a block; None where it is not one store with axes from 0 on, or not a known reduction."""
+    block = sch.get(rv)
+    store = block.body
+    loops = sch.get_loops(rv) if block.iter_vars else []
+    if not isinstance(store, BufferStore) or block.alloc_buffers or block.match_buffers:
+        return None
+    axes: list[Axis] = []
+    for iv in block.iter_vars:
+        if iv.dom is None or constant(iv.dom.min) != 0 or iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+            return None
+        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == IterVar.CommReduce))
+    if len(loops) != len(axes):
+        return None
+    info = BlockInfo(rv, block, axes, Access(store.buffer, tuple(store.indices)), store.value, None)
+    value: Any = store.value
+    if block.init is not None:
+        parts = _combined(store)
+        if parts is None:
+            return None
+        info.combine, info.value = parts
+        value = info.value
+    elif info.reduced:
+        return None
+    finder = _Loads()
+    finder.visit(value)
+    info.loads, info.calls = finder.found, finder.calls
+    return info
+
+
+def _combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
+    """How a reduction's update combines what it stored with a new value, and that value."""
+    value = store.value
+    if not isinstance(value, (Add, Mul, Min, Max)):
+        return None
+    for mine, other in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(mine, BufferLoad) and mine.buffer is store.buffer and _same(mine.indices, store.indices):
+            return type(value), other
+    return None
+
+
+def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    from tvmagic.ir import structural_equal
+
+    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
+
+
+def blocks_of(sch: Schedule) -> list[Any]:
+    """The blocks directly below the root, in program order; empty where the program has no root block."""
+    try:
+        root = sch.get_block("root")
+    except TVMagicError:
+        return []
+    return list(sch.get_child_blocks(root))

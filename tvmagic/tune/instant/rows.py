@@ -1,0 +1,335 @@
+"""The rule for reductions that are no contractions, and for chains of them that share rows: sums, softmax, norms.
+
+The blocks of a chain are computed row by row, so that a row stays in the first cache from its first block to its last.
+A reduction along the contiguous axis sums into vectors, which are added up at the end; one along another axis keeps a
+vector of results.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.target.machine import K, Machine
+from tvmagic.ir import IterVar, Var
+from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.elementwise import vector_axis
+from tvmagic.tune.instant.loops import hint_partition, own_loops, vector_parts
+from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
+
+__all__ = ["Chain", "apply", "chain_before"]
+
+_LONG = 1 << 16  # elements of a row from which several cores share it
+_NARROW = 4  # partial results at least
+_WINDOW = 32  # steps of a reduction that are written out
+
+
+@dataclass
+class Chain:
+    """Blocks that are computed together for each value of `shared`, axes of the last of them, `out`."""
+
+    out: BlockInfo
+    members: list[BlockInfo]
+    shared: list[Axis]
+
+    @property
+    def blocks(self) -> list[BlockInfo]:
+        """All blocks, in the order of the program."""
+        return [*self.members, self.out]
+
+
+def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> Chain | None:
+    """The chain that ends with a block: it and those of `candidates`, the blocks before it, that only the chain reads.
+
+    None if nothing in it is a reduction.
+    """
+    chain = Chain(out, [], list(out.spatial))
+    places: dict[BlockInfo, dict[Var, Axis]] = {out: {a.var: a for a in out.spatial}}
+    by_name = {out.name: out}
+    for info in reversed(candidates):
+        readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
+        if not readers or None in readers:
+            continue
+        mapped = _mapped(info, [r for r in readers if r is not None], places)
+        shared = [a for a in chain.shared if a in mapped.values()]
+        if not shared:
+            continue
+        chain.shared, places[info], by_name[info.name] = shared, mapped, info
+        chain.members.insert(0, info)
+    return chain if any(i.reduced for i in chain.blocks) else None
+
+
+def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, dict[Var, Axis]]) -> dict[Var, Axis]:
+    """Which axis of the chain's last block each axis of a block is: the one at which all readers read it."""
+    found: dict[Var, Axis] = {}
+    for dimension, index in enumerate(info.store.indices):
+        loads = [(r, a.indices[dimension]) for r in readers for a in r.loads if a.buffer is info.store.buffer]
+        targets = {places[r].get(i) if isinstance(i, Var) else None for r, i in loads}
+        if isinstance(index, Var) and len(targets) == 1 and (target := targets.pop()) is not None:
+            found[index] = target
+    return found
+
+
+def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
+    """Schedule the blocks of a chain under loops over what they share."""
+    _Rows(sch, chain, machine, notes).run()
+
+
+class _Rows:
+    def __init__(self, sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
+        self.sch, self.chain, self.machine, self.notes = sch, chain, machine, notes
+
+    def run(self) -> None:
+        sch, chain, out = self.sch, self.chain, self.chain.out
+        if not chain.members and self._few_long(out):
+            return
+        column = vector_axis(out) if not (chain.members or out.reduced) or self._along(out) is None else None
+        loops = dict(zip(out.axes, sch.get_loops(out.rv)))
+        across = self._across()
+        outer = [loops[a] for a in chain.shared if a is not across]
+        store = None
+        if across is not None and out.reduced:
+            store = sch.cache_write(out.rv, 0, "local")
+            loops = dict(zip(out.axes, sch.get_loops(out.rv)))
+            outer = [loops[a] for a in chain.shared if a is not across]
+        inside = [loops[a] for a in out.spatial if a not in chain.shared]
+        del column
+        if across is not None:
+            self._columns(across, loops, outer, inside, store)
+            return
+        if not outer:
+            return
+        sch.reorder(*outer, *inside, *[loops[a] for a in out.reduced])
+        row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+        names = ", ".join(i.name for i in chain.blocks)
+        self.notes.say(f"{names}: a row at a time, which stays in the first cache; rows in parallel")
+        sch.parallel(row)
+        # From the last block back, as each is moved to where it is read.
+        for info in reversed(chain.blocks):
+            if info is not out and not info.reduced:
+                sch.compute_at(info.rv, row)
+            self._row_block(info, row, info is out)
+
+    # ------------------------------------------------------------------------ along rows
+
+    def _row_block(self, info: BlockInfo, row: Any, is_out: bool) -> None:
+        """Vectors for one block of a row: of elements, or of partial sums."""
+        sch = self.sch
+        if not info.reduced:
+            axis = vector_axis(info)
+            loop = own_loops(sch, info.rv, 1).get(axis.var) if axis is not None else None
+            if loop is not None:
+                vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
+            return
+        axis = self._along(info)
+        lanes = self.machine.lanes(info.store.buffer.dtype)
+        if axis is None or axis.extent is None or self._lanes(axis.extent, lanes)[0] < min(lanes, _NARROW):
+            if not is_out:
+                sch.compute_at(info.rv, row)
+            return
+        self._partial_sums(info, axis, row, is_out)
+
+    def _along(self, info: BlockInfo) -> Axis | None:
+        """The reduced axis along which what is read is contiguous."""
+        most = max((len(a.variables) for a in info.loads), default=0)
+        for axis in reversed(info.reduced):
+            if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
+                return axis
+        return None
+
+    def _partial_sums(self, info: BlockInfo, axis: Axis, row: Any, is_out: bool) -> None:
+        """Sum along a contiguous axis into vectors, and add these up at the end."""
+        sch = self.sch
+        lanes = self.machine.lanes(info.store.buffer.dtype)
+        width, vectors = self._lanes(axis.extent, lanes)
+        loop = sch.get_loops(info.rv)[info.axes.index(axis)] if not is_out else own_loops(sch, info.rv, 0)[axis.var]
+        self.notes.say(f"{info.name}: {width} partial results, as the reduction is along the contiguous axis")
+        _, near = sch.split(loop, [None, width])
+        partial = sch.rfactor(near, len(info.spatial))
+        if not is_out:
+            sch.compute_at(info.rv, row)
+        sch.compute_at(partial, row)
+        own = own_loops(sch, partial, 1)
+        block = sch.get(partial)
+        lane = own[block.iter_vars[0].var]
+        steps = [own[iv.var] for iv in block.iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
+        if not steps:
+            return
+        sch.reorder(*steps, lane)
+        if axis.extent is None or axis.extent % width:
+            hint_partition(sch, steps[-1])
+        if vectors > 1:
+            piece, lane = sch.split(lane, [None, lanes])
+            sch.unroll(piece)
+        sch.vectorize(lane)
+        sch.decompose_reduction(partial, steps[0])
+
+    @staticmethod
+    def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
+        """How many partial results there are, a divisor of the extent if it has a good one, and in how many whole vectors."""
+        if extent is None:
+            return 1, 1
+        for vectors in (4, 2, 1):
+            if extent % (vectors * lanes) == 0 and extent > vectors * lanes:
+                return vectors * lanes, vectors
+        return max((w for w in range(1, min(3 * lanes, extent)) if extent % w == 0), default=1), 1
+
+    # ------------------------------------------------------------------------ along columns
+
+    def _across(self) -> Axis | None:
+        """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
+        chain = self.chain
+        if any(self._along(info) is not None for info in chain.blocks if info.reduced):
+            return None
+        axis = vector_axis(chain.out)
+        return axis if axis in chain.shared else None
+
+    def _columns(self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any) -> None:
+        """Vectors of results along an axis that is not reduced over."""
+        sch, chain, out = self.sch, self.chain, self.chain.out
+        lanes = self.machine.lanes(out.store.buffer.dtype)
+        reduced = [loops[a] for a in out.reduced]
+        short = math.prod(a.extent or 1000 for a in out.reduced) <= _WINDOW
+        if store is not None and not short and not chain.members and across.extent is not None:
+            self._long_columns(across, loops, outer, inside, store)
+            return
+        vectors = self._width(across, lanes)
+        rows, tile = self._rows(across, vectors) if out.reduced and not chain.members else (None, 1)
+        far, middle, near = sch.split(loops[across], [None, vectors, lanes])
+        uneven = across.extent is None or across.extent % (vectors * lanes) != 0
+        tiled: list[Any] = []
+        if rows is not None:
+            position = outer.index(loops[rows])
+            outer[position], ii = sch.split(loops[rows], [None, tile])
+            tiled = [ii]
+            # The tiled axis next to the reduction, so that neighbours share what they read.
+            sch.reorder(*outer[:-1], far, outer[-1], *inside, *reduced, *tiled, middle, near)
+        else:
+            sch.reorder(*outer, far, *inside, *reduced, middle, near)
+        at = outer[-1] if tiled else far
+        self.notes.say(
+            f"{out.name}: {tile * vectors} vectors of {lanes} results at a time along {across.name}"
+            + (f", {tile} of them along {rows.name}" if rows is not None else "")
+        )
+        if store is not None:
+            sch.reverse_compute_at(store, at)
+        for info in reversed(chain.members):
+            sch.compute_at(info.rv, at)
+        whole = outer[:-1] if tiled else outer if uneven else [*outer, far]
+        sch.parallel(sch.fuse(*whole) if len(whole) > 1 else whole[0] if whole else far)
+        if uneven:
+            hint_partition(sch, far)
+        for loop in (*(reduced if short else ()), *tiled, middle):
+            sch.unroll(loop)
+        sch.vectorize(near)
+        if out.reduced:
+            sch.decompose_reduction(out.rv, reduced[0])
+        if store is not None:
+            self._stored(store, vectors, lanes, bool(tiled))
+        for info in chain.members:
+            self._column_block(info, lanes)
+
+    def _stored(self, store: Any, vectors: int, lanes: int, tiled: bool) -> None:
+        """Vectors for the block that stores what was kept."""
+        sch = self.sch
+        loop = sch.get_loops(store)[-1]
+        if vectors > 1:
+            piece, loop = sch.split(loop, [None, lanes])
+            sch.unroll(piece)
+        sch.vectorize(loop)
+        if tiled:
+            sch.unroll(sch.get_loops(store)[-3 if vectors > 1 else -2])
+
+    def _long_columns(
+        self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any
+    ) -> None:
+        """Long reductions: a stretch of results in the first cache, to which some rows at a time are added."""
+        sch, out = self.sch, self.chain.out
+        lanes = self.machine.lanes(out.store.buffer.dtype)
+        extent = across.extent
+        assert extent is not None
+        most = min(self.machine.cache(1) // 12, 4 * K) // (out.store.buffer.dtype.bits // 8)
+        rest = math.prod(self.chain_extent(a) for a in self.chain.shared if a is not across)
+        if rest < self.machine.cores:
+            most = min(most, -(-extent // self.machine.cores))
+        unit = lanes if extent % lanes == 0 else 1
+        width = unit * max(
+            d for d in range(1, extent // unit + 1) if extent // unit % d == 0 and d * unit <= max(most, unit)
+        )
+        if width < 4 * lanes:
+            width = extent
+        last = out.reduced[-1]
+        steps = next((d for d in (8, 7, 6, 5, 4, 3, 2) if last.extent is not None and last.extent % d == 0), 1)
+        self.notes.say(
+            f"{out.name}: {width} results at a time stay in the first cache, {steps} values are added to each at once"
+        )
+        far, near = sch.split(loops[across], [None, width])
+        reduced = [loops[a] for a in out.reduced]
+        reduced[-1], some = sch.split(reduced[-1], [None, steps])
+        vector = None
+        if unit > 1 and width > lanes:
+            near, vector = sch.split(near, [None, lanes])
+        order = [near, some, vector] if vector is not None else [near, some]
+        sch.reorder(*outer, far, *inside, *reduced, *order)
+        sch.reverse_compute_at(store, far)
+        sch.parallel(sch.fuse(*outer, far) if outer else far)
+        sch.unroll(some)
+        if vector is not None:
+            sch.vectorize(vector)
+        sch.decompose_reduction(out.rv, reduced[0])
+        loop = sch.get_loops(store)[-1]
+        vector_parts(sch, loop, lanes, False)
+
+    @staticmethod
+    def chain_extent(axis: Axis) -> int:
+        """The extent of an axis; a symbolic one counts as large."""
+        return axis.extent if axis.extent is not None else 1 << 20
+
+    def _width(self, across: Axis, lanes: int) -> int:
+        """How many vectors of results are kept at a time."""
+        extent = across.extent
+        if extent is None:
+            return 1
+        return next((v for v in (8, 4, 2) if extent % (v * lanes) == 0), min(4, max(1, extent // lanes)))
+
+    def _rows(self, across: Axis, vectors: int) -> tuple[Axis | None, int]:
+        """Another axis of which several results are kept at a time, as neighbours share what they read; and how many."""
+        out = self.chain.out
+        best: Axis | None = None
+        for axis in self.chain.shared:
+            shares = any(axis.var not in a.variables for a in out.loads if a.variables) or len(out.loads) == 1
+            if axis is not across and axis.extent and shares and self._windowed(axis):
+                best = axis
+        if best is None or best.extent is None:
+            return None, 1
+        most = max(1, (self.machine.vector_registers // 2) // vectors)
+        tile = next((t for t in range(min(most, best.extent), 0, -1) if best.extent % t == 0), 1)
+        return (best, tile) if tile > 1 else (None, 1)
+
+    def _windowed(self, axis: Axis) -> bool:
+        """Whether some access runs over an axis and a reduced one together."""
+        return any(
+            axis.var in a.variables and any(r.var in a.variables for r in self.chain.out.reduced)
+            for a in self.chain.out.loads
+        )
+
+    def _column_block(self, info: BlockInfo, lanes: int) -> None:
+        """Vectors for a block that is computed for the columns at hand."""
+        sch = self.sch
+        axis = vector_axis(info)
+        loop = own_loops(sch, info.rv, 1).get(axis.var) if axis is not None else None
+        if axis is None or loop is None:
+            return
+        reduced = [x for a in info.reduced if (x := own_loops(sch, info.rv, 1).get(a.var)) is not None]
+        if reduced:
+            sch.reorder(*reduced, loop)
+        vector_parts(sch, loop, lanes, True)
+        if reduced:
+            sch.decompose_reduction(info.rv, reduced[0])
+
+    # ------------------------------------------------------------------------ few long rows
+
+    def _few_long(self, info: BlockInfo) -> bool:
+        """A reduction with fewer results than cores: each core takes a part of a row; whether it was one."""
+        return False
