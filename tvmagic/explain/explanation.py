@@ -97,6 +97,7 @@ class Explanation:
     program: str
     assembly: list[tuple[str, int]] = field(default_factory=list)
     pressure: list[str] = field(default_factory=list)
+    body_cycles: float = 0.0  # of one run of `assembly` by llvm-mca; 0 if that is not installed
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, under the same names."""
@@ -109,6 +110,8 @@ class Explanation:
             "notes": list(self.notes),
             "cycles": self.cycles,
             "assembly": [list(row) for row in self.assembly],
+            "pressure": list(self.pressure),
+            "body_cycles": self.body_cycles,
         }
 
     def __repr__(self) -> str:
@@ -157,7 +160,11 @@ class _Explainer:
             self.model.time, self.lines.text,
         )  # fmt: skip
         if hottest is not None:
-            made.assembly, made.pressure = self.facts.body(self._nest_lines(hottest), self.target)
+            body = self.facts.body(self._nest_lines(hottest), self.target)
+            made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
+            made.notes = list(self.facts.notes)
+        if self.version.operator.check_bounds:
+            made.notes.append("compiled accesses are checked while they run, which is not in the model; see `check_bounds`")
         return made
 
     def _case(self) -> Case:

@@ -232,7 +232,7 @@ class _Body:
         made.ports = {
             "multiply-adds": work * scale / machine.fma_per_cycle,
             "loads": (loads[0] * scale + made.spills) / machine.loads_per_cycle,
-            "stores": stores[0] * scale + made.spills,
+            "stores": stores[0] * scale + 2 * made.spills,
             "shuffles": shuffles * scale,
             "latency": made.latency,
             "addresses": index / 2,

@@ -23,6 +23,12 @@ def _divisor(extent: int, most: int) -> int:
     return next((n for n in range(min(most, extent), 0, -1) if extent % n == 0), 1)
 
 
+def _columns(extent: int, vectors: int, lanes: int) -> int:
+    """Elements of a row of a tile: whole vectors that divide the extent, up to so many; else what divides it."""
+    whole = next((n for n in range(vectors, 0, -1) if extent % (n * lanes) == 0), 0)
+    return whole * lanes or _divisor(extent, vectors * lanes)
+
+
 def _inner_first(leaves: Sequence[Leaf], last: Sequence[Leaf]) -> list[Leaf]:
     """Loops in their order, with some of them moved to the end, as given."""
     return [leaf for leaf in leaves if all(leaf is not other for other in last)] + list(last)
@@ -63,9 +69,7 @@ def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, 
             inner.append(_part(writer, row, size))
         elif count > 1 and row is not None:
             continue
-        columns = vectors * lanes
-        columns = columns if unit.extent % columns == 0 else _divisor(unit.extent, columns)
-        inner.append(_part(writer, unit, columns))
+        inner.append(_part(writer, unit, _columns(unit.extent, vectors, lanes)))
         reduced = [leaf for leaf in writer.leaves if leaf.reduced]
         writer.reorder(_inner_first(writer.leaves, [*reduced, *inner]))
         if len(inner) == 2:
