@@ -255,7 +255,7 @@ class _Explainer:
             parts = patterns(nest.nest.accesses)
             once = sum(touched(p, nest.nest.loops, self.machine.line) * (1 + (p[0].store and level == 3)) for p in parts)
             return min(1.0, once / max(1, nest.bytes[nest.limit]))
-        useful = nest.ports.get("multiply-adds", 0.0) * nest.iterations
+        useful = nest.ports.get("multiply-adds", 0.0) * nest.iterations * (1 - nest.conversions / max(nest.work, 1e-9))
         return min(1.0, useful / max(nest.core, 1e-9))
 
     def _row(self, case: Case, nest: NestModel) -> LoopRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -104,7 +105,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.partial_sums(view, lanes)]  # fmt: skip
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":
@@ -145,7 +146,7 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
 @rule
 def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
     others = max((v for k, v in nest.ports.items() if k != "latency"), default=0.0)
-    if not nest.vectorized or nest.latency <= 1.25 * others:
+    if not nest.vectorized or not nest.in_core or nest.latency <= 1.25 * others:
         return
     view, lanes = case.view(nest), case.lanes(nest)
     need = case.machine.sums_in_flight()
@@ -170,8 +171,7 @@ def _spills(case: Case, nest: NestModel) -> Iterable[Suspect]:
         return
     view = case.view(nest)
     most = case.machine.vector_registers - 4
-    sizes = sorted({d for n in case.numbers for d in range(2, n.value) if n.value % d == 0})
-    edits = remedies.other_sizes(case.numbers, sizes)[:4]
+    edits = _smaller(case, most / nest.sums)
     if view is not None:
         each = max(1, nest.sums // max(1, max((leaf.extent for leaf in view.leaves if leaf.kind == "unrolled"), default=1)))  # fmt: skip
         edits = [*edits, *remedies.fewer_rows(view, max(2, most // each))]
@@ -182,10 +182,19 @@ def _spills(case: Case, nest: NestModel) -> Iterable[Suspect]:
     yield Suspect("spills", nest, text, edits, True)
 
 
+def _smaller(case: Case, ratio: float) -> list[Edit]:
+    """Each size of the cell replaced by the two of its divisors that come next below a share of it."""
+    found: list[Edit] = []
+    for number in case.numbers:
+        good = [d for d in range(2, number.value) if number.value % d == 0 and d <= max(2, number.value * ratio)]
+        found += [number.edit(d) for d in sorted(good, reverse=True)[:2]]
+    return found
+
+
 @rule
 def _small_tile(case: Case, nest: NestModel) -> Iterable[Suspect]:
     loads, work = nest.ports.get("loads", 0.0), nest.ports.get("multiply-adds", 0.0)
-    if not nest.vectorized or not nest.sums or loads <= 1.15 * work or nest.latency > 1.25 * loads:
+    if not nest.vectorized or not nest.in_core or not nest.sums or loads <= 1.15 * work or nest.latency > 1.25 * loads:
         return
     if nest.sums > case.machine.vector_registers // 2:
         return
@@ -213,7 +222,7 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if moved < 3 * once:
         return
     view = case.view(nest)
-    edits = remedies.blocked(view) if view is not None else []
+    edits = [*remedies.blocked(view), *remedies.square(view)] if view is not None else []
     where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[nest.limit]
     text = (
         f"`{pattern[0].name}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
@@ -287,7 +296,7 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
 def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     loops = (nest.rolled, *nest.unrolled)
     found = [g for s in nest.nest.statements for loop in loops for g in depending(s.guards, loop)]
-    if not found:
+    if not found or not nest.in_core:
         return
     view = case.view(nest)
     sizes = sorted({d for n in case.numbers for d in range(max(2, n.value // 2), n.value * 2 + 1)})
@@ -304,6 +313,7 @@ def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
 def _dividing(case: Case, sizes: Sequence[int]) -> list[Edit]:
     """Sizes of the cell replaced by those near them that divide an extent of the program."""
     extents = {size for view in case.views.values() for size in view.shape}
+    extents |= {math.prod(view.shape) for view in case.views.values()}
     found: list[Edit] = []
     for number in case.numbers:
         good = [s for s in sizes if number.value / 2 <= s <= number.value * 2 and any(e % s == 0 for e in extents)]
@@ -327,13 +337,15 @@ def _divisions(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 @rule
 def _conversion(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    count = sum(s.operations.conversions for s in nest.nest.statements)
-    work = sum(s.operations.fused + s.operations.simple + s.operations.conversions for s in nest.nest.statements)
-    if not count or count < 0.25 * work or nest.port not in ("multiply-adds", "decoding") or not nest.sums:
+    count, work = nest.conversions, nest.work
+    if not nest.in_core or count < 0.2 * work or nest.port not in ("multiply-adds", "decoding"):
         return
     view = case.view(nest)
     edits = remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)) if view is not None else []
-    text = f"{count} of {work} operations in the loop `{nest.rolled.name}` convert between types; a stage of its own could do that once"
+    text = (
+        f"{count / work:.0%} of the operations in the loop `{nest.rolled.name}` convert between types; a tile of sums uses each "
+        "converted value several times, a stage of its own would convert it once"
+    )
     yield Suspect("conversion", nest, text, edits)
 
 

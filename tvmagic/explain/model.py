@@ -40,6 +40,8 @@ class NestModel:
     unrolled: tuple[Loop, ...]
     iterations: int = 0
     ports: dict[str, float] = field(default_factory=dict)
+    conversions: float = 0.0
+    work: float = 0.0  # operations of an iteration, in vectors
     cycles: float = 0.0  # of an iteration
     registers: int = 0
     sums: int = 0
@@ -60,6 +62,16 @@ class NestModel:
     def port(self) -> str:
         """What is busiest in an iteration."""
         return max(self.ports, key=lambda name: self.ports[name]) if self.ports else ""
+
+    @property
+    def moving(self) -> float:
+        """Cycles that the memories need, in one thread."""
+        return max(self.bytes[name] / rate for name, rate in BYTES_A_CYCLE.items())
+
+    @property
+    def in_core(self) -> bool:
+        """Whether the core is what limits the nest, or close to it."""
+        return self.core >= 0.7 * self.moving
 
     @property
     def limit(self) -> str:
@@ -116,7 +128,7 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
     made.core = made.iterations * made.cycles + entries * ENTRY
     made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
     made.bytes = traffic.bytes(nest)
-    made.time = max(made.core, *(made.bytes[name] / rate for name, rate in BYTES_A_CYCLE.items()))
+    made.time = max(made.core, made.moving)
     _parallel(made, machine)
     return made
 
@@ -219,7 +231,9 @@ class _Body:
 
     def fill(self) -> None:
         made, machine = self.made, self.machine
-        work = sum(self._work(s) for s in made.nest.statements)
+        made.conversions = self._conversions()
+        work = sum(self._work(s) for s in made.nest.statements) + made.conversions
+        made.work = work
         loads = self._memory([a for s in made.nest.statements for a in s.loads], made)
         stores = self._memory([s.target for s in made.nest.statements], made)
         shuffles = loads[1] + stores[1]
@@ -248,6 +262,13 @@ class _Body:
         o = s.operations
         count = o.fused + max(o.simple, 0) + DIVISION * o.divisions + CALL * o.calls + o.conversions
         return count * self._runs(s) * self.vectors(s.lanes, s.target.bits)
+
+    def _conversions(self) -> float:
+        """Conversions of an iteration: each value that is loaded is converted once, however often it is used."""
+        made = self.made
+        loads = {(a.data, a.address.signature, a.address.offset, a.lanes): a for s in made.nest.statements for a in s.loads if a.converted}  # fmt: skip
+        bits = max((s.target.bits for s in made.nest.statements), default=32)
+        return sum(self.copies(a) * self.vectors(a.lanes, bits) for a in loads.values() if not self.stays(a))
 
     def _memory(self, accesses: Sequence[Access], made: NestModel) -> tuple[float, float]:
         """Loads or stores of an iteration, and the shuffles that go with them."""

@@ -132,6 +132,7 @@ class Access:
     size: int  # bytes of the whole buffer, 0 if not known
     loops: tuple[Loop, ...]
     node: Any
+    converted: bool = False  # whether its value is used in another type
 
     @property
     def bytes(self) -> int:
@@ -336,8 +337,13 @@ class _Values(Visitor):
 
     @handles(Cast)
     def cast(self, node: Cast) -> None:
-        self.found.conversions += node.dtype.element_of != node.value.dtype.element_of
+        before = len(self.loads)
         self.visit_children(node)
+        if node.dtype.element_of != node.value.dtype.element_of:
+            if isinstance(node.value, BufferLoad):
+                self.loads[before].converted = True
+            else:
+                self.found.conversions += 1
 
     @handles(Call)
     def call(self, node: Call) -> None:

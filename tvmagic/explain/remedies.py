@@ -10,7 +10,7 @@ from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
     "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel", "parallel_outside",
-    "partial_sums", "tiled", "unrolled", "vectorized",
+    "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
 
 
@@ -192,6 +192,24 @@ def blocked(view: View) -> list[Edit]:
                 rest = [x for x in writer.leaves if x is not big]
                 writer.reorder([rest[0], big, *rest[1:]] if first.kind == "parallel" else [big, *rest])
                 found += _edit(writer)
+    return found
+
+
+def square(view: View) -> list[Edit]:
+    """Blocks of two axes, so that what is read along either of them stays in the cache."""
+    spatial = [leaf for leaf in view.spatial if leaf.kind in ("", "parallel")]
+    if len(spatial) < 2 or any(leaf.reduced for leaf in view.leaves):
+        return []
+    first, second = spatial[-2:]
+    found: list[Edit] = []
+    for size in (16, 32):
+        if second.kind == "" and first.kind == "" and min(first.extent, second.extent) >= 2 * size:
+            writer = Writer(view)
+            _, inner = writer.split(first, size)
+            _, last = writer.split(second, size)
+            rest = [x for x in writer.leaves if x is not inner and x is not last]
+            writer.reorder([*rest, inner, last])
+            found += _edit(writer)
     return found
 
 
