@@ -6,6 +6,7 @@ loop that the user's cell has a name for is called by that name.
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import re
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from tvmagic.ir import BlockRealize, For, ForKind, IntImm, IterVar, post_order_v
 from tvmagic.operators import Version
 from tvmagic.te.schedule.relations import Fuse, Split
 from tvmagic.te.schedule.stage import AttachType
+from tvmagic.tir.schedule import LoopRV
 
 __all__ = ["Leaf", "View", "Writer", "views_of"]
 
@@ -59,6 +61,7 @@ class View:
     is_te: bool = True
     attached: str = ""  # the stage that it runs inside
     shape: tuple[int, ...] = ()  # extents of its axes
+    line: int = 0  # of the cell that it is written in
     taken: set[str] = field(default_factory=set)
 
     @property
@@ -111,6 +114,7 @@ def _stages(version: Version, sch: Any) -> dict[str, View]:
         view = View(stage.name, text, leaves, len(stage.op.axis), is_output=stage.is_output, taken=set(version.scope))
         view.readers = [o.name for o in sch.stages if o.op is not None and any(t.op is stage.op for t in o.op.input_tensors)]  # fmt: skip
         view.attached = stage.attach_stage.name if stage.attach_stage is not None else ""
+        view.line = stage.op.span.line if stage.op.span is not None else 0
         every = (*stage.op.axis, *getattr(stage.op, "reduce_axis", ()))
         view.shape = tuple(_size(iv.dom.extent) for iv in every if iv.dom is not None)
         found[plain_name(stage.name)] = view
@@ -120,7 +124,7 @@ def _stages(version: Version, sch: Any) -> dict[str, View]:
 def _steps(stage: Any, ranges: Any) -> dict[Any, tuple[tuple[int, ...], int]]:
     """For each iteration variable its axes, and by how much it moves along them."""
     found: dict[Any, tuple[tuple[int, ...], int]] = {iv: ((n,), 1) for n, iv in enumerate(stage.op.axis)}
-    found |= {iv: ((-1,), 1) for iv in getattr(stage.op, "reduce_axis", ())}
+    found |= dict.fromkeys(getattr(stage.op, "reduce_axis", ()), ((-1,), 1))
     for relation in stage.relations:
         if isinstance(relation, Split) and relation.parent in found:
             axes, step = found[relation.parent]
@@ -166,6 +170,7 @@ def _blocks(version: Version, sch: Any) -> dict[str, View]:
         for region in realize.block.reads:
             read.setdefault(region.buffer.name, []).append(realize.block.name_hint)
     outputs = {b.name for b in func.buffer_map.values()}
+    names = _loop_names(version, sch)
     for realize in realizes:
         name = realize.block.name_hint
         if not realize.block.writes or not realize.block.iter_vars or name.endswith("_init"):
@@ -173,7 +178,13 @@ def _blocks(version: Version, sch: Any) -> dict[str, View]:
         loops = [sch.get(rv) for rv in sch.get_loops(sch.get_block(name))]
         steps = _block_steps(realize, loops)
         leaves = [
-            Leaf(f"{plain_name(name)}_loops[{n}]", loop.loop_var.name, _size(loop.extent), *steps[n], _LOOP_KINDS.get(loop.kind, ""))  # fmt: skip
+            Leaf(
+                names.get(loop, f"{plain_name(name)}_loops[{n}]"),
+                loop.loop_var.name,
+                _size(loop.extent),
+                *steps[n],
+                _LOOP_KINDS.get(loop.kind, ""),
+            )  # fmt: skip
             for n, loop in enumerate(loops)
         ]
         buffer = realize.block.writes[0].buffer.name
@@ -181,8 +192,19 @@ def _blocks(version: Version, sch: Any) -> dict[str, View]:
         view = View(name, f'sch.get_block("{name}")', leaves, len(spatial), is_te=False, taken=set(version.scope))
         view.readers, view.is_output = read.get(buffer, []), buffer in outputs
         view.readers = [r for r in view.readers if r != name]
+        view.line = realize.block.span.line if realize.block.span is not None else 0
         view.shape = tuple(_size(iv.dom.extent) for iv in realize.block.iter_vars if iv.dom is not None)
         found[plain_name(buffer)] = view
+    return found
+
+
+def _loop_names(version: Version, sch: Any) -> dict[For, str]:
+    """The loops that the cell has names for."""
+    found: dict[For, str] = {}
+    for name, value in version.scope.items():
+        if isinstance(value, LoopRV):
+            with contextlib.suppress(TVMagicError):  # loops that were split are gone
+                found[sch.get(value)] = name
     return found
 
 

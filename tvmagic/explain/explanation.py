@@ -15,7 +15,7 @@ from tvmagic.explain.llvm import Facts, facts_of
 from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, ProgramModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic, patterns, touched
-from tvmagic.explain.trial import Edit, Trials, numbers_in
+from tvmagic.explain.trial import Edit, Trials, attachments, numbers_in
 from tvmagic.ir import PrimFunc
 from tvmagic.operators import Operator, Version
 
@@ -56,7 +56,7 @@ class Finding:
 class LoopRow:
     """A hot loop nest: the columns of the table. Times are shares of the program's, by the model.
 
-    `bytes`: what each level gives or takes; `L1` is what registers exchange with the first cache. `roof`: what the nest is
+    `intensity`: operations for a byte that memory has to give at least. `bytes`: what each level gives or takes; `L1` is what registers exchange with the first cache. `roof`: what the nest is
     limited by; `roof_share`: how much of that limit it reaches. `cycles`: of an iteration of `loop`.
     """
 
@@ -119,7 +119,9 @@ class Explanation:
         return f"<Explanation of {self.name} ({self.version}): {codes}>"
 
 
-def explain(value: Operator | Version, target: Any = None, size: int = 256, llvm: bool = True) -> Explanation:
+def explain(
+    value: Operator | Version, target: Any = None, size: int = 256, llvm: bool = True, seconds: float = 5.0
+) -> Explanation:
     """Why a version of an operator (the last by default) takes the time that it does, and what would help.
 
     Nothing is run: all follows from the lowered program, a model of the machine and what LLVM says of its own passes.
@@ -129,17 +131,18 @@ def explain(value: Operator | Version, target: Any = None, size: int = 256, llvm
     target: what to explain it for, a Target or its text; by default what is compiled for. It has to be a CPU.
     size: the value of symbolic sizes.
     llvm: ask LLVM for its remarks, and read the assembly; takes a second.
+    seconds: begin to try no more calls after this time.
     """
     version = value.current if isinstance(value, Operator) else value
     if not isinstance(version, Version):
         raise TVMagicError(f"an operator or a version of one is explained, not `{type(value).__name__}`")
-    return _Explainer(version, resolved(target), size, llvm).run()
+    return _Explainer(version, resolved(target), size, llvm, seconds).run()
 
 
 class _Explainer:
     """One explanation in the making."""
 
-    def __init__(self, version: Version, target: Any, size: int, llvm: bool) -> None:
+    def __init__(self, version: Version, target: Any, size: int, llvm: bool, seconds: float) -> None:
         self.version, self.target, self.size = version, target, size
         self.machine = target.machine
         self.mod = version.lower()
@@ -148,7 +151,7 @@ class _Explainer:
         loops = _loops_by_line(self.func, self.lines, size)
         self.facts = facts_of(self.mod, target, loops) if llvm else Facts()
         self.model = model(self.func, self.machine, size, self.facts.vectorized)
-        self.trials = Trials(version, self.machine, size, TRIALS)
+        self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
     def run(self) -> Explanation:
         case = self._case()
@@ -164,7 +167,11 @@ class _Explainer:
             made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
             made.notes = list(self.facts.notes)
         if self.version.operator.check_bounds:
-            made.notes.append("compiled accesses are checked while they run, which is not in the model; see `check_bounds`")
+            made.notes.append(
+                "compiled accesses are checked while they run, which is not in the model; see `check_bounds`"
+            )
+        if self.trials.left < 0:
+            made.notes.append("not every call that may help was tried; `explain(..., seconds=60)` tries longer")
         return made
 
     def _case(self) -> Case:
@@ -176,6 +183,7 @@ class _Explainer:
             self.machine,
             views_of(self.version),
             list(numbers_in(self.version)),
+            attachments(self.version),
             waste_of(self.version, self.model),
         )
         case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}
@@ -199,7 +207,7 @@ class _Explainer:
         return sorted(found, key=lambda s: (s.code == "not-parallel", -s.nest.time))
 
     def _tried(self, suspect: Suspect) -> Finding | None:
-        """The finding with the edit that helps most; None if none helps and the finding is not certain by itself."""
+        """The finding with the edit that helps most; None if no edit helps, or none can be tried and it is not certain."""
         best: tuple[float, Edit] | None = None
         before = self.model.time
         tried = 0
@@ -213,7 +221,8 @@ class _Explainer:
             gain = before / max(result[1].time, 1e-9)
             if gain >= WORTH and (best is None or gain > 1.05 * best[0]) and self.trials.accepted(edit):
                 best = gain, edit
-        if best is None and not (suspect.certain and self.model.share(suspect.nest) >= 0.25):
+        untried = self.trials.cell is None and suspect.certain and self.model.share(suspect.nest) >= 0.25
+        if best is None and not untried and not suspect.fact:
             return None
         return self._finding(suspect, *(best or (1.0, None)))
 
@@ -229,7 +238,7 @@ class _Explainer:
 
     def _at_roof(self, case: Case, found: list[Finding]) -> Finding | None:
         """That the machine does no more, if the slowest nest is at a limit that no schedule moves."""
-        if not self.model.hot or any(f.gain >= WORTH and f.code != "not-parallel" for f in found):
+        if not self.model.hot or any(f.code != "not-parallel" for f in found):
             return None
         nest = self.model.hot[0]
         reach = self._roof_share(case, nest)
@@ -253,7 +262,9 @@ class _Explainer:
         if nest.limit in BYTES_A_CYCLE:
             level = {"L2": 1, "L3": 2, "memory": 3}[nest.limit]
             parts = patterns(nest.nest.accesses)
-            once = sum(touched(p, nest.nest.loops, self.machine.line) * (1 + (p[0].store and level == 3)) for p in parts)
+            once = sum(
+                touched(p, nest.nest.loops, self.machine.line) * (1 + (p[0].store and level == 3)) for p in parts
+            )
             return min(1.0, once / max(1, nest.bytes[nest.limit]))
         useful = nest.ports.get("multiply-adds", 0.0) * nest.iterations * (1 - nest.conversions / max(nest.work, 1e-9))
         return min(1.0, useful / max(nest.core, 1e-9))
@@ -264,7 +275,13 @@ class _Explainer:
         moved = {**inside, **nest.bytes}
         spills = self.facts.spills(self._nest_lines(nest))
         view = case.view(nest)
-        how = "explicit vectors" if all(s.lanes > 1 for s in statements) else "vectors by LLVM" if nest.vectorized else "no"
+        how = (
+            "explicit vectors"
+            if all(s.lanes > 1 for s in statements)
+            else "vectors by LLVM"
+            if nest.vectorized
+            else "no"
+        )
         return LoopRow(
             nest.nest.name, nest.rolled.name, tuple(loop.name for loop in nest.nest.loops),
             self.lines.line_of(statements[0].node), self.model.share(nest), nest.flops, {k: moved[k] for k in LEVELS},
@@ -272,7 +289,7 @@ class _Explainer:
             {k: round(v, 3) for k, v in nest.ports.items()}, nest.registers, self.machine.vector_registers,
             spills if spills is not None else nest.spills, how,
             case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0,
-            nest.flops / max(1, moved["memory"] or moved["L3"] or moved["L2"] or moved["L1"]),
+            nest.flops / max(1, moved["memory"], sum(touched(p, nest.nest.loops, self.machine.line) for p in patterns(nest.nest.accesses))),
         )  # fmt: skip
 
     def _nest_lines(self, nest: NestModel) -> set[int]:
@@ -327,5 +344,3 @@ def waste_of(version: Version, program: ProgramModel) -> dict[str, float]:
             if name in stored and not s.accumulates:
                 result[name] = stored[name] / max(1, nest.iterations * s.lanes)
     return result
-
-

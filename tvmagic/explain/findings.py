@@ -49,13 +49,18 @@ class Case:
     machine: Machine
     views: dict[str, View]
     numbers: list[Number]
+    attachments: list[Edit] = field(default_factory=list)
     waste: dict[str, float] = field(default_factory=dict)
     remarks: dict[int, str] = field(default_factory=dict)
 
     def view(self, nest: NestModel) -> View | None:
         """The stage or block that a nest computes."""
         names = [plain_name(s.target.name) for s in nest.nest.statements]
-        return next((self.views[n] for n in names if n in self.views), None)
+        found = next((self.views[n] for n in names if n in self.views), None)
+        span = nest.nest.statements[0].node.span
+        if span is not None and (found is None or found.line != span.line):  # stages share memory, and its name
+            return next((v for v in self.views.values() if v.line == span.line), found)
+        return found
 
     def lanes(self, nest: NestModel) -> int:
         """Elements of the result in a vector register."""
@@ -64,13 +69,18 @@ class Case:
 
 @dataclass
 class Suspect:
-    """What may be wrong: a code, a sentence, the nest, edits that may help. `certain`: worth saying without an edit."""
+    """What may be wrong: a code, a sentence, the nest, edits that may help.
+
+    `certain`: worth saying of a schedule that has no cell, so that no edit can be tried. `fact`: worth saying even if none
+    of the edits helps.
+    """
 
     code: str
     nest: NestModel
     text: str
     edits: list[Edit]
     certain: bool = False
+    fact: bool = False
 
 
 Rule = Callable[[Case, NestModel], Iterable[Suspect]]
@@ -136,7 +146,10 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.vectorized(view, lanes), *remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2])]
+        edits = [
+            *remedies.vectorized(view, lanes),
+            *remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]),
+        ]
     what = "stores" if access.store else "loads"
     apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
     text = f"the vector of `{access.name}` {what} {access.lanes} lanes that are {apart}, each on its own"
@@ -245,11 +258,15 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if view is None or times < 1.25:
         return
     edits = [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in remedies.compute_elsewhere(view, reader)]  # fmt: skip
-    edits = [*(e for e in edits if "compute_root" in e.text), *(e for e in edits if "compute_root" not in e.text)]
-    text = f"`{view.name}` computes each element that is used {times:.3g} times" + (
+    edits = [
+        *case.attachments,
+        *(e for e in edits if "compute_root" in e.text),
+        *(e for e in edits if "compute_root" not in e.text),
+    ]
+    text = f"`{view.name}` computes {times:.3g} elements for each one that is needed" + (
         f", as it runs inside a loop of `{view.attached}`" if view.attached else ""
     )
-    yield Suspect("recomputed", nest, text, edits[:8])
+    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 1.5 and nest.in_core)
 
 
 @rule
@@ -338,7 +355,7 @@ def _divisions(case: Case, nest: NestModel) -> Iterable[Suspect]:
 @rule
 def _conversion(case: Case, nest: NestModel) -> Iterable[Suspect]:
     count, work = nest.conversions, nest.work
-    if not nest.in_core or count < 0.2 * work or nest.port not in ("multiply-adds", "decoding"):
+    if not count or not nest.in_core or count < 0.2 * work or nest.port not in ("multiply-adds", "decoding"):
         return
     view = case.view(nest)
     edits = remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)) if view is not None else []

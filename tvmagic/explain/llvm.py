@@ -25,9 +25,7 @@ __all__ = ["Body", "Facts", "facts_of", "mca_command"]
 OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
 _SECONDS = 60.0  # after which LLVM's remarks are given up
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
-_WITHOUT_TOOL = (
-    "cycles are those of a simple model of the core; LLVM's tool llvm-mca, if it is installed, counts them with the tables of the processor"  # fmt: skip
-)
+_WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, if it is installed, counts them with the tables of the processor"  # fmt: skip
 
 
 @dataclass

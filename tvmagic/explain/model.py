@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import LANE, Access, Loop, Nest, Statement, nests_of
@@ -94,14 +96,29 @@ class ProgramModel:
         """Cycles of the whole program."""
         return sum(n.time for n in self.nests)
 
+    @cached_property
+    def _alike(self) -> dict[Any, list[NestModel]]:
+        """The nests by what they are copies of: unrolled or partitioned loops leave several."""
+        found: dict[Any, list[NestModel]] = {}
+        for n in self.nests:
+            found.setdefault(_origin(n), []).append(n)
+        return found
+
     def share(self, nest: NestModel) -> float:
-        """The share of a nest in the time."""
-        return nest.time / max(self.time, 1e-9)
+        """The share of a nest, with those that are copies of it, in the time."""
+        return sum(n.time for n in self._alike[_origin(nest)]) / max(self.time, 1e-9)
 
     @property
     def hot(self) -> list[NestModel]:
-        """The nests that take a tenth of the time or more, slowest first."""
-        return sorted((n for n in self.nests if self.share(n) >= 0.1), key=lambda n: -n.time)
+        """The nests that take a tenth of the time or more, slowest first; of copies the slowest."""
+        found = [max(group, key=lambda n: n.time) for group in self._alike.values()]
+        return sorted((n for n in found if self.share(n) >= 0.1), key=lambda n: -self.share(n))
+
+
+def _origin(nest: NestModel) -> tuple[Any, ...]:
+    """What copies of a nest have in common."""
+    span = nest.nest.statements[0].node.span
+    return nest.nest.name, tuple([loop.name for loop in nest.nest.loops]), span.line if span is not None else 0
 
 
 def model(
@@ -240,7 +257,7 @@ class _Body:
         made.sums, made.latency, made.chains = self._sums()
         made.registers = made.sums + self._operands()
         made.spills = max(0, made.sums + 2 - machine.vector_registers)
-        index = sum(self._index(s) for s in made.nest.statements)
+        index = self._index()
         guards = sum(self._guards(s) for s in made.nest.statements)
         scale = 1 / self.lanes
         made.ports = {
@@ -250,7 +267,10 @@ class _Body:
             "shuffles": shuffles * scale,
             "latency": made.latency,
             "addresses": index / 2,
-            "decoding": ((work + loads[0] / 2 + stores[0]) * scale + 2 * made.spills + shuffles + guards + index + 1.5 * scale) / WIDTH,  # fmt: skip
+            "decoding": (
+                (work + loads[0] / 2 + stores[0]) * scale + 2 * made.spills + shuffles + guards + index + 1.5 * scale
+            )
+            / WIDTH,  # fmt: skip
         }
         made.cycles = max(made.ports.values()) + 0.5 * guards
 
@@ -311,9 +331,10 @@ class _Body:
         keys = {(a.data, a.address.signature, a.address.offset): a for a in loads}
         return max([self.vectors(a.lanes, a.bits) for a in keys.values()], default=0) + 1
 
-    def _index(self, s: Statement) -> float:
-        slow = [d for a in (*s.loads, s.target) for d in a.address.divisions if self.made.rolled.var in d or d & set(self.free)]  # fmt: skip
-        return INDEX_DIVISION * len(slow) * self._runs(s)
+    def _index(self) -> float:
+        """Operations for divisions in addresses that change inside; those of the same variables are computed once."""
+        slow = {d for a in self.made.nest.accesses for d in a.address.divisions if self.made.rolled.var in d or d & set(self.free)}  # fmt: skip
+        return INDEX_DIVISION * sum(math.prod(e for v, e in self.free.items() if v in d) for d in slow)
 
     def _guards(self, s: Statement) -> float:
         changing = depending(s.guards, self.made.rolled) or [g for loop in self.made.unrolled for g in depending(s.guards, loop)]  # fmt: skip

@@ -14,8 +14,10 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import (
+    EQ,
     Add,
     Allocate,
+    And,
     AssertStmt,
     AttrStmt,
     BinaryOp,
@@ -52,7 +54,7 @@ from tvmagic.ir import (
     While,
     handles,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import is_zero, variables_in
 
 __all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Operations", "Statement", "nests_of"]
 
@@ -298,7 +300,7 @@ class Linear(Visitor):
         divisions = (*a.divisions, *slow)
         word = "mod" if isinstance(node, (FloorMod, Mod)) else "div"
         if by > 0 and a.known and not a.offset and len(a.strides) == 1:
-            ((var, kind, _), stride), = a.strides.items()
+            (((var, kind, _), stride),) = a.strides.items()
             if not kind and stride == 1 and var is not LANE:
                 return Address({(var, word, by): 1}, 0, divisions=divisions)
         return Address({}, 0, False, frozenset(names), divisions)
@@ -438,8 +440,20 @@ class _Walk(Visitor):
         self.allocated[node.buffer_var] = total * node.dtype.lanes * max(1, node.dtype.bits // 8)
         self.visit(node.body)
 
+    def _first_alone(self, condition: PrimExpr) -> bool:
+        """Whether a condition holds in the first iteration of loops alone: such a start of a sum costs nothing beside it."""
+        if isinstance(condition, And):
+            return self._first_alone(condition.a) and self._first_alone(condition.b)
+        if not isinstance(condition, EQ):
+            return False
+        return any(
+            a in self.extents and is_zero(b) for a, b in ((condition.a, condition.b), (condition.b, condition.a))
+        )
+
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
+        if self._first_alone(node.condition) and node.else_case is None:
+            return
         self.guards.append(node.condition)
         self.visit(node.then_case)
         if node.else_case is not None:

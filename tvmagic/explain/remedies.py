@@ -46,7 +46,7 @@ def vectorized(view: View, lanes: int) -> list[Edit]:
         return []
     writer = Writer(view)
     for other in view.leaves:
-        if other.kind == "vectorized" and view.is_te:
+        if other.kind == "vectorized":
             writer.mark("unroll", other)
     part = _part(writer, leaf, lanes if leaf.extent > lanes else leaf.extent)
     writer.reorder(_inner_first(writer.leaves, [part]))
@@ -265,7 +265,6 @@ def partial_sums(view: View, lanes: int) -> list[Edit]:
             f"s[{name}].vectorize(s[{name}].op.axis[0])",
         ]
         if view.axes:
-            last = [leaf for leaf in view.spatial]
-            writer.lines.append(f"s[{name}].compute_at({view.text}, {last[-1].text})")
+            writer.lines.append(f"s[{name}].compute_at({view.text}, {view.spatial[-1].text})")
         found += _edit(writer)
     return found

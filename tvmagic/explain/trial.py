@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 
-__all__ = ["Edit", "Number", "Trials", "numbers_in"]
+__all__ = ["Edit", "Number", "Trials", "attachments", "numbers_in"]
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,11 @@ class Edit:
 
 
 class Trials:
-    """Changes of a version's cell, tried; `left` is how many more may be tried."""
+    """Changes of a version's cell, tried: so many at most, none begun after so many seconds."""
 
-    def __init__(self, version: Version, machine: Machine, sizes: int, most: int = 24) -> None:
+    def __init__(self, version: Version, machine: Machine, sizes: int, most: int, seconds: float) -> None:
         self.version, self.machine, self.sizes, self.left = version, machine, sizes, most
+        self.end = time.monotonic() + seconds
         self.cell = _cell_of(version)
         self.known: dict[Edit, tuple[Version, ProgramModel] | None] = {}
 
@@ -47,7 +49,8 @@ class Trials:
     def run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
         """The changed version and its model; None if the change is refused or may not be tried any more."""
         if edit not in self.known:
-            if self.left <= 0:
+            if self.left <= 0 or time.monotonic() > self.end:
+                self.left = min(self.left, -1)
                 return None
             self.left -= 1
             self.known[edit] = self._run(edit)
@@ -128,3 +131,28 @@ def _numbers(lines: list[str], statement: ast.stmt, call: ast.Call) -> Iterator[
                 before = [*lines[first - 1 : value.lineno - 1], text[: value.col_offset].decode()]
                 after = [text[end:].decode(), *lines[value.lineno : last]]
                 yield Number(value.value, first, last - first + 1, "\n".join(before), "\n".join(after))
+
+
+def attachments(version: Version) -> list[Edit]:
+    """Each `sch.compute_at(block, loop)` of the cell moved outside of parts of the loop."""
+    if version.source is None:
+        return []
+    lines = version.source.lines
+    text = "\n".join(["", *lines[1:]])
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    found: list[Edit] = []
+    for statement in tree.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "sch.compute_at" or len(call.args) != 2:
+            continue
+        block, loop = (ast.get_source_segment(text, a) or ast.unparse(a) for a in call.args)
+        name = loop if loop.isidentifier() else "loop"
+        for size in (16, 64):
+            calls = f"{name}_o, {name}_i = sch.split({loop}, [None, {size}])\nsch.compute_at({block}, {name}_o)"
+            found.append(
+                Edit(calls, statement.lineno, (statement.end_lineno or statement.lineno) - statement.lineno + 1)
+            )
+    return found

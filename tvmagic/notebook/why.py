@@ -135,7 +135,9 @@ def _finding_html(finding: Finding) -> str:
     if finding.call:
         call = f'<div class="tm-meta">{sentence(_advice(finding))}</div><pre>{escape(finding.call)}</pre>'
     place = escape(_place(finding))
-    return f'<li><b>{escape(finding.code)}</b>: {sentence(finding.text)} <span class="tm-meta">({place})</span>{call}</li>'
+    return (
+        f'<li><b>{escape(finding.code)}</b>: {sentence(finding.text)} <span class="tm-meta">({place})</span>{call}</li>'
+    )
 
 
 # ---------------------------------------------------------------------------- pictures

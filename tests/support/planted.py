@@ -12,10 +12,10 @@ KERNELS = {
     "mm": "A: float32[480, 500]\nB: float32[500, 576]\nC[i, j] += A[i, k] * B[k, j]",
     "mmt": "A: float32[480, 512]\nB: float32[576, 512]\nC[i, j] += A[i, k] * B[j, k]",
     "add": "A: float32[1440, 1920]\nB: float32[1440, 1920]\nC[i, j] = A[i, j] + B[i, j] * 2",
-    "turn": "A: float32[480, 640]\nfor i in range(640): C[i, j] = A[j, i] + 1",
+    "turn": "A: float32[800, 960]\nfor i in range(960): C[i, j] = A[j, i] + 1",
     "rows": "A: float32[960, 2048]\nS[i] += A[i, k]",
     "total": "A: float32[4, 262144]\nS[i] += A[i, k]",
-    "columns": "A: float32[400, 480]\nS[j] += A[k, j]",
+    "columns": "A: float32[100, 480]\nS[j] += A[k, j]",
     "blur": "X: float32[2050, 1922]\nfor j in range(1920): H[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\nfor i in range(2048): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
     "small": "A: float32[240, 320]\nB: float32[240, 320]\nC[i, j] = A[i, j] + B[i, j] * 2",
     "heavy": "X: float32[514, 962]\nfor j in range(960): H[i, j] = exp(X[i, j]) + exp(X[i, j + 1])\nfor i in range(512): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
@@ -53,7 +53,7 @@ PLANTED = [
     Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\ns[C].reorder(j, k, i)", ("strided-access",)),
     Planted("columns", "pass", ("reduction-order", "strided-access")),
     Planted("add", "s[C].reorder(C.op.axis[1], C.op.axis[0])", ("strided-access",)),
-    Planted("turn", "pass", ("strided-access",)),
+    Planted("turn", "pass", ("strided-access", "streamed-operand")),
     Planted("small", "i, j = C.op.axis\njo, ji = s[C].split(j, 16)\nio, ii = s[C].split(i, 16)\ns[C].reorder(io, jo, ji, ii)\ns[C].vectorize(ii)", ("strided-vectors",)),
     Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\nio, ii = s[C].split(i, 16)\ns[C].reorder(io, j, k, ii)\ns[C].vectorize(ii)", ("strided-vectors",)),
     Planted("columns", "k, = s[S].op.reduce_axis\nj, = S.op.axis\njo, ji = s[S].split(j, 16)\ns[S].reorder(jo, k, ji)\ns[S].vectorize(ji)", ("few-accumulators",)),
@@ -80,10 +80,23 @@ PLANTED = [
     Planted("small", "i, j = C.op.axis\njo, ji = s[C].split(j, 7)", ("guards", "short-loop")),
     Planted("small", "i, j = C.op.axis\njo, ji = s[C].split(j, 100)", ("guards",)),
     Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 5)\ns[C].reorder(i, jo, k, ji)", ("guards", "short-loop", "not-vectorized", "few-accumulators")),
-    Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 64)\ns[C].reorder(jo, i, k, ji)\ns[C].vectorize(ji)", ("small-tile", "few-accumulators")),
+    Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 64)\ns[C].reorder(jo, i, k, ji)\ns[C].vectorize(ji)", ("small-tile", "few-accumulators", "streamed-operand")),
     Planted("mmt", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 16)\ns[C].reorder(i, jo, k, ji)\ns[C].vectorize(ji)", ("strided-vectors",)),
     Planted("mm", "s[C].reorder(C.op.axis[0], *s[C].op.reduce_axis, C.op.axis[1])", ("streamed-operand", "small-tile")),
     Planted("bytes", "s[C].reorder(C.op.axis[0], *s[C].op.reduce_axis, C.op.axis[1])", ("conversion", "streamed-operand")),
+]  # fmt: skip
+
+# The same by TensorIR schedules.
+_LOOPS = 'block = sch.get_block("C")\ni, j, k = sch.get_loops(block)\n'
+PLANTED += [
+    Planted("mm", _LOOPS, ("reduction-order",)),
+    Planted("mm", _LOOPS + "sch.reorder(j, k, i)", ("strided-access",)),
+    Planted("mm", _LOOPS + "jo, ji = sch.split(j, [None, 16])\nsch.reorder(i, jo, k, ji)\nsch.vectorize(ji)", ("few-accumulators",)),
+    Planted("mm", _LOOPS + "io, ii = sch.split(i, [None, 16])\nsch.reorder(j, io, k, ii)\nsch.vectorize(ii)", ("strided-vectors",)),
+    Planted("add", 'i, j = sch.get_loops(sch.get_block("C"))\nsch.reorder(j, i)', ("strided-access", "streamed-operand")),
+    Planted("blur", 'sch.parallel(sch.get_loops(sch.get_block("V"))[0])\nsch.parallel(sch.get_loops(sch.get_block("H"))[0])', ("stage-in-memory",)),
+    Planted("heavy", 'i, j = sch.get_loops(sch.get_block("V"))\nsch.compute_at(sch.get_block("H"), i)', ("recomputed",)),
+    Planted("add", 'i, j = sch.get_loops(sch.get_block("C"))\nio, ii = sch.split(i, [None, 288])\nsch.parallel(io)', ("parallel-uneven",)),
 ]  # fmt: skip
 
 
