@@ -65,6 +65,7 @@ def both(name: str) -> dict[str, Any]:
     """The built kernel of each way to schedule it."""
     kernel = kernel_named(name)
     sch = tir.Schedule(te.create_prim_func(kernel.build(te)))
+    assert kernel.schedule is not None
     kernel.schedule(Steps(sch))
     tensors = kernel.build(te)
     return {"TensorIR": build(sch.mod), "TE": build(TWINS[name](*tensors), tensors)}

@@ -8,6 +8,7 @@ these without our own stack frames; `str(error)` gives the same in plain text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
@@ -18,11 +19,37 @@ __all__ = [
     "ScheduleError",
     "TVMError",
     "TVMagicError",
+    "closest",
+    "did_you_mean",
     "visible",
 ]
 
 
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name among `known` for which `name` is probably a slip of the pen; None if no one is near enough to offer.
+
+    A name of one or two letters is near those of the same letters (`y`, `YY` and `Y`); of longer ones, most letters
+    agree (difflib's ratio is at least 0.7).
+    """
+    names = [k for k in dict.fromkeys(known) if not k.startswith("_") or name.startswith("_")]
+    same = [k for k in names if k.lower() == name.lower() and k != name]
+    if not same and len(name) < 3:
+        same = [k for k in names if len(k) < 3 and set(k.lower()) == set(name.lower())]
+    if same or len(name) < 3:
+        return same[0] if same else None
+    import difflib  # here, so that the package loads quickly
+
+    found = difflib.get_close_matches(name, [k for k in names if len(k) > 2], n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The hint `did you mean X?`, if a known name is near."""
+    found = closest(name, known)
+    return f"did you mean `{found}`?" if found else None
 
 
 def visible(text: str) -> str:

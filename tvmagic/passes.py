@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import difflib
 import functools
 import re
 import sys
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import IRModule, Mutator, PrimFunc, Span
 from tvmagic.ir.deep import deep
 from tvmagic.ir.hooks import provided
@@ -230,11 +229,8 @@ class PassContext:
             provided("pass options")()
         for key in self.config:
             if key not in self._keys:
-                close = difflib.get_close_matches(key, self._keys, n=1)
-                raise TVMagicError(
-                    f"there is no option `{key}`",
-                    hint=f"did you mean `{close[0]}`?" if close else "see PassContext.list_configs()",
-                )
+                hint = did_you_mean(key, self._keys) or "see PassContext.list_configs()"
+                raise TVMagicError(f"there is no option `{key}`", hint=hint)
 
     @staticmethod
     def register_config_option(key: str, description: str) -> None:

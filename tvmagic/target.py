@@ -1,5 +1,5 @@
-"""The name `tvmagic.target.Target`."""
+"""The names `tvmagic.target.Target` and `tvmagic.target.default_target`."""
 
-from tvmagic.codegen.target import Target
+from tvmagic.codegen.target import Target, default_target
 
-__all__ = ["Target"]
+__all__ = ["Target", "default_target"]

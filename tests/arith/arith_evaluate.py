@@ -51,9 +51,9 @@ def evaluate(e: Any, point: Mapping[ir.Var, Any]) -> Any:
         return evaluate(e.true_value if evaluate(e.condition, point) else e.false_value, point)
     if isinstance(e, ir.Ramp):
         base, stride = evaluate(e.base, point), evaluate(e.stride, point)
-        return [base + i * stride for i in range(e.lanes)]
+        return [base + i * stride for i in range(e.dtype.lanes)]
     if isinstance(e, ir.Broadcast):
-        return [evaluate(e.value, point)] * e.lanes
+        return [evaluate(e.value, point)] * e.dtype.lanes
     if isinstance(e, ir.Cast):
         return wrap_int(int(evaluate(e.value, point)), e.dtype)
     if isinstance(e, ir.Let):

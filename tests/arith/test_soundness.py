@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -102,6 +103,23 @@ def test_laws_hold(choice: random.Random) -> None:
 @given(st.randoms(use_true_random=False))
 def test_laws_hold_for_vectors(choice: random.Random) -> None:
     check_vectors(choice)
+
+
+@pytest.mark.parametrize(
+    "quotient, remainder", [(ir.FloorDiv, ir.FloorMod), (ir.Div, ir.Mod)], ids=["floor", "truncate"]
+)
+def test_quotients_and_remainders_of_scaled_splits(quotient: Any, remainder: Any) -> None:
+    """Of `x % upper // lower * scale + base`, of either sign."""
+    x = ir.Var("x")
+    for upper, lower, scale, base in itertools.product((None, 4, 8, -4, -8), (1, 2, 4), (-4, -2, -1, 1, 2), (0, 16)):
+        split: Any = x if upper is None else remainder(x, ir.IntImm("int32", upper))
+        split = (quotient(split, ir.IntImm("int32", lower)) if lower > 1 else split) * scale + base
+        for op, divisor in itertools.product((quotient, remainder), (2, 8, 16)):
+            e = op(split, ir.IntImm("int32", divisor))
+            result = Analyzer().canonical_simplify(e)
+            for value in range(-9, 18):
+                point = {x: value}
+                assert evaluate(result, point) == evaluate(e, point), f"{e} became {result}, which differs at {value}"
 
 
 @pytest.mark.soak

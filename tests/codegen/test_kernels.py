@@ -234,3 +234,57 @@ def test_indices_that_wrap_around_are_vectorized_rightly():
     out = np.zeros_like(x)
     tvmagic.build(from_source(WRAPPED))(x, y, z, out)
     np.testing.assert_allclose(out, x - (y[b % 2 * 256 + i * 4 + r] + z[b // 2 * 16 + i % 4 * 4 + r]), atol=1e-5)
+
+
+def test_sums_below_the_pragma_may_be_taken_in_any_order():
+    """LLVM makes vectors of them; without the pragma the order is the program's."""
+    from tvmagic import te
+
+    a = te.placeholder((37, 101), name="A")
+    k = te.reduce_axis((0, 101), name="k")
+    func = te.create_prim_func([a, te.compute((37,), lambda i: te.sum(a[i, k], axis=k), name="S")])
+    sch = tir.Schedule(func)
+    block = sch.get_block("S")
+    plain = codegen.llvm_ir(tvmagic.lower(sch.mod), optimize=True)
+    loop = sch.get_loops(block)[1]
+    sch.decompose_reduction(block, loop)
+    sch.annotate(loop, "pragma_any_order", 1)
+    free = codegen.llvm_ir(tvmagic.lower(sch.mod), optimize=True)
+    assert "reassoc" not in str(plain) and "reassoc" in str(free)
+    data = np.random.default_rng(0).standard_normal((37, 101), dtype="float32")
+    result = np.zeros(37, "float32")
+    tvmagic.build(sch.mod)(data, result)
+    np.testing.assert_allclose(result, data.sum(axis=1), rtol=1e-4, atol=1e-5)
+
+
+def test_the_largest_value_in_any_order_lets_nan_through():
+    from tvmagic import te
+
+    a = te.placeholder((5, 101), name="A")
+    k = te.reduce_axis((0, 101), name="k")
+    func = te.create_prim_func([a, te.compute((5,), lambda i: te.max(a[i, k], axis=k), name="M")])
+    sch = tir.Schedule(func)
+    block = sch.get_block("M")
+    loop = sch.get_loops(block)[1]
+    sch.decompose_reduction(block, loop)
+    sch.annotate(loop, "pragma_any_order", 1)
+    data = np.random.default_rng(0).standard_normal((5, 101), dtype="float32")
+    data[2, 40] = np.nan
+    result = np.zeros(5, "float32")
+    tvmagic.build(sch.mod)(data, result)
+    np.testing.assert_array_equal(result, data.max(axis=1))
+
+
+def test_a_short_loop_over_vectors_is_not_written_out_as_a_whole():
+    """What one loop reads would be kept for the next one in more registers than there are."""
+    from tvmagic import te
+    from tvmagic.codegen.statements import _vector_stores
+
+    a = te.placeholder((256, 512), name="A")
+    func = te.create_prim_func([a, te.compute((256, 512), lambda i, j: a[i, j] + 1, name="B")])
+    sch = tir.Schedule(func)
+    _, j = sch.get_loops(sch.get_block("B"))
+    sch.vectorize(sch.split(j, [None, 16])[1])
+    text = str(codegen.llvm_ir(tvmagic.lower(sch.mod), optimize=False))
+    assert "llvm.loop.unroll.count" in text
+    assert _vector_stores(tvmagic.lower(sch.mod)["main"].body) == 0  # it has loops

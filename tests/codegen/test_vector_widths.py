@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from handmade import function
 
+import tvmagic
 from tvmagic import codegen, tir
 from tvmagic.codegen.intrinsics import MATH_NAMES
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, ForKind, IRModule, Ramp, decl_buffer
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.script import from_source
 
 OF_TWO = {"pow", "atan2", "hypot", "nextafter", "copysign", "ldexp"}
 COUNT = 3 * 3 * 5 * 7 * 32  # a multiple of every number of lanes below 1024
@@ -87,3 +89,24 @@ def test_a_vector_that_llvm_would_end_the_process_for_is_refused():
     with pytest.raises(BuildError, match="1048576 lanes is too wide") as caught:
         codegen.llvm_ir(function(tir.BufferStore(y, x[wide], wide), x, y))
     assert "split the loop" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("size", ["n", "8"], ids=["on the heap", "on the stack"])
+@pytest.mark.parametrize(("dtype", "lanes"), [("int8", 5), ("bool", 3), ("float32", 3), ("float64", 12), ("int16", 8)])
+def test_vectors_in_memory_have_no_gaps(dtype: str, lanes: int, size: str) -> None:
+    """LLVM would pad a vector of 5 bytes to 8, and the last would be stored behind the memory."""
+    func = from_source(f"""
+@T.prim_func
+def main(n: T.int32, X: T.Buffer(({8 * lanes},), "{dtype}"), Y: T.Buffer(({8 * lanes},), "{dtype}")):
+    B = T.allocate([{size}], "{dtype}x{lanes}", "global")
+    vectors = T.Buffer(({size},), "{dtype}x{lanes}", data=B)
+    scalars = T.Buffer(({size} * {lanes},), "{dtype}", data=B)
+    for i in range({size}):
+        vectors[i] = X[i * {lanes}:i * {lanes} + {lanes}]
+    for i in range({size} * {lanes}):
+        Y[i] = scalars[i]
+""")
+    x = (np.arange(8 * lanes) % 3).astype(dtype)
+    y = np.zeros_like(x)
+    tvmagic.build(func)(8, x, y)
+    assert (x == y).all()

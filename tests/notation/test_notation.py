@@ -205,3 +205,47 @@ def test_errors_of_te_calls_name_the_line_of_the_cell() -> None:
 def test_a_cell_without_a_computed_tensor() -> None:
     with pytest.raises(TVMagicError, match="defines no tensor"):
         operator("bad", "X: float32[4]")
+
+
+RANGES = [
+    ("I: float32[6, 10]\nH[i, j] = (I[i, j] + I[i, j + 1] + I[i, j + 2]) / 3", (6, 8)),
+    ("X: float32[10]\nY[i] = X[9 - i]", (10,)),
+    ("X: float32[10]\nY[i] = X[9 - 2 * i]", (5,)),
+    ("X: float32[10]\nY[i] = X[i] - X[9 - i]", (10,)),
+    ("X: float32[10]\nW: float32[3]\nY[i] += X[i + k] * W[k]", (8,)),
+    ("X: float32[10]\nW: float32[3]\nA: float32[10]\nY[i] = A[i] + sum(X[i + k] * W[k], over=k)", (8,)),
+    ("X: float32[10]\nY[i] = X[i] + X[2 * i]", (5,)),
+]
+
+
+@pytest.mark.parametrize("text, shape", RANGES)
+def test_the_range_keeps_every_access_inside(text: str, shape: tuple[int, ...]) -> None:
+    op = operator("f", text)
+    assert tuple(int(n) for n in op.outputs[0].shape) == shape
+    inputs = op.random_inputs(0)
+    np.testing.assert_allclose(op(*inputs), op.reference(*inputs), rtol=1e-5)
+
+
+def test_a_symbolic_range_keeps_every_access_inside() -> None:
+    op = operator("f", "X: float32[n]\nY[i] = X[i] + X[i + 1]")
+    x = np.arange(7, dtype="float32")
+    np.testing.assert_array_equal(op(x), x[:-1] + x[1:])
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("X: float32[10]\ni: range(10)\nY[i] = X[i] + X[i + 1]", "reaches 10, outside 0 to 9"),
+        ("X: float32[10]\nY[i] = X[i] + X[i + 10]", "reaches 19, outside 0 to 9"),
+        ("X: float32[10]\nY[i] = X[-i]", "the extent of `i` cannot be inferred"),
+        (
+            "X: float32[10]\nA: float32[8]\nB: float32[8]\nY[i, j] = X[i + j] + A[i] + B[j]",
+            "reaches 14, outside 0 to 9",
+        ),
+        ("X: float32[10]\nW: float32[3]\nA: float32[9]\nY[i] = A[i] * sum(X[k + 8] * W[k], over=k)", "reaches 10"),
+        ("X: float32[10]\nY[i] = X[i - 1] if i >= 1 else 0", "is read only under a condition"),
+    ],
+)
+def test_a_range_that_cannot_be_told_is_asked_for(text: str, words: str) -> None:
+    with pytest.raises(TVMagicError, match=words):
+        operator("f", text)

@@ -33,7 +33,7 @@ WRONG = [
     ("i: range(0, 9, 2)\nY[i] = i", "an index range is"),
     ("X: float32[n]\ni: range(m)\nY[i] = X[i]", "no input of `f` has a dimension that is `m` alone"),
     (ROW.format("2 * n"), "no input of `f` has a dimension that is `n` alone"),
-    ("X: float32[n]\nY[i] = X[i] + X[i + 1]", "`i + 1` of `X` reaches n, outside 0 to n - 1"),
+    ("X: float32[n]\ni: range(n)\nY[i] = X[i] + X[i + 1]", "`i + 1` of `X` reaches n, outside 0 to n - 1"),
     ("X: float32[n]\ni: range(n + 2)\nY[i] = X[i]", "reaches n + 1, outside 0 to n - 1"),
     ("X: float32[n]\ni: range(n)\nY[i] = X[i - 1]", "reaches -1, outside"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,12 +134,13 @@ def test_benchmarks_compare_all_versions(loaded: Any) -> None:
     assert "times mine's speed" in table.columns and table.rows[-1][3] == "1.00"
 
 
-def test_compare_names_the_first_pass_where_two_part(loaded: Any) -> None:
+def test_compare_names_the_first_pass_where_two_part(loaded: Any, capsys: Any) -> None:
     shown = run(loaded, "%compare dense:plain dense:tiled")
     assert shown.first == "te.ScheduleOps"
     assert "part at te.ScheduleOps" in shown.text(colour=False)
     assert "arithmetic" in shown.html()
-    assert run(loaded, "%compare dense tiled").first is None
+    said = fails(loaded, "%compare dense tiled", capsys)
+    assert "both are `dense:tiled`" in said and "`%compare dense:plain dense:tiled`" in said
 
 
 # ---------------------------------------------------------------------------- errors
@@ -390,14 +392,28 @@ def test_a_refused_call_is_shown_in_the_cell_and_in_the_program(
     assert "in the program:" in text and header in text
 
 
-def test_tune_keeps_the_best_schedule_and_shows_the_trials(loaded: Any) -> None:
-    shown = loaded.run_line_magic("tune", "dense --trials 3 --seconds 5 --seed 2 --name fast")
+def test_tune_shows_the_versions_and_the_trials_and_a_second_session_finds_them(
+    loaded: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TVMAGIC_TUNED", str(tmp_path / "tuned.jsonl"))
+    shown = loaded.run_line_magic("tune", "dense --trials 3 --seconds 60 --seed 2 --name fast")
     op = loaded.user_ns["dense"]
-    assert list(op.versions) == ["tiled", "fast"] and op.current.name == "fast"
+    assert set(op.versions) == {"tiled", "fast"}
     text = shown.text(colour=False)
-    assert "dense: the best of 3 schedules" in text and "def apply_trace(sch: tir.Schedule)" in text
-    assert "Trials" in shown.html() and "random" in shown.html()
+    assert "dense: the best of 3 schedules" in text and "%%schedule dense -n fast" in text and "tiled" in text
+    assert "Trials" in shown.html() and "instant" in shown.html() and "<svg" in shown.html()
     assert len(loaded.run_line_magic("passes", "dense -v fast")) > 5
+    del op.versions["fast"]
+    found = loaded.run_line_magic("tune", f"dense --from {tmp_path / 'tuned.jsonl'} -n again").text(colour=False)
+    assert "dense: a schedule from" in found and "Trials" not in found and set(op.versions) == {"tiled", "again"}
+    cells: list[str] = []
+    monkeypatch.setattr(loaded, "set_next_input", lambda text, replace: cells.append(text))
+    shown = loaded.run_line_magic("tune", "dense --cell")
+    assert not shown.result.trials, "what is known needs no search"
+    ((head, body),) = [cell.split("\n", 1) for cell in cells]
+    assert head == "%%schedule dense -n tuned"
+    loaded.run_cell_magic("schedule", "dense -q -n copy", body)
+    assert op.version("copy").schedule.script() == op.version("tuned").schedule.script()
 
 
 def test_an_interrupt_shows_the_users_line_alone_and_leaves_all_as_it_was(

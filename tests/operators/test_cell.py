@@ -10,6 +10,7 @@ import pytest
 from tvmagic.errors import BoundsError, InternalError, TVMagicError
 from tvmagic.notation.source import excerpt
 from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
 
 X = "X: float32[4]\n"
 
@@ -142,3 +143,32 @@ def test_a_hybrid_script_is_read_from_its_cell_and_its_stores_are_checked() -> N
     with pytest.raises(BoundsError) as caught:
         operator("f", text.format(100_000_000))(ones)
     assert caught.value.span is not None and caught.value.span.line == 6
+
+
+NORM = """X: float32[6, 10]
+mu[i] = sum(X[i, j], over=j) / 10
+var[i] = sum((X[i, j] - mu[i]) * (X[i, j] - mu[i]), over=j) / 10
+Y[i, j] = (X[i, j] - mu[i]) / sqrt(var[i] + 0.5)
+"""
+
+
+def test_stages_that_the_notation_makes_have_names() -> None:
+    op = operator("norm", NORM)
+    assert list(op.tensors) == ["X", "mu", "var", "Y", "mu_sum", "var_sum"]
+    lines = ["s[mu_sum].compute_at(s[mu], mu.op.axis[0])", "s['var_sum'].parallel(var_sum.op.axis[0])"]
+    version = schedule(op, "\n".join(lines))
+    text = version.lower().script()
+    assert "for i in T.parallel(6)" in text and "mu_sum_1[0]" in text
+    x = np.random.default_rng(0).normal(size=(6, 10)).astype("float32")
+    expected = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 0.5)
+    np.testing.assert_allclose(op(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_two_reductions_of_one_statement_have_names_of_their_own() -> None:
+    op = operator("f", "X: float32[4, 8]\nY[i] = sum(X[i, j], over=j) * sum(X[i, j] * X[i, j], over=j)\n")
+    assert [n for n in op.tensors if n.startswith("Y_")] == ["Y_sum", "Y_sum_1"]
+
+
+def test_a_name_that_the_cell_uses_itself_stays_its_own() -> None:
+    op = operator("f", "X: float32[4, 8]\nY_sum[i] = X[i, 0] * 2\nY[i] = sum(X[i, j], over=j) + Y_sum[i]\n")
+    assert op.tensors["Y_sum"].op.input_tensors[0].name == "X" and "Y_sum_1" in op.tensors

@@ -23,7 +23,7 @@ CASES = [
     ("A: float32[8, 6]\nB: float32[6, 5]\nC[j, i] += A[i, k] * B[k, j]", "C = np.matmul(B.T, A.T, out=out)"),
     ("A: float32[8, 6]\nx: float32[8]\ny[j] += A[i, j] * x[i]", "y = np.matmul(A.T, x, out=out)"),
     ("x: float32[6]\ny: float32[7]\nC[i, j] = x[i] * y[j]", "C = np.multiply(x[:, None], y, out=out)"),
-    ("X: float32[8, 6]\nS[i] += X[i, k] * X[i, k]", 'S = np.einsum("ij,ij->i", X, X, optimize=True, out=out)'),
+    ("X: float32[8, 6]\nS[i] += X[i, k] * X[i, k]", "S = np.einsum('ij,ij->i', X, X, optimize=True, out=out)"),
     (SOFTMAX, "M = np.max(X, axis=1); E = np.exp(X - M[:, None]); S = np.sum(E, axis=1); P = np.divide(E, S[:, None], out=out)"),
     ("A: int8[8, 6]\nB: int8[6, 5]\nC[i, j] += int32(A[i, k]) * int32(B[k, j])",
      "C = np.matmul(A.astype(np.int32), B.astype(np.int32), out=out)"),

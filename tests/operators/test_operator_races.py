@@ -109,7 +109,6 @@ def test_times_of_an_update_start_each_call_anew() -> None:
     op = operator("inc", INCREMENT)
     result = bench(op, seconds=0.01, sizes=4)
     assert not [note for note in result.notes if "other values" in note]
-    assert op.workload(sizes=4).plain_seconds() > 0
 
 
 def test_every_step_of_an_update_is_verified() -> None:

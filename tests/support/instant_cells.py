@@ -11,15 +11,11 @@ DTYPES = ("float32", "float32", "float32", "float64", "int8", "int32", "float16"
 def random_cell(seed: int) -> tuple[str, int]:
     """The text of a `%%tensor` cell, and the value of its symbolic sizes."""
     draw = random.Random(seed)
-    return draw.choice(KINDS)(draw), draw.choice(SIZES[2:])
+    return draw.choice(KINDS)(draw), draw.choice((0, *SIZES))
 
 
-def _size(draw: random.Random, symbolic: float = 0.0, zero: bool = True) -> str:
-    if draw.random() < symbolic:
-        return "n"
-    if zero and draw.random() < 0.01:
-        return "0"
-    return str(draw.choice(SIZES))
+def _size(draw: random.Random, symbolic: float = 0.0) -> str:
+    return "n" if draw.random() < symbolic else str(draw.choice(SIZES))
 
 
 def _sizes(draw: random.Random, names: str, symbolic: float = 0.15, limit: int = 200_000) -> dict[str, str]:
@@ -42,7 +38,8 @@ def contraction(draw: random.Random) -> str:
     sizes = _sizes(draw, names)
     left, right, out = ["i", "k"], ["k", "j"], ["i", "j"]
     if draw.random() < 0.3:
-        left.append("b"), right.append("b"), out.append("b")
+        for indices in (left, right, out):
+            indices.append("b")
     if draw.random() < 0.3:
         draw.choice([left, right]).append("m")
         if draw.random() < 0.7:

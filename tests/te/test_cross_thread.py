@@ -229,3 +229,19 @@ def test_a_stage_inside_a_loop_that_goes_further_in_is_refused() -> None:
         tvmagic.lower(s, [a, b])
     s[b].reorder(inner, outer)
     assert largest_difference(s, [a, b]) < 1e-5
+
+
+@pytest.mark.parametrize("position", ["inside", "outside"])
+def test_results_of_a_vectorized_axis_are_not_lost(position: str) -> None:
+    """Each lane would reduce into the same place; only the last result would be there when all are stored."""
+    A = te.placeholder((8, 4), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    B = te.compute((4,), lambda i: te.sum(A[k, i], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    (i,) = B.op.axis
+    if position == "inside":
+        s[B].reorder(k, i)
+    s[B].bind(k, te.thread_axis("threadIdx.x"))
+    s[B].vectorize(i)
+    with pytest.raises(TVMagicError, match="has the result of a reduction over threads, which another one overwrites"):
+        tvmagic.build(s, [A, B])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 import tvmagic
-from tvmagic import te
-from tvmagic.errors import ScheduleError
+from tvmagic import te, tir
+from tvmagic.errors import ScheduleError, TVMagicError
 
 
 def stages() -> tuple:
@@ -54,3 +57,66 @@ def test_after_a_split_it_is_refused() -> None:
     s[B].split(B.op.axis[0], 2)
     with pytest.raises(ScheduleError, match="stage `B`: transform_layout on `i`"):
         s[B].transform_layout(lambda i, j: [j, i])
+
+
+def scan() -> tuple:
+    X = te.placeholder((5, 2), name="X")
+    state = te.placeholder((5, 2), name="state")
+    first = te.compute((2, 2), lambda t, i: X[t, i], name="first")
+    update = te.compute((5, 2), lambda t, i: state[t - 1, i] + X[t, i], name="update")
+    S = te.scan(first, update, state, [X], name="S")
+    return te.create_schedule(S.op), X, S, (first, update, state)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_a_part_of_a_scan_has_no_layout_of_its_own(part: int) -> None:
+    s, _, S, parts = scan()
+    with pytest.raises(ScheduleError, match="transform_layout of what is stored in the memory of scan `S`"):
+        s[parts[part]].transform_layout(lambda t, i: [t // 2, t % 2, i])
+    s[S].transform_layout(lambda t, i: [i, t])
+
+
+def test_a_scan_in_another_layout() -> None:
+    s, X, S, _ = scan()
+    s[S].transform_layout(lambda t, i: [i, t])
+    x, out = np.arange(10, dtype="float32").reshape(5, 2), np.zeros((2, 5), "float32")
+    tvmagic.build(s, [X, S])(x, out)
+    assert (out.T == np.concatenate([x[:1], np.cumsum(x[1:], axis=0)])).all()
+
+
+def test_a_double_buffer_in_another_layout() -> None:
+    s, A, B, C = stages()
+    s[B].transform_layout(lambda i, j: [j, i])
+    s[B].compute_at(s[C], s[C].op.axis[0])
+    s[B].double_buffer()
+    assert "double_buffer_write" in str(tvmagic.lower(s, [A, C])["main"])
+    a, c = np.arange(128, dtype="float32").reshape(8, 16), np.zeros((8, 16), "float32")
+    tvmagic.build(s, [A, C], check_bounds=True)(a, c)
+    assert (c == (a + 1) * 2).all()
+
+
+def test_a_double_buffer_of_several_groups_of_axes_is_refused() -> None:
+    s, A, B, C = stages()
+    s[B].transform_layout(lambda i, j: [i, te.AXIS_SEPARATOR, j])
+    s[B].compute_at(s[C], s[C].op.axis[0])
+    s[B].double_buffer()
+    with pytest.raises(TVMagicError, match="the double buffer `B` is not flat"):
+        tvmagic.lower(s, [A, C])
+
+
+def test_an_intrinsic_knows_no_other_layout() -> None:
+    s, A, B, C = stages()
+    D = te.extern((8, 16), [C], lambda ins, outs: tir.call_extern("int32", "f", ins[0].data, outs[0].data), name="D")
+    s = te.create_schedule(D.op)
+    s[C].transform_layout(lambda i, j: [j, i])
+    with pytest.raises(TVMagicError, match="`C`, whose layout is transformed, is bound to the buffer of an intrinsic"):
+        tvmagic.lower(s, [A, D])
+
+
+@pytest.mark.parametrize("layout", [lambda i, j: [j, i], lambda i, j: [i, te.AXIS_SEPARATOR, j]])
+def test_memory_in_another_layout_keeps_its_scope(layout: Any) -> None:
+    s, A, B, C = stages()
+    s[B].transform_layout(layout)
+    s[B].compute_at(s[C], s[C].op.axis[0])
+    s[B].set_scope("local")
+    assert 'scope="local"' in str(tvmagic.lower(s, [A, C]))

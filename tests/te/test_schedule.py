@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from te_execution import largest_difference
@@ -336,6 +336,10 @@ REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
         r"stage `C`: bind to `j`, which is a data axis",
     ),
     "bind of a loop of another stage": (lambda p: p.s[p.C].bind(p.k, _thread()), r"stage `C`: bind on `k`"),
+    "bind to something else": (
+        lambda p: p.s[p.C].bind(p.C.op.axis[0], cast(Any, p.A)),
+        r"stage `C`: bind takes a thread axis",
+    ),
     "env_threads of a compute": (lambda p: p.s[p.C].env_threads([_thread()]), r"stage `C`: env_threads is for a scan"),
     "double buffer of an output": (lambda p: p.s[p.M].double_buffer(), r"stage `M`: double_buffer on an output"),
     "rolling buffer of an output": (lambda p: p.s[p.M].rolling_buffer(), r"stage `M`: rolling_buffer on an output"),
@@ -356,6 +360,7 @@ REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
         lambda p: p.s[te.compute((4,), lambda i: te.const(1.0), name="Z")],
         r"the schedule has no stage `Z`",
     ),
+    "a name that no stage has": (lambda p: p.s["Z"], r"the schedule has no stage `Z`"),
     "cache_read for who does not read": (lambda p: p.s.cache_read(p.A, "local", [p.C]), r"stage `C` does not read `A`"),
     "cache_write of a placeholder": (
         lambda p: p.s.cache_write(p.A, "local"),
@@ -375,6 +380,75 @@ def test_refused_calls(what: str, p: Chain) -> None:
     with pytest.raises(ScheduleError, match=message) as caught:
         call(p)
     assert caught.value.span is None or caught.value.span.source == __file__
+
+
+def _state(stage: Any) -> Any:
+    attrs = {iv: [getattr(attr, name) for name in attr.__slots__] for iv, attr in stage.copy().iter_var_attrs.items()}
+    return list(stage.leaf_iter_vars), list(stage.all_iter_vars), len(stage.relations), attrs
+
+
+HALF_WAY: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "tile, the second factor": lambda s, i, j, k: s.tile(i, j, 2, 0),
+    "tile, the second loop": lambda s, i, j, k: (s.unroll(k), s.bind(j, _thread()), s.tile(i, "j", 2, 2)),
+    "tile of a loop that was split": lambda s, i, j, k: s.tile(i, s.op.axis[0], 2, 2),
+    "fuse, the third loop": lambda s, i, j, k: s.fuse(i, j, i),
+    "fuse, the third loop apart": lambda s, i, j, k: s.fuse(j, i, s.leaf_iter_vars[3]),
+    "fuse, no loop": lambda s, i, j, k: s.fuse(i, j, "k"),
+    "a distance of a prefetch": lambda s, i, j, k: s.prefetch(s.op.input_tensors[0], i, object()),
+}
+
+
+@pytest.mark.parametrize("what", HALF_WAY)
+def test_a_refused_call_of_several_changes_nothing(what: str) -> None:
+    A = te.placeholder((4, 4, 4), name="A")
+    B = te.compute((16, 4, 4), lambda i, j, k: A[i // 4, j, k] + 1.0, name="B")
+    s = te.create_schedule(B.op)[B]
+    i, _ = s.split(B.op.axis[0], 4)
+    s.reorder(i, B.op.axis[1], B.op.axis[2], s.leaf_iter_vars[1])
+    before = []
+
+    class Watched:
+        """The stage, whose state is taken down before its last call."""
+
+        def __getattr__(self, name: str) -> Any:
+            before[:] = [_state(s)]
+            return getattr(s, name)
+
+    with pytest.raises(TVMagicError):
+        HALF_WAY[what](Watched(), i, B.op.axis[1], B.op.axis[2])
+    assert _state(s) == before[0]
+
+
+def test_tile_of_an_ordered_axis_is_refused_before_it_splits() -> None:
+    X = te.placeholder((8, 6), name="X")
+    state = te.placeholder((8, 6), name="state")
+    first = te.compute((1, 6), lambda t, i: X[t, i], name="first")
+    S = te.scan(first, te.compute((8, 6), lambda t, i: state[t - 1, i] + X[t, i], name="next"), state, [X], name="S")
+    s = te.create_schedule(S.op)[S]
+    time, single = s.leaf_iter_vars[0], s.fuse()
+    before = _state(s)
+    with pytest.raises(ScheduleError, match="tile on `.*`, which is an ordered axis"):
+        s.tile(single, time, 2, 2)
+    assert _state(s) == before
+
+
+def test_start_values_are_not_computed_inside_the_reduction() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1.0, name="B")
+    k, m = te.reduce_axis((0, 4), name="k"), te.reduce_axis((0, 2), name="m")
+    C = te.compute((8,), lambda i: te.sum(A[k] + A[m], axis=[k, m], init=B[i]), name="C")
+    for at, reorder in ((k, False), (m, False), (C.op.axis[0], True)):
+        s = te.create_schedule(C.op)
+        if reorder:
+            s[C].reorder(k, C.op.axis[0], m)
+        s[B].compute_at(s[C], at)
+        with pytest.raises(
+            ScheduleError, match="`B` is computed at loop `.*` of stage `C`, whose start values read it"
+        ):
+            tvmagic.lower(s, [A, C])
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    assert largest_difference(s, [A, C]) < 1e-5
 
 
 LATE: dict[str, tuple[Callable[[Chain], Any], str]] = {
@@ -495,3 +569,14 @@ def test_a_stage_outside_of_the_threads_that_it_depends_on(scope: str, tag: str)
         tvmagic.lower(c.s, [c.A, c.M])
     c.s[copy].compute_at(c.s[c.B], c.B.op.axis[0])
     tvmagic.lower(c.s, [c.A, c.M])
+
+
+def test_a_stage_is_found_by_its_name() -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1, name="B")
+    C = te.compute((4,), lambda i: B[i] * 2, name="B")
+    D = te.compute((4,), lambda i: C[i] * 2, name="D")
+    s = te.create_schedule(D.op)
+    assert s["D"] is s[D] and "D" in s and "E" not in s
+    with pytest.raises(ScheduleError, match="2 stages have the name `B`"):
+        s["B"]

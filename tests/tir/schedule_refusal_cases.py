@@ -422,6 +422,15 @@ _KEPT = [
         "cache_write('P', 0, 'local')", "reindex('P', ('write', 0))", "write_at(L('P')[0], 'P', 0, 'local')",
         "reindex_cache_write('P', 0, 'local', lambda i: (i,))",
     ),
+    *[
+        _case(program, "sch.cache_write('P', 0, 'local')", "writes all of the region of buffer `P`", "block P")
+        for program in ("declared_more", "run_sometimes")
+    ],
+    *_for_all(
+        "sum_over_scope", "block `P` reduces over `k`, which is outside of block `outer`, and so updates buffer `P` in place",
+        "block P", "cache_write('P', 0, 'local')", "write_at(L('P')[0], 'P', 0, 'local')", "reindex('P', ('write', 0))",
+        "reindex_cache_write('P', 0, 'local', lambda i, k: (i,))",
+    ),
     _case("half_reversed", "sch.cache_inplace('P', 0, 'local')",
           "writes all of the region of buffer `P` that would be copied back", "block P"),
     _case("guarded_store", "sch.reindex_cache_write('B', 0, 'local', lambda i: (i,))",

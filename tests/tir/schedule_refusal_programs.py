@@ -664,6 +664,49 @@ for i in range(8):
 """,
         'X: T.Buffer((8,), "float32"), P: T.Buffer((8,), "float32")',
     ),
+    # declares that it writes more than it does, as the pieces of a partitioned loop do
+    "declared_more": function(
+        """
+for i in range(6):
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        T.reads()
+        T.writes(P[0:8])
+        P[vi] = T.float32(1)
+""",
+        'P: T.Buffer((8,), "float32")',
+    ),
+    # in half of the iterations of `outer` nothing is written
+    "run_sometimes": function(
+        """
+for k in range(4):
+    with T.block("outer"):
+        T.reads()
+        T.writes(P[0:8])
+        for i in range(8):
+            with T.block("P"):
+                vi = T.axis.spatial(8, i)
+                T.where(k < 2)
+                P[vi] = T.float32(1)
+""",
+        'P: T.Buffer((8,), "float32")',
+    ),
+    # a copy in `outer` begins with each of its iterations, and the sum goes on from one to the next
+    "sum_over_scope": function(
+        """
+for k in range(4):
+    with T.block("outer"):
+        T.reads(X[0:8])
+        T.writes(P[0:8])
+        for i in range(8):
+            with T.block("P"):
+                vi, vk = T.axis.spatial(8, i), T.axis.reduce(4, k)
+                with T.init():
+                    P[vi] = T.float32(0)
+                P[vi] = P[vi] + X[vi]
+""",
+        'X: T.Buffer((8,), "float32"), P: T.Buffer((8,), "float32")',
+    ),
     "half_reversed": function(
         """
 for i in range(8):

@@ -34,7 +34,7 @@ def _arguments(sch: tir.Schedule, kind: InstructionKind, junk: Any, good: bool) 
     block = sch.get_block("C")
     loop = sch.get_loops(block)[0]
     known = {"BlockRef": block, "Loop": loop, "BlockOrLoop": block, "LoopOrBlocks": loop, "Loops": [loop],
-             "Sizes": [2, None], "Size": 2, "BlocksIn": []}  # fmt: skip
+             "Sizes": [2, None], "Lengths": [2, None], "Size": 2, "BlocksIn": []}  # fmt: skip
     named = {p.name: known.get(p.role or "", junk) if good else junk for p in kind.parameters if not p.variadic}
     return [loop if good else junk for p in kind.parameters if p.variadic], named
 

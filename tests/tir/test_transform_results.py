@@ -131,7 +131,7 @@ def test_lanes_that_differ() -> None:
                 t = T.Buffer((1,), "int32", data=s)
                 v: T.int32 = A[j] * 2
                 t[0] = 0
-                while t[0] < v:
+                for k in range((v + 2) // 3):
                     t[0] = t[0] + 3
                 if v > 4:
                     B[j] = t[0]

@@ -103,7 +103,6 @@ def test_an_allocation_gets_a_part_for_each_lane() -> None:
         ("if j < n:\n            A[j] = 1", "`if`"),
         ("A[j] = T.if_then_else(j < n, 1, 2)", "`if_then_else`"),
         ('A[j] = T.call_extern("int32", "f", j)', "`call_extern`"),
-        ("while A[0] < j:\n            A[j] = 1", "`while`"),
         ("for k in range(j):\n            A[k] = 1", "range of loop `k`"),
         ("B[j, 0] = 1", "other than the last"),
     ],
@@ -120,6 +119,18 @@ def test_what_is_no_vector_runs_lane_by_lane_with_a_reason(body: str, reason: st
     loops = []
     post_order_visit(result["main"].body, lambda n: loops.append(n) if isinstance(n, For) else None)
     assert any(loop.loop_var.name == "j.s" and loop.kind is ForKind.SERIAL for loop in loops)
+
+
+def test_a_while_inside_a_vectorized_loop_is_refused() -> None:
+    mod = module("""
+        def main(A: T.Buffer((8,), "int32")):
+            for j in T.vectorized(8):
+                while A[0] < j:
+                    A[j] = 1
+        """)
+    with pytest.raises(TVMagicError) as refused:
+        VectorizeLoop()(mod)
+    assert "A while loop inside a vectorized loop not supported" in str(refused.value).split("\n")[-1]
 
 
 def test_a_statement_kept_scalar_sees_the_scalar_of_a_vector_let() -> None:

@@ -10,6 +10,12 @@ from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundA
 from tvmagic.arith.extension import Extension, ProofStrength
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
 from tvmagic.arith.rewrite import RewriteSimplifier
+from tvmagic.arith.scalable import (
+    ContainsVscale,
+    known_vscale_values,
+    prove_for_each_vscale,
+    warn_of_unknown_vscale,
+)
 from tvmagic.arith.transitive import TransitiveComparisons
 from tvmagic.arith.wrapping import Wrapping
 from tvmagic.errors import TVMagicError
@@ -66,6 +72,7 @@ class Analyzer:
     def __init__(self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = False) -> None:
         self.fast_math = fast_math
         self.wraps = Wrapping()
+        self.contains_vscale = ContainsVscale()
         self.bounds = ConstIntBoundAnalyzer(self)
         self.modular = ModularSetAnalyzer(self)
         self.rewriter = RewriteSimplifier(self)
@@ -278,7 +285,17 @@ class Analyzer:
         simplified = self._for_proof(self.simplify, e)
         if isinstance(simplified, IntImm):
             return simplified.value != 0
-        return strength >= ProofStrength.SYMBOLIC_BOUND and self._prove_by_set(e)
+        if strength >= ProofStrength.SYMBOLIC_BOUND and self._prove_by_set(e):
+            return True
+        return self.contains_vscale(simplified) and self._prove_by_vscale(simplified)
+
+    def _prove_by_vscale(self, e: PrimExpr) -> bool:
+        """Prove `e` for each length that the target's vectors may have; without a target that has such, say so."""
+        if known_vscale_values():
+            return prove_for_each_vscale(self, e)
+        if not self.proving:
+            warn_of_unknown_vscale()
+        return False
 
     def _for_proof(self, simplify: Callable[[PrimExpr], PrimExpr], e: PrimExpr) -> PrimExpr:
         """`e` simplified without a word to those who observe rules."""

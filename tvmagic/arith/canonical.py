@@ -303,7 +303,8 @@ class CanonicalSimplifier(RewriteSimplifier):
                 if split.lower != 1:
                     index = self.split_quotient(index, split.lower, mode)
                 return index.scaled(split.scale)
-            if upper % split.upper == 0:
+            # rounding down, what has the sign of its divisor is not below zero once scaled
+            if upper % split.upper == 0 and (mode == TRUNC or (upper > 0) == (split.upper > 0)):
                 return split
         return Split(split.normalize(), 1, divisor, 1, mode)
 

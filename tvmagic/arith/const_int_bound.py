@@ -13,6 +13,7 @@ from typing import Any
 
 from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, side_effect, with_let
 from tvmagic.arith.pattern import deep_equal
+from tvmagic.arith.scalable import is_vscale, known_vscale_values
 from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -39,6 +40,7 @@ from tvmagic.ir import (
     SizeVar,
     Sub,
     Var,
+    ops,
 )
 from tvmagic.ir.fold import truncate_divide
 
@@ -317,7 +319,8 @@ def _bound_size_var(self: ConstIntBoundAnalyzer, e: SizeVar) -> Bound:
 
 def _bound_ramp(self: ConstIntBoundAnalyzer, e: Ramp) -> Bound:
     # linear in the lane: the extremes are at the first and at the last one
-    last = e.base + IntImm(e.base.dtype, e.lanes - 1) * e.stride
+    steps = ops.cast(e.base.dtype, e.lanes - 1) if e.dtype.is_scalable else IntImm(e.base.dtype, e.dtype.lanes - 1)
+    last = e.base + steps * e.stride
     return _union(self.visit(e.base), self.visit(last))
 
 
@@ -391,6 +394,8 @@ _CALLS: dict[str, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
 
 
 def _bound_call(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
+    if is_vscale(e) and (values := known_vscale_values()):
+        return values[0], values[-1]
     handler = _CALLS.get(getattr(e.op, "name", ""))
     return handler(self, e) if handler is not None else everything(e.dtype)
 

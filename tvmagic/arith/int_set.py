@@ -134,7 +134,7 @@ class IntSet:
     def vector(vec: Any) -> IntervalSet:
         """The interval that holds every lane of the vector `vec`."""
         vec = expr(vec)
-        if vec.dtype.lanes == 1:
+        if vec.dtype.is_scalar:
             return IntSet.single_point(vec)
         from tvmagic.arith.int_set_eval import eval_set
 

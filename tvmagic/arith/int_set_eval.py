@@ -295,7 +295,10 @@ class IntervalSetEvaluator(Visitor):
         if not isinstance(node.stride, IntImm):
             return IntSet.everything()
         zero = make_const(node.base.dtype, 0)
-        last = make_const(node.base.dtype, node.stride.value * (node.lanes - 1))
+        if node.dtype.is_scalable:  # the far end is not known
+            far = IntervalSet(zero, POS_INF) if node.stride.value >= 0 else IntervalSet(NEG_INF, zero)
+            return combine(Add, self.analyzer, base, far)
+        last = make_const(node.base.dtype, node.stride.value * (node.dtype.lanes - 1))
         lanes = IntervalSet(zero, last) if node.stride.value > 0 else IntervalSet(last, zero)
         return combine(Add, self.analyzer, base, lanes)
 
@@ -305,8 +308,11 @@ class IntervalSetEvaluator(Visitor):
 
     @handles(Select)
     def select(self, node: Select) -> IntervalSet:
-        true_set = self.visit(node.true_value)
-        return union_of(self.visit(node.false_value), true_set)
+        a, b = self.visit(node.true_value), self.visit(node.false_value)
+        fixed = a.min_value is a.max_value is node.true_value and b.min_value is b.max_value is node.false_value
+        if fixed and not uses_var(node.condition, lambda var: self.var(var).min_value is not var):
+            return IntervalSet(node, node)  # nothing relaxed, as of `binary`
+        return union_of(b, a)
 
     @handles(Cast)
     def cast(self, node: Cast) -> IntervalSet:

@@ -16,6 +16,7 @@ from tvmagic.ir import (
     Add,
     And,
     CmpOp,
+    DataType,
     IntImm,
     IterVar,
     Mul,
@@ -49,6 +50,11 @@ def _product(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
     return None if a is None or b is None else a * b
 
 
+def _signed(dtype: DataType) -> DataType:
+    """The type of coefficients: an unsigned variable may be subtracted."""
+    return DataType(f"int{dtype.bits}") if dtype.is_uint and not dtype.is_bool else dtype
+
+
 class _NotLinear(Exception):
     """The variable occurs other than by a coefficient."""
 
@@ -80,7 +86,7 @@ class _Linear(Visitor):
 
     @handles(Var)
     def var(self, node: Var) -> _Parts:
-        return (None, make_const(node.dtype, 1)) if node is self.variable else (node, None)
+        return (None, make_const(_signed(node.dtype), 1)) if node is self.variable else (node, None)
 
     @handles(Node)
     def other(self, node: PrimExpr) -> _Parts:

@@ -50,7 +50,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 }
 
 
-def _parts(e: PrimExpr) -> tuple[Any, ...]:
+def parts_of_value(e: PrimExpr) -> tuple[Any, ...]:
     """The expressions that the value of `e` is computed from; a condition only chooses between values."""
     if isinstance(e, BinaryOp):
         return e.a, e.b
@@ -72,24 +72,18 @@ def _reads_data(e: PrimExpr) -> bool:
     return (dtype.is_uint and not dtype.is_bool) or (dtype.is_int and dtype.bits < 32)
 
 
-class Wrapping:
-    """`wraps(e)`: whether the integer `e` may wrap around, remembered for each node.
-
-    A variable is an index or a size unless `define` told that its value is data.
-    """
+class FromParts:
+    """`has(e)`: whether `e` or something that its value is computed from has a property, remembered for each node."""
 
     def __init__(self) -> None:
-        self.data: set[Var] = set()
         self.memo: dict[int, tuple[PrimExpr, bool]] = {}
 
-    def define(self, var: Var, value: PrimExpr | None = None) -> None:
-        """Let `var` be data where `value` is; without a value it is."""
-        if var not in self.data and (value is None or self(value)):
-            self.data.add(var)
-            self.memo = {}
+    def has(self, node: PrimExpr) -> bool:
+        """Whether `node` itself has the property, its parts aside."""
+        raise NotImplementedError
 
     def __call__(self, e: PrimExpr) -> bool:
-        """Whether `e` is data. Each node is looked at once, the parts before the whole, without recursion."""
+        """Whether `e` has it. Each node is looked at once, the parts before the whole, without recursion."""
         memo = self.memo
         known = memo.get(id(e))
         if known is not None:
@@ -100,15 +94,35 @@ class Wrapping:
             if id(node) in memo:
                 todo.pop()
                 continue
-            parts = _parts(node)
+            parts = parts_of_value(node)
             unknown = [p for p in parts if id(p) not in memo]
             if unknown:
                 todo += unknown
                 continue
-            found = node in self.data if isinstance(node, Var) else any(memo[id(p)][1] for p in parts)
-            memo[id(node)] = node, found or _reads_data(node)
+            memo[id(node)] = node, any(memo[id(p)][1] for p in parts) or self.has(node)
             todo.pop()
         return memo[id(e)][1]
+
+
+class Wrapping(FromParts):
+    """`wraps(e)`: whether the integer `e` may wrap around.
+
+    A variable is an index or a size unless `define` told that its value is data.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data: set[Var] = set()
+
+    def define(self, var: Var, value: PrimExpr | None = None) -> None:
+        """Let `var` be data where `value` is; without a value it is."""
+        if var not in self.data and (value is None or self(value)):
+            self.data.add(var)
+            self.memo = {}
+
+    def has(self, node: PrimExpr) -> bool:
+        """Whether `node` is data that its parts are not."""
+        return (isinstance(node, Var) and node in self.data) or _reads_data(node)
 
 
 def fit(bound: Bound, limits: Bound) -> Bound:

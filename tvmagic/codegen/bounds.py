@@ -157,7 +157,7 @@ def _ends(emitter: Any, index: PrimExpr, active: str | None) -> list[tuple[str, 
         return [(_wide(emitter, index), True)]
     if isinstance(index, Ramp) and active is None:
         base, stride = _wide(emitter, index.base), _wide(emitter, index.stride)
-        reach = emitter.out.op(f"mul i64 {stride}, {index.lanes - 1}")
+        reach = emitter.out.op(f"mul i64 {stride}, {index.dtype.lanes - 1}")
         return [(base, True), (emitter.out.op(f"add i64 {base}, {reach}"), False)]
     lanes = index.dtype.lanes
     return _ends_of(emitter, emitter.convert(emitter.visit(index), index.dtype, INT64.with_lanes(lanes)), lanes, active)

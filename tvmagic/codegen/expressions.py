@@ -5,7 +5,8 @@ integer by zero gives zero, shifts by too much give zero (or the sign), floats f
 (`ir/meaning.py` has the whole table).
 The one liberty is `contract`: a product that is added becomes one fused multiply-add, which
 rounds once instead of twice. No flag lets LLVM assume that NaN, infinities or the sign of zero
-do not matter, nor reorder sums.
+do not matter, nor reorder sums, unless a loop is annotated with `pragma_any_order`: below it the
+terms of a sum, and the values of an extremum, are taken in whatever order is fastest.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class ExpressionEmitter(Visitor):
         self.intervals = Intervals()
         self.mask: str | None = None
         self.mask_lanes = 1
+        self.any_order = False
 
     # ------------------------------------------------------------------ leaves
 
@@ -208,7 +210,8 @@ class ExpressionEmitter(Visitor):
         if dtype.code == "bfloat":
             return self._by_float32(dtype, [a, b], lambda k, x, y: f"f{name} {k} {x}, {y}")
         if dtype.is_float:
-            return self.out.op(f"f{name} contract {kind} {a}, {b}")
+            order = "reassoc " if self.any_order else ""
+            return self.out.op(f"f{name} {order}contract {kind} {a}, {b}")
         if dtype.is_bool:
             return self.out.op(f"{_OF_BOOLS[type(node)]} {kind} {a}, {b}")
         if dtype.is_int and dtype.bits >= 32 and self.is_index(a) and self.is_index(b):
@@ -230,6 +233,8 @@ class ExpressionEmitter(Visitor):
         word = "min" if isinstance(node, Min) else "max"
         if not node.dtype.is_float:
             return self._mark(self.intrinsic(f"{'s' if node.dtype.is_int else 'u'}{word}", node.dtype, a, b), a, b)
+        if self.any_order and node.dtype.code == "float" and node.dtype.bits in (32, 64):
+            return self.intrinsic(f"{word}imum", node.dtype, a, b)  # which LLVM knows to be a reduction
         # A comparison and a select are one instruction on every machine. It gives `b` where either
         # side is NaN; NumPy lets NaN through, so `a` is chosen where it is NaN. A constant is not.
         for side, name in ((node.a, a), (node.b, b)):

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvmagic.codegen.abi import variables_of
 from tvmagic.codegen.statement_chains import ChainVisitor
-from tvmagic.codegen.types import memory_type
+from tvmagic.codegen.types import place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -72,7 +72,7 @@ class GpuThreads:
         if not count:
             raise BuildError("shared memory has constant sizes", node=stmt)
         name = f"@{self.context.new_name('shared')}"
-        kind = f"[{count} x {memory_type(stmt.dtype)}]"
+        kind = f"[{count} x {place_type(stmt.dtype)}]"
         self.context.text.globals[name] = f"{name} = internal addrspace(3) global {kind} poison, align 16"
         return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
 

@@ -87,7 +87,7 @@ def _floormod(bounds: Intervals, expr: FloorMod, depth: int) -> Interval:
 
 def _ramp(bounds: Intervals, expr: Ramp, depth: int) -> Interval:
     base, stride = bounds.of(expr.base, depth), bounds.of(expr.stride, depth)
-    last = [b + s * (expr.lanes - 1) for b in base for s in stride]
+    last = [b + s * (expr.dtype.lanes - 1) for b in base for s in stride]
     return _hull([*base, *last])
 
 

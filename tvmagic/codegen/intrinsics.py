@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import has_instruction
-from tvmagic.codegen.types import constant, llvm_type, memory_type
+from tvmagic.codegen.types import constant, llvm_type, place_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
@@ -303,7 +303,7 @@ def _access_ptr(emitter: Any, call: Call) -> str:
     emitter.context.check_pointer(emitter, call)
     kind, pointer, offset = call.args[0].dtype, emitter.visit(call.args[1]), call.args[2]
     index = emitter.wide_index(offset)
-    return emitter.out.op(f"getelementptr inbounds {memory_type(kind)}, ptr {pointer}, i64 {index}")
+    return emitter.out.op(f"getelementptr inbounds {place_type(kind)}, ptr {pointer}, i64 {index}")
 
 
 @rule("isnullptr")
@@ -367,6 +367,8 @@ def _foreign_type(dtype: DataType) -> str:
     return llvm_type(dtype).replace("i16", "bfloat") if dtype.code == "bfloat" else llvm_type(dtype)
 
 
+# LLVM's intrinsics that every machine has for scalars alone.
+_SCALAR = frozenset(("lround", "llround"))
 # LLVM's intrinsics of one architecture; elsewhere LLVM ends the process.
 _OF_MACHINES = {
     "x86": ("x86_64", "amd64", "i3", "i4", "i5", "i6"), "aarch64": ("aarch64", "arm64"), "arm": ("arm", "thumb"),
@@ -385,6 +387,8 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     triple = emitter.context.target_triple
     if family in _OF_MACHINES and not triple.startswith(_OF_MACHINES[family]):
         raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)
+    if call.dtype.is_vector and family in _SCALAR:
+        raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
     return _foreign(emitter, call, name.value, tuple(args), family in _OF_MACHINES)

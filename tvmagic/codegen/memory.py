@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter, suffix
-from tvmagic.codegen.types import constant, llvm_type, memory_type
+from tvmagic.codegen.types import constant, llvm_type, memory_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
 from tvmagic.ir.functor import handles
@@ -117,7 +117,7 @@ class MemoryEmitter(ExpressionEmitter):
         base = self.visit(buffer.data)
         if index == "0":
             return base
-        return self.out.op(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {index}")
+        return self.out.op(f"getelementptr inbounds {place_type(buffer.dtype)}, ptr {base}, i64 {index}")
 
     def alias(self, buffer: Buffer) -> str:
         """The metadata that says which other memory an access of `buffer` cannot touch."""
@@ -205,7 +205,7 @@ class MemoryEmitter(ExpressionEmitter):
         return self.out.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}")
 
     def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
-        lanes, dtype = index.lanes, buffer.dtype
+        lanes, dtype = index.dtype.lanes, buffer.dtype
         if abs(stride) > _WIDEST_SHUFFLE or stride == 0:
             return self._each_lane_load(buffer, index)
         span = (lanes - 1) * abs(stride) + 1
@@ -232,7 +232,7 @@ class MemoryEmitter(ExpressionEmitter):
         """The i64 index of each lane."""
         if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
             base, stride = self.wide_index(index.base), index.stride.value
-            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.lanes)]
+            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.dtype.lanes)]
         vector = self._wide_vector(index)
         return [
             self.out.op(f"extractelement <{index.dtype.lanes} x i64> {vector}, i32 {i}")
@@ -249,7 +249,7 @@ class MemoryEmitter(ExpressionEmitter):
     def _pointers(self, buffer: Buffer, index: PrimExpr) -> str:
         vector, base = self._wide_vector(index), self.visit(buffer.data)
         lanes = index.dtype.lanes
-        return self.out.op(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, <{lanes} x i64> {vector}")
+        return self.out.op(f"getelementptr {place_type(buffer.dtype)}, ptr {base}, <{lanes} x i64> {vector}")
 
     def _gather(self, buffer: Buffer, index: PrimExpr, predicate: str | None) -> str:
         dtype = buffer.dtype.with_lanes(index.dtype.lanes)

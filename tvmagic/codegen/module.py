@@ -10,8 +10,9 @@ from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
+from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
 from tvmagic.codegen.statements import FunctionEmitter
-from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, HELPERS
+from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.work_estimate import Work
@@ -22,6 +23,7 @@ from tvmagic.ir import (
     BufferLoad,
     Call,
     DataType,
+    For,
     GlobalVar,
     IntImm,
     IRModule,
@@ -65,6 +67,7 @@ class ModuleContext:
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
+    repeated: set[For] = field(default_factory=set[For])
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
     _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
@@ -129,7 +132,7 @@ class ModuleContext:
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
-        self.text.helpers.setdefault(name, HELPERS[name])
+        self.text.helpers.setdefault(name, helper(name))
         return f"@tvm.{name}"
 
     def text_constant(self, value: str) -> str:
@@ -172,7 +175,7 @@ class ModuleContext:
 
     def record_failure(self, emitter: FunctionEmitter, site: int, values: list[str]) -> None:
         self.text.globals.setdefault("error", GLOBALS["error"])
-        self.text.helpers.setdefault("fail", HELPERS["fail"])
+        self.text.helpers.setdefault("fail", helper("fail"))
         values = values[: ERROR_SLOTS - 1]
         slots = emitter.out.at_entry(f"alloca [{max(1, len(values))} x i64], align 8")
         for i, value in enumerate(values):
@@ -304,6 +307,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     """Add the code of `func` to the module."""
     context.function_name = abi.name
     context.work = Work(func.body)
+    context.repeated = loops_of_repeated_chains(func.body)
     heads, loads = [], []
     alias = "noalias " if abi.noalias else ""
     for i, param in enumerate(abi.params):

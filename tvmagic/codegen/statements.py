@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
-from tvmagic.codegen.types import llvm_type, memory_type
+from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -30,6 +30,7 @@ from tvmagic.ir import (
     StringImm,
     Var,
     While,
+    post_order_visit,
 )
 from tvmagic.ir.functor import handles
 
@@ -41,6 +42,29 @@ _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
 _LARGEST_UNROLLED = 4096
 _INT64 = DataType("int64")
+
+
+# The annotation of a loop whose sums and extrema may be taken in any order.
+ANY_ORDER = "pragma_any_order"
+
+
+_SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out as a whole
+_SHORT_STEP = 4  # iterations of it that are written out
+_FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
+
+
+def _vector_stores(stmt: Stmt) -> int:
+    """How many vectors a body without loops stores; 0 for others."""
+    found, loops = [0], [0]
+
+    def look(node: object) -> None:
+        if isinstance(node, BufferStore) and node.value.dtype.lanes > 1:
+            found[0] += 1
+        elif isinstance(node, For):
+            loops[0] += 1
+
+    post_order_visit(stmt, look)
+    return 0 if loops[0] else found[0]
 
 
 class FunctionEmitter(MemoryEmitter):
@@ -137,6 +161,11 @@ class FunctionEmitter(MemoryEmitter):
     def attribute(self, stmt: AttrStmt) -> Stmt | None:
         if stmt.attr_key in ("thread_extent", "virtual_thread"):
             return self.context.threads.launch(self, stmt)
+        if stmt.attr_key == ANY_ORDER and not self.any_order:
+            self.any_order = True
+            self.statement(stmt.body)
+            self.any_order = False
+            return None
         return stmt.body
 
     @handles(AssertStmt)
@@ -260,8 +289,20 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def _loop_metadata(self, stmt: For) -> str:
-        """The wish to unroll, where LLVM will grant it: it complains aloud about one that it cannot."""
+        """The wish to unroll, if LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize.
+
+        A short loop over vectors is not to be written out as a whole. LLVM would keep what several such loops read in
+        registers from one to the next, and more of it than there are, so that it stores all of that and loads it again.
+        """
         extent = stmt.extent
+        if stmt in self.context.repeated:
+            return self.context.loop_metadata("vectorize.enable", "i1 false")
+        if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
+            if self.any_order:
+                return self.context.loop_metadata("unroll.disable")
+            if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
+                whole = extent.value % _SHORT_STEP == 0
+                return self.context.loop_metadata("unroll.count", f"i32 {_SHORT_STEP}") if whole else ""
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
             return ""
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
@@ -282,7 +323,7 @@ class FunctionEmitter(MemoryEmitter):
         if self.context.target.is_nvptx and scope.startswith("shared"):
             self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
         elif 0 <= size <= _STACK_BYTES or self.context.target.is_nvptx:
-            kind = f"[{max(count, 1)} x {memory_type(stmt.dtype)}]"
+            kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
             self.values[pointer] = self._heap(stmt, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.codegen.target import Target
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
@@ -76,6 +76,8 @@ def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     for scopes, last in ((("global", *shared), False), (shared, True)):
         try:
             return ThreadsAsLoops()(_synchronized(mod, scopes, found.reduce))
+        except BuildError:
+            raise
         except TVMagicError:
             if last and found.reduce:
                 raise

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
-__all__ = ["constant", "float_bits", "llvm_type", "memory_type", "splat"]
+__all__ = ["constant", "float_bits", "llvm_type", "memory_type", "place_type", "splat"]
 
 # Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
 # the process where the bits of a vector are no integer type any more.
@@ -29,6 +29,12 @@ def llvm_type(dtype: DataType) -> str:
 def memory_type(dtype: DataType) -> str:
     """The type of a value in memory: bools take a byte."""
     return _vector("i8", dtype.lanes) if dtype.is_bool else llvm_type(dtype)
+
+
+def place_type(dtype: DataType) -> str:
+    """The type of an element's place in an array, as long as the element: LLVM pads a vector of 5 bytes to 8."""
+    size = dtype.bytes
+    return memory_type(dtype) if dtype.lanes == 1 or size & (size - 1) == 0 else f"[{size} x i8]"
 
 
 def _vector(scalar: str, lanes: int) -> str:

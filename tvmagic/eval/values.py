@@ -152,12 +152,12 @@ class Values(Visitor):
     @handles(Ramp)
     def _ramp(self, node: Ramp) -> Array:
         base, stride = np.asarray(self.visit(node.base)), np.asarray(self.visit(node.stride))
-        return base[..., None] + stride[..., None] * np.arange(node.lanes, dtype=base.dtype)
+        return base[..., None] + stride[..., None] * np.arange(node.dtype.lanes, dtype=base.dtype)
 
     @handles(Broadcast)
     def _broadcast(self, node: Broadcast) -> Array:
         value = np.asarray(self.visit(node.value))
-        return np.repeat(value[..., None], node.lanes, axis=-1)
+        return np.repeat(value[..., None], node.dtype.lanes, axis=-1)
 
     @handles(Shuffle)
     def _shuffle(self, node: Shuffle) -> Array:

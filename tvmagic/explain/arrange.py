@@ -18,7 +18,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.nests import Linear
 from tvmagic.ir import BlockRealize, For, ForKind, IntImm, IterVar, post_order_visit
 from tvmagic.operators import Version
-from tvmagic.te.schedule.relations import Fuse, Split
+from tvmagic.te.schedule.relations import Fuse, Rebase, Split
 from tvmagic.te.schedule.stage import AttachType
 from tvmagic.tir.schedule import LoopRV
 
@@ -133,7 +133,7 @@ def _steps(stage: Any, ranges: Any) -> dict[Any, tuple[tuple[int, ...], int]]:
             found[relation.outer] = axes, step * (extent.value if isinstance(extent, IntImm) else 2)
         elif isinstance(relation, Fuse) and relation.outer in found and relation.inner in found:
             found[relation.fused] = (found[relation.outer][0] + found[relation.inner][0], found[relation.inner][1])
-        elif hasattr(relation, "rebased") and relation.parent in found:
+        elif isinstance(relation, Rebase) and relation.parent in found:
             found[relation.rebased] = found[relation.parent]
     return found
 

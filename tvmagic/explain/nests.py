@@ -405,7 +405,7 @@ class _Walk(Visitor):
         if lanes > 1:  # elements that are vectors are contiguous
             total = linear.sum(total, Address({(LANE, "", 1): 1}, 0), 1)
         size = step * lanes * max(1, buffer.dtype.bits // 8)
-        size = self.allocated.get(buffer.data, size)
+        size = self.allocated.get(buffer.data) or size
         found = Access(buffer.name, buffer.data, buffer.dtype.bits, dtype.lanes, total, store, buffer.scope(), size, tuple(self.loops), node)  # fmt: skip
         for loop in self.loops:
             loop.subtree.append(found)

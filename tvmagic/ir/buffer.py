@@ -24,6 +24,7 @@ from tvmagic.ir.expr import (
 )
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Name, Node, Span
+from tvmagic.ir.operators import lanes_of, vscale_factor
 from tvmagic.ir.values import SEQUENCES, SLICES
 
 __all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
@@ -106,9 +107,11 @@ class Buffer(Node):
         from tvmagic.ir.expr import Ramp
 
         indices = exprs(begin)
-        lanes = dtype_of(dtype).lanes // self.dtype.lanes if dtype else 1
-        if lanes <= 1 or indices[-1].dtype.lanes > 1:
+        wanted = dtype_of(dtype) if dtype else self.dtype
+        factor = wanted.lane_code // self.dtype.lane_code
+        if factor in (0, 1) or indices[-1].dtype.is_vector:
             return indices
+        lanes = lanes_of(wanted.with_lane_code(factor))
         return (*indices[:-1], Ramp(indices[-1], IntImm(indices[-1].dtype, 1), lanes))
 
     def __getitem__(self, indices: Any) -> Any:
@@ -135,9 +138,9 @@ class Buffer(Node):
                 continue
             step = int(index.step)
             lanes = provided("analyzer")().simplify(ops.floordiv(stop - start + step - 1, step))
-            if not isinstance(lanes, IntImm):
+            if not isinstance(lanes, IntImm) and vscale_factor(lanes) is None:
                 raise TVMagicError(f"a vector access of buffer `{self.name}` needs a constant number of lanes")
-            result.append(start if lanes.value == 1 else Ramp(start, step, lanes.value))
+            result.append(start if lanes == 1 else Ramp(start, step, lanes))
         return BufferRegion(self, result) if region else BufferLoad(self, result)
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
@@ -196,7 +199,7 @@ class Buffer(Node):
         if content_lanes > 1:
             elem_offset = ops.floordiv(elem_offset, content_lanes)
             total = ops.floordiv(total, content_lanes)
-            dtype = dtype.with_lanes(dtype.lanes * content_lanes)
+            dtype = dtype.with_lane_code(dtype.lane_code * content_lanes)
         offset = expr(offset)
         size = ops.subtract(total, offset) if extent is None else expr(extent)
         args = (ops.type_annotation(dtype), self.data, ops.add(elem_offset, offset), size, int(access_mask))

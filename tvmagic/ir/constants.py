@@ -10,6 +10,7 @@ from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import BOOL, INT32, Broadcast, Call, Cast, FloatImm, IntImm, PrimExpr, Ramp, expr
 from tvmagic.ir.meaning import Neutral, convert_number
 from tvmagic.ir.node import Span
+from tvmagic.ir.operators import lanes_of
 
 __all__ = [
     "cast",
@@ -43,8 +44,8 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
 
 def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExpr:
     """The constant `value` of type `dtype`; a Broadcast for a vector type."""
-    if dtype.lanes > 1:
-        return Broadcast(make_const(dtype.with_lanes(1), value, span), dtype.lanes, span)
+    if dtype.is_vector:
+        return Broadcast(make_const(dtype.element_of, value, span), lanes_of(dtype), span)
     if dtype.is_int or dtype.is_uint:
         return IntImm(dtype, int(value), span)
     if dtype.is_float:
@@ -118,20 +119,20 @@ def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
     value, dtype = expr(value), dtype_of(dtype)
     if value.dtype is dtype:
         return value
-    if dtype.lanes == 1:
+    if dtype.is_scalar:
         if isinstance(value, (IntImm, FloatImm)) and not dtype.is_handle:
             return _cast_constant(dtype, value)
-        if value.dtype.lanes != 1:
+        if value.dtype.is_vector:
             raise TVMagicError(f"a vector of type `{value.dtype}` cannot be converted to the scalar type `{dtype}`")
         return Cast(dtype, value, span)
-    element = dtype.with_lanes(1)
-    if value.dtype.lanes == 1:
-        return Broadcast(cast(element, value, span), dtype.lanes, span)
-    if value.dtype.lanes != dtype.lanes:
+    element = dtype.element_of
+    if value.dtype.is_scalar:
+        return Broadcast(cast(element, value, span), lanes_of(dtype), span)
+    if value.dtype.lane_code != dtype.lane_code:
         raise TVMagicError(f"`{value.dtype}` and `{dtype}` have different numbers of lanes")
     if isinstance(value, Broadcast):
-        return Broadcast(cast(element, value.value, span), dtype.lanes, span)
-    if isinstance(value, Ramp) and _keeps_sums(value.dtype, element):
+        return Broadcast(cast(element, value.value, span), value.lanes, span)
+    if isinstance(value, Ramp) and not dtype.is_scalable and _keeps_sums(value.dtype, element):
         return Ramp(cast(element, value.base), cast(element, value.stride), value.lanes, span)
     return Cast(dtype, value, span)
 

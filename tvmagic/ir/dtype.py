@@ -1,4 +1,4 @@
-"""Data types: `float32`, `int8x16`, `bool`, `handle`.
+"""Data types: `float32`, `int8x16`, `float32xvscalex4`, `bool`, `handle`.
 
 A dtype is a string, as TVM's users write it, that also knows its parts. Each distinct text has
 one object, so that two dtypes are compared by `is` where speed matters.
@@ -23,13 +23,18 @@ class DataType(str):
 
     Attributes: `code` (`int`, `uint`, `float`, `bfloat`, `bool`, `handle`, `void`), `bits` of one
     lane, `lanes` (1 for a scalar), and the tests `is_int` (signed), `is_uint` (`bool` included, as
-    in TVM), `is_float` (`bfloat16` included), `is_bool`, `is_handle`, `is_vector`,
+    in TVM), `is_float` (`bfloat16` included), `is_bool`, `is_handle`, `is_vector`, `is_scalable`,
     `is_index` (a scalar int32 or int64, the types that constants fold in).
+
+    A scalable vector has `vscale_factor` times as many lanes as the machine's `vscale`, which is not a number
+    here: to ask for its `lanes` is an error. `lane_code` is what two types have in common whose lanes go
+    together: the number of lanes, or minus the factor.
     """
 
     code: str
     bits: int
     lanes: int
+    lane_code: int
     is_int: bool
     is_uint: bool
     is_float: bool
@@ -37,6 +42,8 @@ class DataType(str):
     is_handle: bool
     is_vector: bool
     is_index: bool
+    is_scalable = False
+    vscale_factor = 0  # of a scalable vector, its lanes over `vscale`
 
     def __new__(cls, text: str) -> DataType:
         known = _TABLE.get(text)
@@ -45,6 +52,14 @@ class DataType(str):
     def with_lanes(self, lanes: int) -> DataType:
         """The same scalar type with `lanes` lanes."""
         return _with_lanes(self, lanes)
+
+    def with_lane_code(self, code: int) -> DataType:
+        """The same scalar type with `code` lanes, or with `-code * vscale` if it is negative."""
+        return _with_lanes(self, code)
+
+    def with_lanes_of(self, other: DataType) -> DataType:
+        """The same scalar type with as many lanes as `other`."""
+        return _with_lanes(self, other.lane_code)
 
     @property
     def element_of(self) -> DataType:
@@ -59,7 +74,7 @@ class DataType(str):
     @property
     def is_scalar(self) -> bool:
         """Whether there is one lane."""
-        return self.lanes == 1
+        return self.lane_code == 1
 
     @property
     def type_code(self) -> str:
@@ -76,6 +91,40 @@ class DataType(str):
         return self
 
 
+class _BoolVector(DataType):
+    """The type of several bools: it has two spellings, `uint1x4` and `boolx4`."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and other.replace("boolx", "uint1x", 1) == str(self))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class _Scalable(_BoolVector):
+    """The type of a vector whose number of lanes only the machine knows."""
+
+    is_scalable = True
+
+    @property
+    def lanes(self) -> int:  # type: ignore[override]
+        """An error: the number of lanes is not known."""
+        raise TVMagicError(
+            f"the number of lanes of `{self}` is not known: Can't fetch the lanes of a scalable vector at a compile time"
+        )
+
+    @lanes.setter
+    def lanes(self, value: int) -> None:
+        pass
+
+    @property
+    def vscale_factor(self) -> int:  # type: ignore[override]
+        """Its lanes over `vscale`."""
+        return -self.lane_code
+
+
 def _parse(text: str) -> DataType:
     match = _PATTERN.match(text)
     if not match:
@@ -85,33 +134,40 @@ def _parse(text: str) -> DataType:
             f"`{text}` is not a data type",
             hint="write a name such as float32, int8x16, uint8, bool or handle",
         )
-    code, bits_text, lanes_text, _ = match.groups()
+    code, bits_text, lanes_text, factor_text = match.groups()
     bits = int(bits_text) if bits_text else _DEFAULT_BITS[code]
     if code == "uint" and bits == 1:
         code = "bool"
-    lanes = int(lanes_text) if lanes_text else 1
-    name = {"bool": "bool", "handle": "handle", "void": "void"}.get(code, f"{code}{bits}")
-    canonical = name if lanes == 1 else f"{name}x{lanes}"
+    lanes = -int(factor_text) if factor_text else int(lanes_text) if lanes_text else 1
+    canonical = _canonical_text(code, bits, lanes)
     value = _TABLE.get(canonical)
     if value is None:
-        value = str.__new__(DataType, canonical)
-        value.code, value.bits, value.lanes = code, bits, lanes
+        cls = _Scalable if lanes < 0 else _BoolVector if code == "bool" and lanes > 1 else DataType
+        value = str.__new__(cls, canonical)
+        value.code, value.bits, value.lane_code, value.lanes = code, bits, lanes, lanes
         value.is_bool = code == "bool"
         value.is_int = code == "int"
         value.is_uint = code == "uint" or code == "bool"
         value.is_float = code == "float" or code == "bfloat"
         value.is_handle = code == "handle"
-        value.is_vector = lanes > 1
+        value.is_vector = lanes != 1
         value.is_index = code == "int" and lanes == 1 and bits in (32, 64)
         _TABLE[canonical] = value
     _TABLE[text] = value
     return value
 
 
+def _canonical_text(code: str, bits: int, lanes: int) -> str:
+    if lanes == 1 or code != "bool":
+        name = {"bool": "bool", "handle": "handle", "void": "void"}.get(code, f"{code}{bits}")
+    else:
+        name = "uint1"
+    return name if lanes == 1 else f"{name}x{lanes}" if lanes >= 0 else f"{name}xvscalex{-lanes}"
+
+
 @lru_cache(maxsize=4096)
 def _with_lanes(dtype: DataType, lanes: int) -> DataType:
-    base = dtype.split("x", 1)[0]
-    return DataType(base if lanes == 1 else f"{base}x{lanes}")
+    return DataType(_canonical_text(dtype.code, dtype.bits, lanes))
 
 
 def dtype_of(value: object) -> DataType:

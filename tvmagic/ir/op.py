@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 
 __all__ = ["CallEffect", "Op"]
 
@@ -46,10 +46,7 @@ class Op:
         """The operator called `name` (with its prefix `tir.`)."""
         op = Op.registry.get(name)
         if op is None:
-            import difflib
-
-            close = difflib.get_close_matches(name, Op.registry, n=1)
-            raise TVMagicError(f"there is no operator `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+            raise TVMagicError(f"there is no operator `{name}`", hint=did_you_mean(name, Op.registry))
         return op
 
     def set_attr(self, key: str, value: Any, level: int = 10) -> None:

@@ -13,7 +13,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.node import Node, Operands, Span
-from tvmagic.ir.values import BOOL, IntImm, PrimExpr, Var, convert
+from tvmagic.ir.values import BOOL, INT32, IntImm, PrimExpr, Var, convert
 
 if TYPE_CHECKING:
     from tvmagic.ir.buffer import Buffer
@@ -98,7 +98,7 @@ class CmpOp(BinaryOp):
     @staticmethod
     def result_dtype(operand: DataType) -> DataType:
         """The type of the result for operands of type `operand`: bool, in as many lanes."""
-        return BOOL if operand.lanes == 1 else BOOL.with_lanes(operand.lanes)
+        return BOOL.with_lanes_of(operand)
 
 
 @node
@@ -219,36 +219,73 @@ class Call(PrimExpr):
         self.span = span
 
 
+def lanes_of(dtype: DataType) -> PrimExpr:
+    """The number of lanes of a type as an expression: a constant, or `vscale() * k`."""
+    return IntImm(INT32, dtype.lane_code) if dtype.lane_code > 0 else _vscale_times(dtype.vscale_factor)
+
+
+def _vscale_times(factor: int) -> PrimExpr:
+    return Mul(Call(INT32, "tir.vscale", ()), IntImm(INT32, factor))
+
+
+def vscale_factor(lanes: PrimExpr) -> int | None:
+    """The `k` of `vscale() * k` and `k * vscale()`; None for any other expression."""
+    if not isinstance(lanes, Mul):
+        return None
+    for call, factor in ((lanes.a, lanes.b), (lanes.b, lanes.a)):
+        if isinstance(call, Call) and getattr(call.op, "name", "") == "tir.vscale" and isinstance(factor, IntImm):
+            return factor.value
+    return None
+
+
+def _lanes(lanes: PrimExpr) -> tuple[PrimExpr, int]:
+    """The lanes of a vector in their one form, and the lane code of its type."""
+    if isinstance(lanes, IntImm):
+        return (lanes if lanes.dtype is INT32 else IntImm(INT32, lanes.value, lanes.span)), lanes.value
+    factor = vscale_factor(lanes)
+    if factor is None or factor < 1:
+        raise TVMagicError(
+            f"Invalid expression for scalable lanes {lanes}",
+            hint="a vector has a constant number of lanes, or `T.vscale()` times a constant",
+        )
+    return (lanes if isinstance(lanes.a, Call) else _vscale_times(factor)), -factor  # type: ignore[attr-defined]
+
+
 @node
 class Ramp(PrimExpr):
-    """The vector `base, base + stride, ...` of `lanes` values."""
+    """The vector `base, base + stride, ...` of `lanes` values.
+
+    `lanes` is an int32 constant, or `vscale() * k` for a vector as long as the machine's allow.
+    """
 
     base: PrimExpr
     stride: PrimExpr
-    lanes: int
+    lanes: PrimExpr
 
     def retype(self) -> None:
         if self.base.dtype is not self.stride.dtype and isinstance(self.stride, IntImm):
             self.stride = IntImm(self.base.dtype, self.stride.value)
-        self.dtype = _same_type(self, self.base, self.stride).with_lanes(self.lanes)
+        self.lanes, code = _lanes(self.lanes)
+        self.dtype = _same_type(self, self.base, self.stride).with_lane_code(code)
 
     def check(self) -> None:
-        if self.base.dtype.lanes != 1 or self.lanes < 2:
+        if not self.base.dtype.is_scalar or self.dtype.lane_code in (0, 1):
             raise TVMagicError("`Ramp` takes a scalar base and two lanes or more")
 
 
 @node
 class Broadcast(PrimExpr):
-    """The vector of `lanes` times the same `value`."""
+    """The vector of `lanes` times the same `value`; `lanes` as those of a `Ramp`."""
 
     value: PrimExpr
-    lanes: int
+    lanes: PrimExpr
 
     def retype(self) -> None:
-        self.dtype = self.value.dtype.with_lanes(self.lanes)
+        self.lanes, code = _lanes(self.lanes)
+        self.dtype = self.value.dtype.with_lane_code(code)
 
     def check(self) -> None:
-        if self.value.dtype.lanes != 1 or self.lanes < 2:
+        if not self.value.dtype.is_scalar or self.dtype.lane_code in (0, 1):
             raise TVMagicError("`Broadcast` takes a scalar and two lanes or more")
 
 
@@ -274,6 +311,10 @@ class BufferLoad(PrimExpr):
     def retype(self) -> None:
         self.dtype = access_dtype(self.buffer, self.indices)
 
+    def check(self) -> None:
+        if self.predicate is not None:
+            check_predicate(self.predicate, self.buffer, self.indices, self.dtype)
+
 
 def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
     """The type of an access: that of the buffer, times the lanes of the last index."""
@@ -285,10 +326,33 @@ def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
     if not indices:
         return dtype
     for index in indices[:-1]:
-        if index.dtype.lanes != 1:
+        if index.dtype.lane_code != 1:
             raise TVMagicError(f"only the last index into buffer `{buffer.name}` may be a vector")
-    lanes = indices[-1].dtype.lanes
-    return dtype if lanes == 1 else dtype.with_lanes(dtype.lanes * lanes)
+    lanes = indices[-1].dtype.lane_code
+    if lanes == 1:
+        return dtype
+    if lanes < 0 and dtype.lane_code < 0:
+        raise TVMagicError(f"Index dtype and buffer dtype can't both be scalable: buffer `{buffer.name}`")
+    return dtype.with_lane_code(dtype.lane_code * lanes)
+
+
+def check_predicate(predicate: PrimExpr, buffer: Buffer, indices: tuple[PrimExpr, ...], accessed: DataType) -> None:
+    """Refuse a mask that does not have one bool for each lane of a load."""
+    mask, index = predicate.dtype, indices[-1].dtype.lane_code if indices else 1
+    if mask.is_scalable != accessed.is_scalable:
+        raise TVMagicError("Predicate mask dtype and load indices must both be scalable.")
+    if abs(mask.lane_code) not in (abs(index), abs(accessed.lane_code)):
+        raise TVMagicError(
+            f"Got a predicate mask with {abs(mask.lane_code)} lanes, but trying to load a vector with {abs(index)} "
+            "lanes. The number of lanes must match."
+        )
+    check_mask_element(mask)
+
+
+def check_mask_element(mask: DataType) -> None:
+    """Refuse a mask of anything but bools."""
+    if not mask.is_bool:
+        raise TVMagicError(f"Predicate mask elements must be boolean values, but got {mask.element_of}.")
 
 
 @node

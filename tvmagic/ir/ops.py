@@ -56,6 +56,7 @@ from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.meaning import ROUNDINGS, wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
+from tvmagic.ir.operators import lanes_of
 
 # ---------------------------------------------------------------------------- arithmetic
 
@@ -65,13 +66,8 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     left, right = a.dtype, b.dtype
     if left is right:
         return a, b
-    if left.lanes != right.lanes:
-        if left.lanes == 1:
-            a = Broadcast(a, right.lanes)
-        elif right.lanes == 1:
-            b = Broadcast(b, left.lanes)
-        else:
-            raise TVMagicError(f"`{left}` and `{right}` have different numbers of lanes")
+    if left.lane_code != right.lane_code:
+        a, b = match_lanes(a, b)
         left, right = a.dtype, b.dtype
     if left is right:
         return a, b
@@ -86,6 +82,20 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     if left.bits == right.bits and left.is_int:  # signed beside unsigned of one width
         return cast(right, a), b
     return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
+
+
+def match_lanes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands with as many lanes: a scalar beside a vector is broadcast."""
+    left, right = a.dtype, b.dtype
+    if left.lane_code == right.lane_code:
+        return a, b
+    if left.is_scalar:
+        return Broadcast(a, lanes_of(right)), b
+    if right.is_scalar:
+        return a, Broadcast(b, lanes_of(left))
+    if left.is_scalable != right.is_scalable:
+        raise TVMagicError(f"Can't match scalable and fixed length vectors: `{left}` and `{right}`")
+    raise TVMagicError(f"Cannot match type {left} vs {right}: they have different numbers of lanes")
 
 
 def binary(op: type[BinaryOp], a: Any, b: Any, span: Span | None = None) -> PrimExpr:
@@ -414,7 +424,7 @@ fabs = abs
 
 
 def _bool_type(x: PrimExpr) -> DataType:
-    return BOOL.with_lanes(x.dtype.lanes)
+    return BOOL.with_lanes_of(x.dtype)
 
 
 def isnan(x: Any, span: Span | None = None) -> PrimExpr:

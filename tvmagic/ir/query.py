@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir.expr import IntImm, PrimExpr, Var
+from tvmagic.ir.expr import IntImm, Var
 from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.node import Node
 
 __all__ = ["is_one", "is_zero", "variables_in"]
 
@@ -19,8 +20,11 @@ class _Finder(Visitor):
         self.found.append(var)
 
 
-def variables_in(expr: PrimExpr) -> list[Var]:
-    """The variables in an expression, each as often as it occurs, from left to right."""
+def variables_in(expr: Node) -> list[Var]:
+    """The variables in an expression or a statement, each as often as it occurs, from left to right.
+
+    The pointers and sizes of the buffers that are accessed do not count.
+    """
     if isinstance(expr, Var):
         return [expr]
     finder = _Finder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir.derive import node
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
@@ -44,10 +44,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
     """The function known as `name`."""
     found = _functions.get(name)
     if found is None and not allow_missing:
-        import difflib
-
-        close = difflib.get_close_matches(name, _functions, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else "register it with `tvmagic.register_func`"
+        hint = did_you_mean(name, _functions) or "register it with `tvmagic.register_func`"
         raise TVMagicError(f"no function is registered as `{name}`", hint=hint)
     return found
 

@@ -11,6 +11,7 @@ from tvmagic.ir.derive import PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, access_dtype
 from tvmagic.ir.node import Name, Node, Object
+from tvmagic.ir.operators import check_mask_element
 from tvmagic.ir.values import SEQUENCES
 
 
@@ -59,11 +60,29 @@ class BufferStore(Stmt):
 
     def check(self) -> None:
         dtype = access_dtype(self.buffer, self.indices)
+        if self.predicate is not None:
+            self._check_predicate(self.predicate.dtype)
+        if dtype.is_scalable and not self.value.dtype.is_scalable:
+            raise TVMagicError(
+                f"Can't store non-scalable data into scalable buffer: `{self.value.dtype}` into `{self.buffer.name}`"
+            )
         if self.value.dtype is not dtype:
             raise TVMagicError(
                 f"a value of type `{self.value.dtype}` cannot be stored in buffer `{self.buffer.name}` at a place "
                 f"of type `{dtype}`"
             )
+
+    def _check_predicate(self, mask: DataType) -> None:
+        value = self.value.dtype
+        if mask.is_scalable != value.is_scalable:
+            raise TVMagicError("Predicate mask dtype and value dtype must both be scalable.")
+        index = self.indices[-1].dtype.lane_code if self.indices else 1
+        if abs(mask.lane_code) not in (abs(index), abs(value.lane_code)):
+            raise TVMagicError(
+                f"Got a predicate mask with {abs(mask.lane_code)} lanes, but trying to store a value with "
+                f"{abs(value.lane_code)} lanes. The number of lanes must match."
+            )
+        check_mask_element(mask)
 
 
 @node

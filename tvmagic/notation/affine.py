@@ -11,7 +11,7 @@ from tvmagic.arith import ConstIntBound
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Var, post_order_visit
 
-__all__ = ["Affine", "affine_of", "is_proved", "solve_extents"]
+__all__ = ["Affine", "affine_of", "is_proved", "shrunk", "solve_extents"]
 
 
 @dataclass(frozen=True)
@@ -89,33 +89,56 @@ def solve_extents(
     """The ranges of `wanted` names: the longest, from 0, for which no access leaves its dimension.
 
     `accesses` are the sums with the size of the dimension that each indexes; `known` the ranges
-    (min, extent) found so far. A name whose factor is negative, or that stands beside another
-    unknown name, is left out of the result.
+    (min, extent) found so far. A name that is beside another unknown name, or that runs backwards from 0 or less
+    (`X[-i]`), is left out of the result.
     """
     found = dict(known)
     while True:
         candidates: dict[str, Any] = {}
         for affine, size in accesses:
             unknown = [n for n in affine.factors if n not in found]
-            if len(unknown) != 1 or unknown[0] not in wanted or affine.factors[unknown[0]] < 1:
+            if len(unknown) != 1 or unknown[0] not in wanted:
                 continue
-            if any(f < 0 for n, f in affine.factors.items()):
-                continue
-            name = unknown[0]
-            extent = _longest(affine, name, size, found)
-            candidates[name] = _smaller(candidates.get(name), extent)
+            extent = _longest(affine, unknown[0], size, found)
+            if extent is not None:
+                candidates[unknown[0]] = _smaller(candidates.get(unknown[0]), extent)
         if not candidates:
             return {n: r for n, r in found.items() if n not in known}
         found.update({name: (0, extent) for name, extent in candidates.items()})
 
 
+def shrunk(
+    accesses: list[tuple[Affine, Any]], ranges: Mapping[str, tuple[Any, Any]], free: set[str]
+) -> dict[str, tuple[Any, Any]]:
+    """The ranges of `free` names cut so that no access reaches past the end of its dimension.
+
+    An access cuts its name if it has one free name alone; of several, nothing says which one to cut. At least one
+    element is left where all sizes are numbers.
+    """
+    result: dict[str, tuple[Any, Any]] = {}
+    for affine, size in accesses:
+        names = [n for n in affine.factors if n in free]
+        if len(names) != 1 or affine.factors[names[0]] < 1 or any(n not in ranges for n in affine.factors):
+            continue
+        name = names[0]
+        begin, extent = result.get(name, ranges[name])
+        cut = _longest(affine, name, size, ranges)
+        if begin == 0 and cut is not None and is_proved(cut < extent) and is_proved(cut >= int(isinstance(cut, int))):
+            result[name] = (0, cut)
+    return result
+
+
 def _longest(affine: Affine, name: str, size: Any, found: Mapping[str, tuple[Any, Any]]) -> Any:
-    reach: Any = size - affine.constant
-    for other, factor in affine.factors.items():
-        if other != name:
-            begin, extent = found[other]
-            reach = reach - (begin + extent - 1) * factor
+    """How far `name` may run from 0 with every index inside; None if the index has no end in that direction."""
     factor = affine.factors[name]
+    others = Affine({n: f for n, f in affine.factors.items() if n != name}, affine.constant)
+    bounds = others.bounds(found)
+    if bounds is None:
+        return None
+    low, high = bounds
+    if factor < 0:  # backwards from `low`, which is the index of 0
+        return low // -factor + 1 if is_proved(low > 0) else None
+    reach = size - high
     return reach if factor == 1 else (reach - 1) // factor + 1
 
 

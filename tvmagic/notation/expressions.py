@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
 from tvmagic.notation.source import Source
 
 __all__ = [
     "DTYPES",
     "FUNCTIONS",
+    "OVER",
     "REDUCTIONS",
     "Expressions",
     "NotationError",
@@ -34,6 +34,8 @@ DTYPES = frozenset(
     + ["float16", "float32", "float64", "bfloat16", "bool"]
 )
 REDUCTIONS = ("sum", "prod", "max", "min")
+# Functions that `derived` makes of several stages; they say over what, too.
+OVER = ("mean", "softmax", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin")
 
 
 def _relu(x: Any) -> PrimExpr:
@@ -105,11 +107,7 @@ def fail_at(source: Source, node: ast.AST, message: str, hint: str | None = None
 
 def fail_undefined(source: Source, node: ast.AST, name: str, known: Iterable[str]) -> NoReturn:
     """Raise the error for a name that nothing stands for; one of `known` may have been meant."""
-    names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, names, n=1)
-    if not close and len(name) == 1:
-        close = [k for k in names if k.lower() == name.lower()]
-    hint = f"did you mean `{close[0]}`?" if close else f"declare it, for example `{name}: float32[64]`"
+    hint = did_you_mean(name, known) or f"declare it, for example `{name}: float32[64]`"
     fail_at(source, node, f"the name `{name}` is not defined", hint)
 
 
@@ -282,7 +280,7 @@ class Expressions:
     def _call(self, node: ast.Call) -> Any:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).rsplit(".", 1)[-1]
         over = [k for k in node.keywords if k.arg == "over"]
-        if over and name in REDUCTIONS:
+        if over and (name in REDUCTIONS or name in OVER):
             return self.lift(node, self.indices)
         if name == "cast" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             return ops.cast(node.args[1].value, self.build(node.args[0]))
@@ -293,11 +291,11 @@ class Expressions:
         return self._function(name, node)
 
     def _function(self, name: str, node: ast.Call) -> Any:
-        if name in ("sum", "prod"):
+        if name in ("sum", "prod", *OVER):
             fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
         if name not in FUNCTIONS:
-            close = difflib.get_close_matches(name, [*FUNCTIONS, *DTYPES], n=1)
-            hint = f"did you mean `{close[0]}`?" if close else "there are exp, max, sqrt and others; in `te` any Python"
+            others = "there are exp, max, sqrt and others; in `te` any Python"
+            hint = did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
             fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
         if node.keywords:
             fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")

@@ -5,7 +5,8 @@
     n: range(30)                       the range of an index that cannot be inferred
     Y[i, j] += X[i, k] * W[j, k]       a sum over the names on the right only
     Y[i] *= X[i, k]                    a product over them
-    Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min
+    Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min, mean, argmax, argmin
+    Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
@@ -18,18 +19,18 @@ a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
-from tvmagic.notation.affine import Affine, affine_of, is_proved, solve_extents
+from tvmagic.notation.affine import Affine, affine_of, is_proved, shrunk, solve_extents
+from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import (
     DTYPES,
     FUNCTIONS,
@@ -68,6 +69,7 @@ class Notation:
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
         self.read: set[str] = set()
+        self.made: set[str] = set()  # the names of stages that statements need besides their own
         self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
 
     def prepare(self, statements: list[ast.stmt]) -> None:
@@ -188,8 +190,8 @@ def dtype_hint(text: str) -> str:
     if inside is not None:
         return f"write it as `{inside}[...]`, with the sizes in brackets"
     common = {"float": "float32", "int": "int32", "double": "float64", "half": "float16"}
-    close = [common[text]] if text in common else difflib.get_close_matches(text, known, n=1)
-    return f"did you mean `{close[0]}`?" if close else "write a name such as float32, int8 or bool"
+    close = common.get(text) or closest(text, known)
+    return f"did you mean `{close}`?" if close else "write a name such as float32, int8 or bool"
 
 
 class _Statement:
@@ -253,7 +255,11 @@ class _Statement:
         """What follows `over=` indexes something, and no other keyword stands in its place."""
         indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
         for node in ast.walk(self.value):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in REDUCTIONS:
+            if (
+                not isinstance(node, ast.Call)
+                or not isinstance(node.func, ast.Name)
+                or node.func.id not in {*REDUCTIONS, *DERIVED}
+            ):
                 continue
             for keyword in node.keywords:
                 if keyword.arg != "over":
@@ -333,6 +339,7 @@ class _Statement:
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
         ranges.update(solve_extents(sums, ranges, used - set(ranges)))
+        ranges.update(shrunk(sums, ranges, {*self.axes} - given))
         self._complete(ranges, used)
         self._check_bounds(ranges)
         return ranges
@@ -381,8 +388,10 @@ class _Statement:
                     self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
                     f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
                 )  # fmt: skip
+            under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
+            why = ": what it indexes is read only under a condition" if under and all(under) else ""
             fail_at(
-                self.source, node, f"the extent of `{name}` cannot be inferred",
+                self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
 
@@ -506,7 +515,8 @@ class _Statement:
             raise
         except TVMagicError as error:
             raise NotationError(error.message, span=self.source.span(self.target), hint=error.hint) from error
-        tensor.op.span = self.source.span(self.target)
+        first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
+        first.op.span = self.source.span(self.target)
         return tensor
 
     def _values(self) -> Mapping[str, Any]:
@@ -514,17 +524,39 @@ class _Statement:
 
     def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
         """The stage of a reduction inside an expression, and its element at the present indices."""
+        derived = DERIVED.get(ast.unparse(call.func))
+        if derived is not None:
+            return derived(self, call, bound)
         over = over_names(call, self.source)
         free = [n for n in self._ordered(call) if n not in over]
         name = self._fresh(f"{self.name}_{reduction_name(call)}")
         tensor = self._reduction(name, free, call)
         return tensor(*[bound[n] for n in free])
 
+    # what `derived` makes its stages with
+
+    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+        """Raise the error of a place in the statement."""
+        fail_at(self.source, node, message, hint)
+
+    def index_names(self, node: ast.AST) -> list[str]:
+        """The index names in `node`, in the order in which they are first read."""
+        return self._ordered(node)
+
+    def compute(self, suffix: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """A stage named after the statement, of the elements `body(index names to variables)`."""
+        return self._compute(self._fresh(f"{self.name}_{suffix}"), axes, lambda *at: body(dict(zip(axes, at))))
+
+    def expression(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
+        """An expression of the notation."""
+        return Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift).build(node)
+
     def _fresh(self, name: str) -> str:
-        taken, candidate, count = self.notation.tensors, name, 0
+        taken, candidate, count = {*self.notation.tensors, *self.notation.made}, name, 0
         while candidate in taken:
             count += 1
             candidate = f"{name}_{count}"
+        self.notation.made.add(candidate)
         return candidate
 
 
@@ -556,6 +588,10 @@ class _Layered(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def named_function(names: list[str], body: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import functools
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import cell_magic, line_magic
 
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import InternalError, TVMagicError, closest
 
 __all__ = ["PARSERS", "Argument", "Arguments", "Choice", "argument", "did_you_mean", "duration", "magic", "positive"]
 
@@ -51,8 +50,8 @@ def duration(text: str) -> float:
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """`; did you mean X?` where some known word is near."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    close = closest(word, known)
+    return f"; did you mean `{close}`?" if close else ""
 
 
 class Argument(NamedTuple):

@@ -7,11 +7,10 @@ notebook.bench(dense)             # %bench dense
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator, Version
@@ -117,12 +116,9 @@ def target_text(target: str | None) -> str | None:
     """A target in full; None is this machine."""
     if target in (None, "", "host", "llvm"):
         return None
-    close = difflib.get_close_matches(target or "", TARGETS, n=1, cutoff=0.6)
-    if close and target not in TARGETS:
-        known = ", ".join(TARGETS)
-        raise TVMagicError(
-            f"there is no target `{target}`", hint=f"did you mean `{close[0]}`? The short names are {known}"
-        )
+    meant = did_you_mean(target or "", TARGETS)
+    if meant and target not in TARGETS:
+        raise TVMagicError(f"there is no target `{target}`", hint=f"{meant} The short names are {', '.join(TARGETS)}")
     return TARGETS.get(target or "", target)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.notebook.commands import bench_table, record_of
 from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
@@ -88,8 +89,15 @@ class Comparison(Parts):
 def compare(first: Version, second: Version, time: bool = False) -> Comparison:
     """Two versions: the first pass where they part, every pass side by side, cost beside cost.
 
-    `time` measures both on the same inputs, where they are versions of one operator.
+    `time` measures both on the same inputs, where they are versions of one operator. Raises `TVMagicError` for a
+    version with itself.
     """
+    if first is second or (first.operator is second.operator and first.name == second.name):
+        op, others = first.operator, [n for n in dict.fromkeys(["plain", *first.operator.versions]) if n != first.name]
+        raise TVMagicError(
+            f"both are `{label(first)}`; `{op.name}` alone is its version in use",
+            hint=f"name two versions: `%compare {op.name}:{others[-1]} {label(first)}`",
+        )
     record = side_by_side(first, second)
     costs = [program_cost(v) for v in (first, second)]
     rows = [dict(cost_rows(cost)) for _, cost in costs]

@@ -54,7 +54,7 @@ def machine_table(described: Machine) -> Table:
         ["cache line", f"{described.line} bytes"],
         *caches,
         ["cores", str(described.cores)],
-        ["tile of a product", described.tile().words(described)],
+        ["tile of a product", str(described.tile())],
     ]
     return Table(["", described.name], rows, f"Machine: {described.name}", [f"from {described.source}"])
 

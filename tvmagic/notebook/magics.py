@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import os
 import re
@@ -17,7 +16,7 @@ from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
@@ -357,19 +356,46 @@ class TensorMagics(Magics):
         return why(version, arguments.target or self.target, arguments.size, arguments.run)
 
     @magic(
-        "Search for a fast schedule of an operator.",
+        "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
+        "structures in processes of their own, and keeps the fastest. Results are kept in a file.",
         NAME,
-        argument("--trials", type=positive, default=64, metavar="N", help="how many schedules to try (64)"),
-        argument("--seconds", type=duration, default=60.0, metavar="S", help="begin no more after this time (60)"),
+        argument("--seconds", type=duration, default=60.0, metavar="S", help="how long it may take in all (60)"),
+        argument("--trials", type=positive, metavar="N", help="how many schedules to try at most"),
         argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
         argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)"),
+        argument(
+            "--from",
+            dest="source",
+            nargs="?",
+            const="",
+            metavar="FILE",
+            help="take it from a file of results, without a trial",
+        ),
+        argument("--database", metavar="FILE", help="the file in which results are kept"),
+        argument("--cell", action="store_true", help="write the schedule as a cell; a search only if none is known"),
+        argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
+        TARGET,
         _size(256),
     )
     def tune(self, arguments: Namespace) -> Any:
+        op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
+        if not arguments.cell:
+            return self._tuned(op, arguments, target)
+        from tvmagic.notebook.tuning import is_known
+
+        if arguments.source is None and is_known(op, arguments.database, target):
+            arguments.source = arguments.database or ""
+        found = self._tuned(op, arguments, target)
+        if self.shell is not None:
+            self.shell.set_next_input(found.cell, replace=False)
+        return found
+
+    def _tuned(self, op: Operator, arguments: Namespace, target: str | None) -> Any:
         from tvmagic.notebook.tuning import tune
 
-        op = self._operator(arguments.name, "%tune")
-        return tune(op, arguments.trials, arguments.seconds, arguments.seed, arguments.version, arguments.size)
+        places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
+        limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
+        return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
 
     # ------------------------------------------------------------------------ names
 
@@ -388,9 +414,9 @@ class TensorMagics(Magics):
         if isinstance(found, Operator):
             return found
         known = sorted(self.operators())
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        close = closest(name, known)
         hint = (
-            f"; did you mean `{close[0]}`?"
+            f"; did you mean `{close}`?"
             if close
             else f"; there are {', '.join(known)}"
             if known

@@ -277,11 +277,11 @@ class _Tracer(Visitor):
     @handles(Ramp)
     def ramp(self, node: Ramp) -> Any:
         base, stride = self.number(node.base), self.number(node.stride)
-        return tuple(base + stride * i for i in range(node.lanes))
+        return tuple(base + stride * i for i in range(node.dtype.lanes))
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> Any:
-        return (self.visit(node.value),) * node.lanes
+        return (self.visit(node.value),) * node.dtype.lanes
 
     @handles(Cast)
     def cast(self, node: Cast) -> Any:

@@ -19,6 +19,7 @@ from tvmagic.notation.statements import Notation
 from tvmagic.notation.syntax import is_notation, meant, python_names, syntax_meant
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
 __all__ = ["cell_names", "operator", "operator_from_cell", "parse"]
 
@@ -190,7 +191,21 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
         )
     inputs = _inputs(computed, tensors, written)
     notation.sizes.check(name, inputs, computed)
-    return Operator(name, inputs, computed, source=source, tensors=tensors)
+    return Operator(name, inputs, computed, source=source, tensors={**tensors, **_made(computed, tensors)})
+
+
+def _made(outputs: list[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors that the cell has no name for, such as the sum in `mu[i] = sum(X[i, j], over=j) / n`, by their own names.
+
+    A name that several tensors have stays out.
+    """
+    roots = [t.op for t in outputs]
+    known = {id(t.op) for t in named.values()}
+    made: dict[str, list[Any]] = {}
+    for op in post_dfs_order(roots, create_read_graph(roots)):
+        if id(op) not in known and not isinstance(op, te.PlaceholderOp):
+            made.setdefault(op.name, []).append(op.output(0))
+    return {name: found[0] for name, found in made.items() if len(found) == 1 and name not in named}
 
 
 def _functions(value: Any) -> list[PrimFunc]:

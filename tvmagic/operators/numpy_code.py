@@ -59,7 +59,10 @@ from tvmagic.te.tensor import ComputeOp, PlaceholderOp, Tensor
 
 __all__ = ["NumpyCode", "numpy_code", "windows"]
 
-_SIGNS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
+_SIGNS: dict[type, ast.operator] = {Add: ast.Add(), Sub: ast.Sub(), Mul: ast.Mult()}
+_COMPARISONS: dict[type, ast.cmpop] = {
+    EQ: ast.Eq(), NE: ast.NotEq(), LT: ast.Lt(), LE: ast.LtE(), GT: ast.Gt(), GE: ast.GtE(),
+}  # fmt: skip
 _FUNCTIONS: dict[type, str] = {Min: "np.minimum", Max: "np.maximum", And: "np.logical_and", Or: "np.logical_or"}
 _NAMES = {"add": "np.sum", "multiply": "np.prod", "minimum": "np.min", "maximum": "np.max"}
 _REDUCTIONS: dict[type, str] = {op: _NAMES[function.__name__] for op, function in REDUCTIONS.items()}
@@ -68,8 +71,9 @@ _OF_NUMPY = {
     for name, call in CALLS.items()
     if isinstance(call, np.ufunc) and getattr(np, call.__name__, None) is call
 }
-_BY_SIGN = {"+": "np.add", "-": "np.subtract", "*": "np.multiply", "/": "np.divide"}
-_SIGN_OF: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_UFUNC_OF: dict[type, str] = {
+    ast.Add: "np.add", ast.Sub: "np.subtract", ast.Mult: "np.multiply", ast.Div: "np.divide",
+}  # fmt: skip
 _TAKES_OUT = {"np.sum", "np.prod", "np.min", "np.max", "np.einsum"}
 _ROOM = 1 << 26  # elements of an array that a reduction makes before it reduces
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
@@ -109,39 +113,57 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
     """The NumPy code from `inputs` to `outputs`; `sizes` gives the value of every symbolic size."""
     roots = [t.op for t in outputs]
     names: dict[Tensor, str] = {}
-    lines: list[str] = []
-    slow: list[Tensor] = []
+    body: list[ast.stmt] = []
+    slow: list[ast.stmt] = []
     for tensor in inputs:
         names[tensor] = _fresh(tensor.name, names.values())
     places = {t: "out" if len(outputs) == 1 else f"out_{k}" for k, t in enumerate(outputs)}
-    arguments = ", ".join([*names.values(), *places.values()])
+    arguments = [*names.values(), *places.values()]
+    elementwise: list[str] = []
     for op in post_dfs_order(roots, create_read_graph(roots)):
         if isinstance(op, PlaceholderOp):
             continue
         for number, tensor in enumerate(op.outputs):
-            text = _stage_text(op, number, names, sizes)
-            before = dict(names)
-            names[tensor] = _fresh(tensor.name, names.values())
-            if text is None:
-                known = ", ".join(f"tensors[{k}]: {name}" for k, name in enumerate(before.values()))
-                text = f"evaluate(tensors[{len(before)}], {{{known}}})"
-                slow.append(tensor)
+            value = _stage(op, number, names, sizes)
+            before = list(names.values())
+            names[tensor] = _fresh(tensor.name, before)
+            if value is None:
+                value = _evaluated(before)
+                elementwise.append(tensor.name)
             elif tensor in places:
-                text = _into(
-                    text, places[tensor], isinstance(op, ComputeOp) and isinstance(op.body[number], ProducerLoad)
-                )
-            lines.append(f"{names[tensor]} = {_bare(text)}")
+                is_view = isinstance(op, ComputeOp) and isinstance(op.body[number], ProducerLoad)
+                value = _method(value, "copy") if is_view else _into(value, places[tensor])
+            body.append(ast.Assign([ast.Name(names[tensor], ast.Store())], value))
+            if len(elementwise) > len(slow):
+                slow.append(body[-1])
+    results = [_name(names[t]) for t in outputs]
+    body.append(ast.Return(results[0] if len(results) == 1 else ast.Tuple(results, ast.Load())))
+    shown = [ast.unparse(ast.fix_missing_locations(line)) for line in body[:-1] if line not in slow]
+    return NumpyCode(tuple(shown), tuple(elementwise), _function(arguments, body, list(names)))
+
+
+def _function(arguments: Sequence[str], body: list[ast.stmt], tensors: list[Tensor]) -> Callable[..., Any]:
+    """The function of statements; `tensors` are those that it may ask the reference for."""
+    module = ast.parse(f"def run({', '.join(arguments)}): pass")
+    function = module.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.body = body
     scope = {
         "np": np,
         "windows": windows,
         "evaluate": evaluate,
         "convert": lambda x, dtype: convert(x, DataType(dtype)),
-        "tensors": list(names),
+        "tensors": tensors,
     }
-    body = "".join(f"    {line}\n" for line in lines)
-    exec(f"def run({arguments}):\n{body}    return {', '.join(names[t] for t in outputs)}\n", scope)
-    shown = [line for line, tensor in zip(lines, list(names)[len(inputs) :]) if tensor not in slow]
-    return NumpyCode(tuple(shown), tuple(t.name for t in slow), scope["run"])
+    exec(compile(ast.fix_missing_locations(module), "<NumPy code>", "exec"), scope)
+    return scope["run"]  # type: ignore[return-value]
+
+
+def _evaluated(names: Sequence[str]) -> ast.expr:
+    """The call that asks the reference for the next tensor, given the arrays of those before it."""
+    place = lambda k: ast.Subscript(_name("tensors"), ast.Constant(k), ast.Load())  # noqa: E731
+    known = ast.Dict([place(k) for k in range(len(names))], [_name(n) for n in names])
+    return _call("evaluate", place(len(names)), known)
 
 
 def _fresh(name: str, taken: Any) -> str:
@@ -155,25 +177,25 @@ def _fresh(name: str, taken: Any) -> str:
     return result
 
 
-class _NoText(Exception):
+class _NoCall(Exception):
     """There is no NumPy call for a part of an expression."""
 
 
-def _stage_text(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> str | None:
+def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> ast.expr | None:
     if not isinstance(op, ComputeOp):
         return None
     try:
-        return _Stage(op, names, sizes).text(number)
-    except _NoText:
+        return _Stage(op, names, sizes).output(number)
+    except _NoCall:
         return None
 
 
-Piece = tuple[str, frozenset[Var]]
-"""A text, and the index variables whose axes its array has; without any it is a scalar."""
+Piece = tuple[ast.expr, frozenset[Var]]
+"""Code, and the index variables whose axes its array has; without any it is a scalar."""
 
 
 class _Stage(Visitor):
-    """The text of one operation. The array of an expression has its variables' axes in the order of `order`."""
+    """The code of one operation. The array of an expression has its variables' axes in the order of `order`."""
 
     def __init__(self, op: ComputeOp, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> None:
         self.op, self.names, self.sizes = op, names, sizes
@@ -182,7 +204,7 @@ class _Stage(Visitor):
             assert iv.dom is not None
             self.ranges[iv.var] = (self.number(iv.dom.min), self.number(iv.dom.extent))
         if any(extent < 1 for _, extent in self.ranges.values()):
-            raise _NoText
+            raise _NoCall
         self.axes = [iv.var for iv in op.axis]
         self.order: list[Var] = self.axes
         self.guarded = False
@@ -190,37 +212,37 @@ class _Stage(Visitor):
     def number(self, value: PrimExpr) -> int:
         factors, constant = self.affine(value)
         if factors:
-            raise _NoText
+            raise _NoCall
         return constant
 
-    def text(self, number: int) -> str:
-        """The text of an output of the operation, an array of its shape and dtype."""
+    def output(self, number: int) -> ast.expr:
+        """The code of an output of the operation, an array of its shape and dtype."""
         body = self.op.body[number]
         if isinstance(body, Reduce):
             return self.reduction(body)
         return self.whole(self.visit(body), self.axes, body.dtype)
 
-    def whole(self, piece: Piece, axes: Sequence[Var], dtype: Any) -> str:
-        """A text whose array has all `axes`."""
-        text, has = piece
+    def whole(self, piece: Piece, axes: Sequence[Var], dtype: Any) -> ast.expr:
+        """Code whose array has all `axes`."""
+        code, has = piece
         shape = self.shape(axes)
         if not has:
-            return f"np.full({shape}, {text}, np.{numpy_dtype(dtype).name})"
-        return text if has == frozenset(axes) else f"np.broadcast_to({text}, {shape})"
+            return _call("np.full", _literal(shape), code, _dtype(dtype))
+        return code if has == frozenset(axes) else _call("np.broadcast_to", code, _literal(shape))
 
     def shape(self, axes: Sequence[Var]) -> tuple[int, ...]:
         return tuple(self.ranges[v][1] for v in axes)
 
     # ------------------------------------------------------------------------ reductions
 
-    def reduction(self, node: Reduce) -> str:
+    def reduction(self, node: Reduce) -> ast.expr:
         combiner = node.combiner
         result = combiner.result[0]
         function = _REDUCTIONS.get(type(result)) if len(combiner.result) == 1 else None
         both = isinstance(result, BinaryOp) and result.a is combiner.lhs[0] and result.b is combiner.rhs[0]
         plain = isinstance(node.condition, IntImm) and bool(node.condition.value) and not node.init
         if function is None or not both or not plain:
-            raise _NoText
+            raise _NoCall
         reduced = [iv.var for iv in self.op.reduce_axis]
         if function == "np.sum":
             product = self.product(node.source[0], reduced)
@@ -228,24 +250,25 @@ class _Stage(Visitor):
                 return product
         self.order = [*self.axes, *reduced]
         if reduce(mul, self.shape(self.order)) > _ROOM:
-            raise _NoText
-        text = _bare(self.whole(self.visit(node.source[0]), self.order, node.source[0].dtype))
+            raise _NoCall
+        source = self.whole(self.visit(node.source[0]), self.order, node.source[0].dtype)
         axes = tuple(range(len(self.axes), len(self.order)))
-        width = f", dtype=np.{node.dtype}" if function in ("np.sum", "np.prod") and not node.dtype.is_float else ""
-        return f"{function}({text}, axis={axes[0] if len(axes) == 1 else axes}{width})"
+        options = {"axis": _literal(axes[0] if len(axes) == 1 else axes)}
+        if function in ("np.sum", "np.prod") and not node.dtype.is_float:
+            options["dtype"] = _dtype(node.dtype)
+        return _call(function, source, **options)
 
-    def product(self, source: PrimExpr, reduced: list[Var]) -> str | None:
-        """A summed product as `np.matmul` or `np.einsum`; None where it is none."""
+    def product(self, source: PrimExpr, reduced: list[Var]) -> ast.expr | None:
+        """A summed product as `np.matmul` or `np.einsum`; None if it is not one."""
         parts = [(f, self.indices(f)) for f in _factors(source)]
         scalars = [f for f, has in parts if not has]
         factors = [(f, has) for f, has in parts if has]
         if len(factors) < 2 or frozenset().union(*[has for _, has in factors]) != {*self.axes, *reduced}:
             return None
-        text = self.matmul(factors, reduced) if len(factors) == 2 else None
-        text = text or self.einsum(factors)
-        return " * ".join([text, *[self.visit(s)[0] for s in scalars]])
+        code = self.matmul(factors, reduced) if len(factors) == 2 else None
+        return reduce(_times, [self.visit(s)[0] for s in scalars], code or self.einsum(factors))
 
-    def matmul(self, factors: list[tuple[PrimExpr, frozenset[Var]]], reduced: list[Var]) -> str | None:
+    def matmul(self, factors: list[tuple[PrimExpr, frozenset[Var]]], reduced: list[Var]) -> ast.expr | None:
         """Two factors as matrices: batch, rows, summed and batch, summed, columns."""
         (a, in_a), (b, in_b) = factors if self.axes and self.axes[0] in factors[0][1] else reversed(factors)
         batch = [v for v in self.axes if v in in_a and v in in_b]
@@ -255,31 +278,31 @@ class _Stage(Visitor):
             return None
         left = self.matrix(a, [batch, rows, reduced])
         right = self.matrix(b, [batch, reduced, columns])
-        text, made = f"np.matmul({left}, {right})", [*batch, *rows, *columns]
+        code, made = _call("np.matmul", left, right), [*batch, *rows, *columns]
         if max(len(batch), len(rows), len(columns)) > 1:
-            text += f".reshape({self.shape(made)})"
-        return text + _transposed([made.index(v) for v in self.axes])
+            code = _method(code, "reshape", _literal(self.shape(made)))
+        return _transposed(code, [made.index(v) for v in self.axes])
 
-    def matrix(self, node: PrimExpr, groups: list[list[Var]]) -> str:
+    def matrix(self, node: PrimExpr, groups: list[list[Var]]) -> ast.expr:
         """A factor with one axis for each group of variables that is not empty."""
-        text = self.arranged(node, [v for group in groups for v in group])
+        code = self.arranged(node, [v for group in groups for v in group])
         filled = [group for group in groups if group]
         if all(len(group) == 1 for group in filled):
-            return text
-        return f"{text}.reshape({tuple(reduce(mul, self.shape(group)) for group in filled)})"
+            return code
+        return _method(code, "reshape", _literal(tuple(reduce(mul, self.shape(group)) for group in filled)))
 
-    def einsum(self, factors: list[tuple[PrimExpr, frozenset[Var]]]) -> str:
+    def einsum(self, factors: list[tuple[PrimExpr, frozenset[Var]]]) -> ast.expr:
         letters = dict(zip(self.ranges, _LETTERS))
         if len(self.ranges) > len(_LETTERS):
-            raise _NoText
+            raise _NoCall
         order = list(self.ranges)
         terms = ["".join(letters[v] for v in order if v in has) for _, has in factors]
-        texts = [self.arranged(f, [v for v in order if v in has]) for f, has in factors]
+        arrays = [self.arranged(f, [v for v in order if v in has]) for f, has in factors]
         out = "".join(letters[v] for v in self.axes)
-        return f'np.einsum("{",".join(terms)}->{out}", {", ".join(texts)}, optimize=True)'
+        return _call("np.einsum", _literal(f"{','.join(terms)}->{out}"), *arrays, optimize=_literal(True))
 
-    def arranged(self, node: PrimExpr, order: list[Var]) -> str:
-        """A text whose array has exactly the axes `order`."""
+    def arranged(self, node: PrimExpr, order: list[Var]) -> ast.expr:
+        """Code whose array has exactly the axes `order`."""
         before, self.order = self.order, order
         try:
             return self.whole(self.visit(node), order, node.dtype)
@@ -305,11 +328,11 @@ class _Stage(Visitor):
         if isinstance(node, Cast) and not node.dtype.is_float:
             return self.affine(node.value)
         if not isinstance(node, (Add, Sub, Mul)):
-            raise _NoText
+            raise _NoCall
         (a, c), (b, d) = self.affine(node.a), self.affine(node.b)
         if isinstance(node, Mul):
             if a and b:
-                raise _NoText
+                raise _NoCall
             return {v: f * (c if b else d) for v, f in (b or a).items()}, c * d
         sign = 1 if isinstance(node, Add) else -1
         factors = {v: a.get(v, 0) + sign * b.get(v, 0) for v in {**a, **b}}
@@ -319,24 +342,25 @@ class _Stage(Visitor):
     def load(self, node: ProducerLoad) -> Piece:
         name = self.names.get(node.producer)
         if name is None:
-            raise _NoText
+            raise _NoCall
         dims = [self.affine(index) for index in node.indices]
         sizes = [self.number(s) for s in node.producer.shape]
-        name, dims = self.padded(name, dims, sizes)
+        array, dims = self.padded(_name(name), dims, sizes)
         used = [v for v in self.order if any(v in factors for factors, _ in dims)]
         own = [next(iter(factors), None) for factors, _ in dims if len(factors) <= 1]
         variables = [v for v in own if v is not None]
         simple = len(own) == len(dims) and len(set(variables)) == len(variables) == len(used)
         if simple and all(f > 0 for factors, _ in dims for f in factors.values()):
             cuts = [self.cut(factors, constant, size) for (factors, constant), size in zip(dims, sizes)]
-            text = name if set(cuts) <= {":"} else f"{name}[{', '.join(cuts)}]"
-            text += _transposed([variables.index(v) for v in used])
+            array = array if all(map(_is_whole, cuts)) else _subscript(array, cuts)
+            array = _transposed(array, [variables.index(v) for v in used])
         else:
             steps = tuple(tuple(factors.get(v, 0) for factors, _ in dims) for v in used)
-            text = f"windows({name}, {tuple(c for _, c in dims)}, {self.shape(used)}, {steps})"
-        return f"{text}{self.new_axes(used)}", frozenset(used)
+            begins = tuple(constant for _, constant in dims)
+            array = _call("windows", array, _literal(begins), _literal(self.shape(used)), _literal(steps))
+        return self.new_axes(array, used), frozenset(used)
 
-    def padded(self, name: str, dims: list[Any], sizes: list[int]) -> tuple[str, list[Any]]:
+    def padded(self, array: ast.expr, dims: list[Any], sizes: list[int]) -> tuple[ast.expr, list[Any]]:
         """The array with zeros around it where a condition guards accesses outside of it."""
         around: list[tuple[int, int]] = []
         for (factors, constant), size in zip(dims, sizes):
@@ -344,92 +368,94 @@ class _Stage(Visitor):
             low, high = constant + sum(min(0, f) for f in far), constant + sum(max(0, f) for f in far)
             around.append((max(0, -low), max(0, high - size + 1)))
         if not any(a or b for a, b in around):
-            return name, dims
+            return array, dims
         if not self.guarded:
-            raise _NoText
+            raise _NoCall
         for k, (before, after) in enumerate(around):
             dims[k] = (dims[k][0], dims[k][1] + before)
             sizes[k] += before + after
-        return f"np.pad({name}, {tuple(around)})", dims
+        return _call("np.pad", array, _literal(tuple(around))), dims
 
-    def cut(self, factors: dict[Var, int], constant: int, size: int) -> str:
+    def cut(self, factors: dict[Var, int], constant: int, size: int) -> ast.expr:
         """The index or slice of one dimension."""
         if not factors:
-            return str(constant)
+            return _literal(constant)
         ((var, step),) = factors.items()
         end = constant + step * (self.ranges[var][1] - 1) + 1
-        if (constant, end, step) == (0, size, 1):
-            return ":"
-        begin, end_text = str(constant or ""), str(end) if end < size else ""
-        return f"{begin}:{end_text}" + (f":{step}" if step > 1 else "")
+        return ast.Slice(
+            _literal(constant) if constant else None,
+            _literal(end) if end < size else None,
+            _literal(step) if step > 1 else None,
+        )
 
-    def new_axes(self, used: list[Var]) -> str:
-        """`[:, None]`: axes of length one for the variables of `order` after the first that is used."""
-        if not used:
-            return ""
-        rest = self.order[self.order.index(used[0]) :]
+    def new_axes(self, array: ast.expr, used: list[Var]) -> ast.expr:
+        """`array[:, None]`: axes of length one for the variables of `order` after the first that is used."""
+        rest = self.order[self.order.index(used[0]) :] if used else []
         if rest == used:
-            return ""
-        return f"[{', '.join(':' if v in used else 'None' for v in rest)}]"
+            return array
+        return _subscript(array, [ast.Slice() if v in used else _literal(None) for v in rest])
 
     # ------------------------------------------------------------------------ elementwise
 
     @handles(PrimExpr)
     def other(self, node: PrimExpr) -> Piece:
-        raise _NoText
+        raise _NoCall
 
     @handles(Var)
     def var(self, var: Var) -> Piece:
         if var in self.sizes:
-            return str(int(self.sizes[var])), frozenset()
+            return _literal(int(self.sizes[var])), frozenset()
         if var not in self.ranges:
-            raise _NoText
+            raise _NoCall
         low, extent = self.ranges[var]
-        text = f"np.arange({low}, {low + extent}, dtype=np.{var.dtype})"
-        return f"{text}{self.new_axes([var])}", frozenset([var])
+        steps = _call("np.arange", _literal(low), _literal(low + extent), dtype=_dtype(var.dtype))
+        return self.new_axes(steps, [var]), frozenset([var])
 
     @handles(IntImm, FloatImm)
     def constant(self, node: Any) -> Piece:
         if node.dtype.is_bool:
-            return str(bool(node.value)), frozenset()
+            return _literal(bool(node.value)), frozenset()
         value = plain(node.value)
-        if not np.isfinite(value):
-            return {"inf": "np.inf", "-inf": "-np.inf"}.get(str(value), "np.nan"), frozenset()
-        return (f"({value!r})" if value < 0 else repr(value)), frozenset()
+        if np.isfinite(value):
+            return _literal(value), frozenset()
+        code = _name("np.nan" if np.isnan(value) else "np.inf")
+        return (ast.UnaryOp(ast.USub(), code) if value < 0 else code), frozenset()
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Piece:
         (a, in_a), (b, in_b) = self.visit(node.a), self.visit(node.b)
         kind, has = type(node), in_a | in_b
         if node.a.dtype.is_bool and kind is Sub:
-            raise _NoText  # NumPy has no difference of bools
+            raise _NoCall  # NumPy has no difference of bools
         if not has and kind not in (Add, Sub, Mul):
-            raise _NoText
+            raise _NoCall
         if kind in _SIGNS:
-            return f"({a} {_SIGNS[kind]} {b})", has
+            return ast.BinOp(a, _SIGNS[kind], b), has
+        if kind in _COMPARISONS:
+            return ast.Compare(a, [_COMPARISONS[kind]], [b]), has
         if kind in _FUNCTIONS:
-            return f"{_FUNCTIONS[kind]}({_bare(a)}, {_bare(b)})", has
+            return _call(_FUNCTIONS[kind], a, b), has
         if kind is Div and node.dtype.is_float:
-            return f"({a} / {b})", has
+            return ast.BinOp(a, ast.Div(), b), has
         if kind in (FloorDiv, FloorMod) and isinstance(node.b, IntImm) and node.b.value > 0:
-            return f"({a} {'//' if kind is FloorDiv else '%'} {b})", has
-        raise _NoText
+            return ast.BinOp(a, ast.FloorDiv() if kind is FloorDiv else ast.Mod(), b), has
+        raise _NoCall
 
     @handles(Not)
     def negation(self, node: Not) -> Piece:
-        text, has = self.visit(node.a)
-        return f"np.logical_not({_bare(text)})", has
+        code, has = self.visit(node.a)
+        return _call("np.logical_not", code), has
 
     @handles(Cast)
     def cast(self, node: Cast) -> Piece:
-        text, has = self.visit(node.value)
+        code, has = self.visit(node.value)
         if not has:
-            raise _NoText
+            raise _NoCall
         if node.dtype.is_bool:
-            return f"({text} != 0)", has
+            return ast.Compare(code, [ast.NotEq()], [_literal(0)]), has
         if node.value.dtype.is_float and not node.dtype.is_float:
-            return f"convert({_bare(text)}, '{node.dtype}')", has
-        return f"{text}.astype(np.{numpy_dtype(node.dtype).name})", has
+            return _call("convert", code, _literal(str(node.dtype))), has
+        return _method(code, "astype", _dtype(node.dtype)), has
 
     @handles(Select)
     def select(self, node: Select) -> Piece:
@@ -441,12 +467,12 @@ class _Stage(Visitor):
         if name == "tir.if_then_else":
             return self.choose(*node.args)
         if name not in _OF_NUMPY:
-            raise _NoText
+            raise _NoCall
         parts = [self.visit(a) for a in node.args]
         has = frozenset[Var]().union(*[h for _, h in parts])
         if not has:
-            raise _NoText
-        return f"{_OF_NUMPY[name]}({', '.join(_bare(t) for t, _ in parts)})", has
+            raise _NoCall
+        return _call(_OF_NUMPY[name], *[code for code, _ in parts]), has
 
     def choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Piece:
         before = self.guarded
@@ -454,9 +480,9 @@ class _Stage(Visitor):
         self.guarded = True
         branches = [self.visit(then), self.visit(otherwise)]
         self.guarded = before
-        typed = [t if has else f"np.{numpy_dtype(then.dtype).name}({_bare(t)})" for t, has in branches]
-        text = f"np.where({_bare(holds[0])}, {_bare(typed[0])}, {_bare(typed[1])})"
-        return text, holds[1] | branches[0][1] | branches[1][1]
+        kind = f"np.{numpy_dtype(then.dtype).name}"
+        typed = [code if has else _call(kind, code) for code, has in branches]
+        return _call("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
 
 
 def _factors(node: PrimExpr) -> Iterator[PrimExpr]:
@@ -468,37 +494,67 @@ def _factors(node: PrimExpr) -> Iterator[PrimExpr]:
         yield node
 
 
-def _transposed(places: list[int]) -> str:
-    """The text that puts axis `places[k]` to place k."""
+# ---------------------------------------------------------------------------- pieces of code
+
+
+def _name(dotted: str) -> ast.expr:
+    """`np.sum` as code."""
+    first, *rest = dotted.split(".")
+    code: ast.expr = ast.Name(first, ast.Load())
+    for part in rest:
+        code = ast.Attribute(code, part, ast.Load())
+    return code
+
+
+def _literal(value: Any) -> ast.expr:
+    """A number, text, None, or a tuple of these as code."""
+    if isinstance(value, tuple):
+        return ast.Tuple([_literal(v) for v in value], ast.Load())
+    if isinstance(value, (int, float)) and value < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return ast.Constant(value)
+
+
+def _dtype(dtype: Any) -> ast.expr:
+    return _name(f"np.{numpy_dtype(dtype).name}")
+
+
+def _call(function: str, *args: ast.expr, **options: ast.expr) -> ast.expr:
+    return ast.Call(_name(function), list(args), [ast.keyword(key, value) for key, value in options.items()])
+
+
+def _method(code: ast.expr, name: str, *args: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(code, name, ast.Load()), list(args), [])
+
+
+def _times(a: ast.expr, b: ast.expr) -> ast.expr:
+    return ast.BinOp(a, ast.Mult(), b)
+
+
+def _subscript(code: ast.expr, cuts: Sequence[ast.expr]) -> ast.expr:
+    return ast.Subscript(code, cuts[0] if len(cuts) == 1 else ast.Tuple(list(cuts), ast.Load()), ast.Load())
+
+
+def _is_whole(cut: ast.expr) -> bool:
+    """Whether an index is `:`."""
+    return isinstance(cut, ast.Slice) and cut.lower is None and cut.upper is None and cut.step is None
+
+
+def _transposed(code: ast.expr, places: list[int]) -> ast.expr:
+    """The array with axis `places[k]` moved to place k."""
     if places == sorted(places):
-        return ""
-    return ".T" if places == [1, 0] else f".transpose({', '.join(map(str, places))})"
+        return code
+    if places == [1, 0]:
+        return ast.Attribute(code, "T", ast.Load())
+    return _method(code, "transpose", *map(_literal, places))
 
 
-def _into(text: str, place: str, is_view: bool) -> str:
-    """A text that writes the array `place` where its function can, and that makes an array of its own from a view."""
-    if is_view:
-        return f"{text}.copy()"
-    name, opened, rest = text.partition("(")
-    if opened and _bare(f"({rest}") != f"({rest}":
-        if not name:
-            tree = ast.parse(text, mode="eval").body
-            sign = _BY_SIGN.get(_SIGN_OF.get(type(getattr(tree, "op", None)), ""))
-            if sign is None or not isinstance(tree, ast.BinOp):
-                return text
-            return f"{sign}({ast.unparse(tree.left)}, {ast.unparse(tree.right)}, out={place})"
-        if isinstance(getattr(np, name[3:], None), np.ufunc) or name in _TAKES_OUT:
-            return f"{text[:-1]}, out={place})"
-    return text
-
-
-def _bare(text: str) -> str:
-    """A text without parentheses around all of it."""
-    if not text.startswith("(") or not text.endswith(")"):
-        return text
-    depth = 0
-    for k, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and k < len(text) - 1:
-            return text
-    return text[1:-1]
+def _into(code: ast.expr, place: str) -> ast.expr:
+    """Code that writes into the array `place` if its outermost function can."""
+    if isinstance(code, ast.BinOp) and type(code.op) in _UFUNC_OF:
+        return _call(_UFUNC_OF[type(code.op)], code.left, code.right, out=_name(place))
+    if isinstance(code, ast.Call):
+        name = ast.unparse(code.func)
+        if isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc) or name in _TAKES_OUT:
+            return ast.Call(code.func, code.args, [*code.keywords, ast.keyword("out", _name(place))])
+    return code

@@ -23,7 +23,6 @@ from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.operators.measure import CheckResult
-    from tvmagic.operators.workload import OperatorWorkload
 
 __all__ = ["Operator", "Version"]
 
@@ -308,12 +307,6 @@ class Operator:
         from tvmagic.operators.measure import check
 
         return check(self.version(version), seed, sizes)
-
-    def workload(self, seed: int = 0, sizes: Mapping[str, int] | int = 256) -> OperatorWorkload:
-        """Its schedules tried on random inputs, as a search asks for them; symbolic sizes become `sizes`."""
-        from tvmagic.operators.workload import OperatorWorkload
-
-        return OperatorWorkload(self, seed, sizes)
 
     # ------------------------------------------------------------------------ text
 

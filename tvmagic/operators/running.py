@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import Span
 from tvmagic.notation.source import Source
 
@@ -38,10 +37,9 @@ def _meant(error: Exception, scope: Mapping[str, Any]) -> str | None:
     name = getattr(error, "name", None)
     if not isinstance(name, str) or not isinstance(error, (AttributeError, NameError)):
         return None
-    known = dir(error.obj) if isinstance(error, AttributeError) else [*scope, *dir(builtins)]
-    public = [k for k in known if not k.startswith("_")]
-    close = difflib.get_close_matches(name, public, n=1, cutoff=0.5)
-    return f"did you mean `{close[0]}`?" if close else None
+    known = [dir(error.obj)] if isinstance(error, AttributeError) else [scope, dir(builtins)]
+    hints = (did_you_mean(name, [k for k in names if not k.startswith("_")]) for names in known)
+    return next((hint for hint in hints if hint), None)
 
 
 def place_in_cell(error: BaseException, source: Source) -> Span | None:

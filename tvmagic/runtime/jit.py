@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import pathlib
 import re
 import sys
 import threading
@@ -13,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import BuildError
+from tvmagic.runtime.support_code import read_ll, support_module
 
 __all__ = ["LoadedObject", "builtins_code", "runtime_table", "support"]
 
@@ -104,27 +104,18 @@ class LoadedObject:
 
 @lru_cache(maxsize=1)
 def support() -> LoadedObject:
-    """The runtime's own machine code (`support_code`), compiled for this machine."""
+    """The runtime's own machine code (`ll/`), compiled for this machine."""
     import llvmlite.binding as llvm
-
-    from tvmagic.runtime.support_code import support_code
 
     _linkers.take()
     triple = llvm.get_process_triple()
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
-    module = llvm.parse_assembly(support_code(triple))
-    module.verify()
-    return LoadedObject(machine.emit_object(module), list(_SUPPORT_SYMBOLS)).immortal()
-
-
-@lru_cache(maxsize=1)
-def _builtins_text() -> str:
-    return (pathlib.Path(__file__).parent / "ll" / "builtins.ll").read_text()
+    return LoadedObject(machine.emit_object(support_module(triple)), list(_SUPPORT_SYMBOLS)).immortal()
 
 
 @lru_cache(maxsize=1)
 def _builtins_names() -> list[str]:
-    return re.findall(r"^define weak \S+ @(\w+)\(", _builtins_text(), re.MULTILINE)
+    return re.findall(r"^define weak \S+ @(\w+)\(", read_ll("builtins"), re.MULTILINE)
 
 
 @lru_cache(maxsize=1)
@@ -135,7 +126,7 @@ def builtins_code() -> bytes:
     _linkers.take()
     triple = llvm.get_process_triple()
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
-    module = llvm.parse_assembly(f'target triple = "{triple}"\n{_builtins_text()}')
+    module = llvm.parse_assembly(f'target triple = "{triple}"\n{read_ll("builtins")}')
     module.verify()
     return machine.emit_object(module)
 

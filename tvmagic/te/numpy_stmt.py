@@ -69,7 +69,7 @@ class StatementRunner(ArrayEvaluator):
 
     def _lanes(self, index: Any) -> Any:
         if isinstance(index, Ramp):
-            return self._number(index.base) + self._number(index.stride) * np.arange(index.lanes)
+            return self._number(index.base) + self._number(index.stride) * np.arange(index.dtype.lanes)
         return self._number(index)
 
     @handles(BufferLoad)

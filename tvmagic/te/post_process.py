@@ -119,8 +119,9 @@ class _TensorsToBuffers(Mutator):
         found = {"layout_transforms": self.layouts, "axis_separators": self.separators}.get(node.attr_key)
         if found is not None:
             tensor, facts = node.node
+            body = self.visit(node.body)  # has the realization, which knows the scope
             found[self.buffer(tensor)] = facts
-            return self.visit(node.body)
+            return body
         node = self.visit_children(node)
         rename = _ATTRS.get(node.attr_key)
         return node if rename is None else node.replace(node=rename(self, node.node))
@@ -152,6 +153,16 @@ class _SeparateAxes(BufferRemapper):
     def remap(self, buffer: Buffer) -> Buffer:
         groups = self.separators.get(buffer)
         return buffer if groups is None else buffer.replace(axis_separators=groups)
+
+    @handles(AttrStmt)
+    def attr(self, node: AttrStmt) -> Any:
+        new = self.visit_children(node)
+        about: Any = node.node
+        if isinstance(about, Buffer):
+            return new.replace(node=self.visit_buffer_use(about))
+        if node.attr_key == "buffer_bind_scope":
+            return new.replace(node=(about[0], self.visit_buffer_use(about[1])))
+        return new
 
     def function(self, func: PrimFunc) -> PrimFunc:
         body = self.visit(func.body)

@@ -1,18 +1,15 @@
-"""Schedules found for the user: `auto` by rules and a model of the machine, `tune_operator` by a search that measures."""
+"""Schedules found for the user: `auto` by rules and a model of the machine, `tune_operator` by a search that measures, `load`
+from the results of earlier searches."""
 
+from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.instant import Instant, auto, decide
-from tvmagic.tune.search import Trial, Tunable, TuneResult, Workload, tune_operator
-from tvmagic.tune.space import mutate, random_schedule
+from tvmagic.tune.loading import load
+from tvmagic.tune.model import CostModel, rank_correlation
+from tvmagic.tune.mutate import mutate
+from tvmagic.tune.search import Trial, TuneResult, tune_operator
+from tvmagic.tune.space import random_schedule
 
 __all__ = [
-    "Instant",
-    "Trial",
-    "Tunable",
-    "TuneResult",
-    "Workload",
-    "auto",
-    "decide",
-    "mutate",
-    "random_schedule",
-    "tune_operator",
-]
+    "CostModel", "Database", "Entry", "Instant", "Trial", "TuneResult", "auto", "decide", "load", "mutate",
+    "random_schedule", "rank_correlation", "tune_operator",
+]  # fmt: skip

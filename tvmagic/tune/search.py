@@ -1,102 +1,89 @@
-"""The search: random schedules first, then changes of the best ones; each is checked and measured."""
+"""The search: it starts from the instant schedule and changes what was fast, led by a model of what is slow.
+
+A round: (1) changes of the fastest schedules, and some random ones; (2) the workers lower them, and the model predicts
+their times from features; (3) the changes of those predicted to be fast are looked at in the same way; (4) the workers
+build, check and measure the best predictions and a few others; (5) the model learns from them.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, PrimFunc
-from tvmagic.passes import Record, recording
-from tvmagic.tir.schedule import Schedule, Trace
-from tvmagic.tune.space import mutate, random_schedule
+from tvmagic.operators.operator import Operator, Version
+from tvmagic.tune.candidate import Candidate
+from tvmagic.tune.database import Database, Entry
+from tvmagic.tune.finish import Choice, Finish
+from tvmagic.tune.instant import auto
+from tvmagic.tune.model import CostModel, rank_correlation
+from tvmagic.tune.mutate import mutate
+from tvmagic.tune.problem import Problem
+from tvmagic.tune.worker import machine_kind
+from tvmagic.tune.workers import LocalWorkers, Result, Task, Workforce
 
-__all__ = ["Trial", "Tunable", "TuneResult", "Workload", "tune_operator"]
+__all__ = ["Trial", "TuneResult", "tune_operator"]
 
-_SURVIVORS = 4  # the best traces, which are changed further
-_RANDOM_SHARE = 0.4  # of the trials, before the first change
-_EXPLORE = 0.2  # how often a trial after these is random all the same
-
-
-class Kept(Protocol):
-    """What stands for the best schedule where it is kept: a version of the operator."""
-
-    name: str
-    schedule: Any
-
-
-class Workload(Protocol):
-    """What a search needs of the program it schedules: who checks and times a schedule, and who keeps the best."""
-
-    func: PrimFunc | IRModule
-
-    def seconds(self, schedule: Schedule) -> float:
-        """Seconds a call with a schedule; `TVMagicError` where it cannot be built or its result is wrong."""
-        ...
-
-    def plain_seconds(self) -> float:
-        """Seconds a call of the program without a schedule."""
-        ...
-
-    def reference(self) -> tuple[float, str]:
-        """Seconds a call of what the program is compared with, and what that is in words."""
-        ...
-
-    def keep(self, schedule: Schedule, name: str, record: Record) -> Kept:
-        """Take in the best schedule under a name, with the record of its calls."""
-        ...
-
-
-class Tunable(Protocol):
-    """What can be tuned: an operator, by its workload on random inputs."""
-
-    name: str
-
-    def workload(self, seed: int, sizes: int) -> Workload:
-        """The operator on inputs drawn from `seed`, its symbolic sizes being `sizes`."""
-        ...
+_PARENTS = 8  # the fastest trials, which are changed further
+_BATCH = 4  # trials of a round for each worker
+_POOL = 4  # candidates that are looked at for each trial of a round
+_EXPLORE = 0.15  # the share of trials that the model does not choose
+_RANDOM = 0.2  # the share of candidates that are new structures
+_LIMIT = 10.0  # seconds that a trial may take
+_IDLE_ROUNDS = 6  # rounds in a row without a new program, after which there is nothing left to try
 
 
 @dataclass(frozen=True)
 class Trial:
     """One schedule that was tried.
 
-    `seconds` a call is None where it failed; `error` then says why. `origin` is `random`, or
-    `change of N` for the trial it comes from.
+    `seconds` a call is None if it failed; `error` then says why. `stopped`: it was slower than three times the best, so
+    that its time is that of a call or two. `origin` is `instant`, `random`, `database`, the version of the user's it is,
+    or `change of N` for the trial it comes from. `predicted` are the seconds that the model expected before it was
+    measured, None if it had learned nothing yet. `machine` is the kind that measured it.
     """
 
     number: int
     origin: str
-    trace: Trace
+    candidate: Candidate
     seconds: float | None
     error: str = ""
+    predicted: float | None = None
+    stopped: bool = False
+    machine: str = ""
+    times: tuple[float, ...] = ()
+    features: tuple[float, ...] = field(default=(), repr=False)
+    elapsed: float = 0.0
 
 
 @dataclass(frozen=True)
 class TuneResult:
     """What a search found.
 
-    `version` is what the operator keeps of the best schedule; `plain` the seconds of the plain
-    loops; `reference` those of NumPy, of which `compared_with` tells the calls; `elapsed` of the whole search,
-    `interrupted` if the user stopped it.
+    `choice` has the version that was found, and the times of all versions measured in turns at the end, the fastest
+    first, with NumPy's. `elapsed` are seconds of the whole search, `interrupted` if the user stopped it; `notes` are
+    sentences on what is remarkable.
     """
 
-    operator: Tunable
+    operator: Operator
     trials: tuple[Trial, ...]
-    version: Kept
-    plain: float
-    reference: float
+    choice: Choice
     compared_with: str
     elapsed: float
+    model: str = ""
+    notes: tuple[str, ...] = ()
     interrupted: bool = False
+    database: Database | None = None
 
     @property
-    def best(self) -> Trial:
-        """The fastest trial."""
-        return min(self.good, key=lambda t: t.seconds or 0.0)
+    def version(self) -> Version:
+        """The version that was found; the operator has it if `choice.kept`."""
+        return self.choice.version
 
     @property
     def good(self) -> list[Trial]:
@@ -104,125 +91,338 @@ class TuneResult:
         return [t for t in self.trials if t.seconds is not None]
 
     @property
+    def best(self) -> Trial | None:
+        """The fastest trial; None if the schedule comes from a file."""
+        return min(self.good, key=lambda t: t.seconds or 0.0, default=None)
+
+    @property
     def python(self) -> str:
-        """The best trace as a Python function that applies it to a schedule."""
-        return str(self.best.trace.simplified(remove_postproc=False))
+        """The trace of the version as a Python function that applies it to a schedule."""
+        return str(self.version.schedule.trace.simplified(remove_postproc=False))
+
+    @property
+    def predictions(self) -> list[tuple[float, float]]:
+        """Predicted and measured seconds of the trials that the model had not seen when it predicted them."""
+        return [(t.predicted, t.seconds) for t in self.trials if t.predicted is not None and t.seconds is not None]
+
+    @property
+    def correlation(self) -> float:
+        """Spearman's rank correlation of `predictions`; NaN if there are too few."""
+        pairs = self.predictions
+        return rank_correlation([p for p, _ in pairs], [m for _, m in pairs]) if len(pairs) > 3 else math.nan
+
+
+Report = Callable[[Trial, "Trial | None"], None]
 
 
 def tune_operator(
-    op: Tunable,
-    trials: int = 64,
+    op: Operator,
+    trials: int | None = None,
     *,
     seconds: float = 60.0,
     seed: int = 0,
     name: str = "tuned",
     sizes: int = 256,
-    progress: Callable[[Trial, Trial | None], None] | None = None,
+    target: Any = None,
+    threads: int = 0,
+    database: Database | None = None,
+    on: str | None = None,
+    workforce: Callable[[], Workforce] | None = None,
+    model: CostModel | None = None,
+    progress: Report | None = None,
 ) -> TuneResult:
-    """Search for a fast schedule of an operator and keep it as its version `name`.
+    """Search for a fast schedule of an operator and keep it as its version `name`, current if it is the fastest.
 
     Parameters
     ----------
-    trials: how many schedules to try at most.
-    seconds: after how many no further trial is begun.
+    trials: how many schedules to try at most; as many as there is time for if None.
+    seconds: of the whole search, compiling and checking included.
     seed: the same one gives the same random schedules. What follows depends on the times measured.
     sizes: the value of symbolic sizes.
+    target: what is compiled for, the default target if None; it has to run on the machines that measure.
+    threads: how many run a parallel loop; as many as the process has by default, as each worker of a cluster has there.
+    database: where results are kept and found again; None for nowhere.
+    on: the address of the scheduler of a Dask cluster, whose workers measure.
+    workforce: who measures, instead of processes on this machine.
     progress: called after each trial with it and the best so far.
 
     An interrupt ends the search with the best schedule so far; before one is right it goes through.
 
-    Raises `TVMagicError` where the arguments are out of range or no schedule gave the right result.
+    Raises `TVMagicError` if the arguments are out of range or no schedule gave the right result.
     """
-    if trials < 1 or seconds <= 0:
+    _check_arguments(trials, seconds, name)
+    started = time.monotonic()
+    if not threads and on is None:
+        from tvmagic.runtime.threads import num_threads
+
+        threads = num_threads()
+    model, force, interrupted = model or CostModel(), workforce() if workforce else _workforce(on), False
+    try:
+        problem = Problem.of(op, seed, sizes, threads, target)
+        prepared = time.monotonic() - started
+        force.open(problem.to_bytes())
+        search = _Search(op, problem, force, seed, database, model, progress)
+    except BaseException:
+        force.close()
+        raise
+    try:
+        search.run(trials, started + seconds, 0.05 * seconds + min(0.2 * seconds, 0.5 * prepared + 0.8))
+    except KeyboardInterrupt:
+        interrupted = True
+        if search.best() is None:
+            raise
+    finally:
+        force.close()
+    if search.best() is None:
+        first = next((t.error for t in search.trials if t.error), "there was no time for one")
+        raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
+    finish = Finish(op, problem, name, started + seconds)
+    choice = finish.choose(search.finalists(), search.times_of_versions())
+    notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]
+    return TuneResult(
+        op, tuple(search.trials), choice, finish.compared_with, time.monotonic() - started, search.model.name,
+        tuple(notes), interrupted, database,
+    )  # fmt: skip
+
+
+def _check_arguments(trials: int | None, seconds: float, name: str) -> None:
+    if trials is not None and trials < 1 or not seconds > 0:
         raise TVMagicError("a search needs at least one trial and some time")
     if not name.isidentifier() or name == "plain":
         raise TVMagicError(f"`{name}` cannot be the name of a schedule", hint="write a name such as `tuned`")
-    started = time.perf_counter()
-    workload = op.workload(seed, sizes)
-    search, interrupted = _Search(workload, seed), False
-    try:
-        while len(search.trials) < trials and (not search.trials or time.perf_counter() - started < seconds):
-            trial = search.step(trials)
-            if trial is None:
-                break
-            if progress is not None:
-                progress(trial, search.best)
-    except KeyboardInterrupt:
-        interrupted = True
-        if search.best is None:
-            raise
-    if search.best is None:
-        first = next((t.error for t in search.trials if t.error), "there is nothing to schedule")
-        raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
-    plain = workload.plain_seconds()
-    record = Record(title=op.name)
-    with recording(record=record):
-        schedule = search.replay(search.best.trace)
-    version = workload.keep(schedule, name, record)
-    elapsed = time.perf_counter() - started
-    return TuneResult(op, tuple(search.trials), version, plain, *workload.reference(), elapsed, interrupted)
+
+
+def _workforce(on: str | None) -> Workforce:
+    if on is not None:
+        from tvmagic.tune.cluster import Cluster
+
+        return Cluster(on)
+    # Some build while one measures; with more than four, measuring is what they wait for.
+    return LocalWorkers(min(os.cpu_count() or 1, 4))
+
+
+@dataclass
+class _Proposal:
+    """A candidate with where it comes from, and what was seen of it."""
+
+    origin: str
+    candidate: Candidate
+    features: list[float] = field(default_factory=list)
+    predicted: float | None = None
 
 
 class _Search:
-    """The state of a search: the trials so far, and what was tried in them."""
+    """The state of a search: the trials so far, and the programs that were tried in them."""
 
-    def __init__(self, workload: Workload, seed: int) -> None:
-        self.workload, self.seed = workload, seed
-        self.draw = random.Random(seed)
+    def __init__(
+        self, op: Operator, problem: Problem, force: Workforce, seed: int, database: Database | None,
+        model: CostModel, progress: Report | None,
+    ) -> None:  # fmt: skip
+        self.op, self.problem, self.force, self.database = op, problem, force, database
+        self.model, self.progress = model, progress
+        self.draw, self.next_seed = random.Random(seed), seed * 1_000_003
+        self.width = problem.code_target.machine.vector_bits // 8
         self.trials: list[Trial] = []
-        self.seen: set[str] = set()
-        self.next_seed = seed * 1_000_003
+        self.texts: set[str] = set()  # of candidates that were proposed
+        self.hashes: set[str] = set()  # of lowered programs that were tried
+        self.notes: list[str] = []
+        self.tasks, self.deadline = 0, 0.0
+        self.trial_seconds, self.look_seconds = 0.3, 0.05  # that one takes, waiting for others included
 
-    @property
-    def best(self) -> Trial | None:
-        ranked = self.ranked()
-        return ranked[0] if ranked else None
+    # ------------------------------------------------------------------ what is known
 
-    def ranked(self) -> list[Trial]:
-        """The trials that are right, the fastest first."""
-        return sorted((t for t in self.trials if t.seconds is not None), key=lambda t: t.seconds or 0.0)
+    def ranked(self, machine: str | None = None) -> list[Trial]:
+        """The trials that are right (and were measured on one kind of machine), the fastest first."""
+        right = [t for t in self.trials if t.seconds is not None and machine in (None, t.machine)]
+        return sorted(right, key=lambda t: t.seconds or 0.0)
 
-    def step(self, total: int) -> Trial | None:
-        """Try a schedule that was not tried yet; None where none can be found."""
-        for _ in range(50):
-            candidate = self.candidate(total)
-            if candidate is None:
-                continue
-            origin, sch = candidate
-            text = str(sch.trace)
-            if text in self.seen:
-                continue
-            self.seen.add(text)
-            trial = self.evaluate(origin, sch)
-            self.trials.append(trial)
-            return trial
-        return None
+    def best(self, machine: str | None = None) -> Trial | None:
+        """The fastest trial; None if none was right."""
+        return next(iter(self.ranked(machine)), None)
 
-    def candidate(self, total: int) -> tuple[str, Schedule] | None:
-        """A random schedule, or a change of one of the best."""
-        parents = self.ranked()[:_SURVIVORS]
-        if not parents or len(self.trials) < _RANDOM_SHARE * total or self.draw.random() < _EXPLORE:
-            self.next_seed += 1
-            return "random", random_schedule(self.workload.func, self.next_seed)
-        parent = self.draw.choice(parents)
-        trace = mutate(parent.trace, self.draw)
-        if trace is None:
-            return None
+    def bests(self) -> dict[str, float]:
+        """The least seconds on each kind of machine."""
+        found: dict[str, float] = {}
+        for trial in self.ranked():
+            found.setdefault(trial.machine, trial.seconds or 0.0)
+        return found
+
+    def finalists(self) -> list[Trial]:
+        """The trials that may be the best, of this kind of machine if it measured some."""
+        ranked = [t for t in self.ranked(machine_kind()) or self.ranked() if t.candidate.trace is not None]
+        return [t for t in ranked if (t.seconds or 0.0) <= 1.1 * (ranked[0].seconds or 0.0)][:3]
+
+    def times_of_versions(self) -> dict[str, float]:
+        """Seconds of the versions that the operator has, by name; infinite if they were stopped or failed."""
+        origins = {t.origin: math.inf if t.seconds is None else t.seconds for t in self.trials}
+        versions = [*self.op.versions.values()] or [self.op.current]
+        return {v.name: origins[f"version {v.name}"] for v in versions if f"version {v.name}" in origins}
+
+    # ------------------------------------------------------------------ the rounds
+
+    def run(self, most: int | None, deadline: float, reserve: float) -> None:
+        """Try schedules until there were `most`, there is nothing new, or `reserve` seconds are left until `deadline`."""
+        self.deadline, left = deadline - reserve, most if most is not None else 1 << 30
+        first, *others = self.seeds()
+        left -= self.measure([first])  # alone, so that the others can be stopped at three times its time
+        left -= self.measure(others[: max(left, 0)])
+        idle = 0
+        while left > 0 and time.monotonic() < self.deadline and idle < _IDLE_ROUNDS:
+            tried = self.measure(self.proposals(min(left, _BATCH * self.force.count)))
+            left, idle = left - tried, 0 if tried else idle + 1
+            if time.monotonic() < self.deadline:
+                self.learn()
+        if left > 0 and idle == _IDLE_ROUNDS:
+            self.notes.append("the search ended early: no other schedules were found")
+
+    def seeds(self) -> list[_Proposal]:
+        """What is tried first: the instant schedule, those of the database, the versions that the operator has."""
+        found = [_Proposal("instant", Candidate.of_trace(auto(self.op, self.problem.code_target).trace))]
+        if self.database is not None:
+            known = self.database.entries(self.problem.key, self.problem.target)
+            self.notes += self.database.notes()
+            found += [_Proposal("database", Candidate.of_trace(e.trace)) for e in known[:_PARENTS]]
+        for version in reversed([*self.op.versions.values()] or [self.op.current]):
+            found.append(_Proposal(f"version {version.name}", Candidate.of_version(version)))
+        return self.new(found)
+
+    def proposals(self, count: int) -> list[_Proposal]:
+        """The candidates of a round: those that the model expects to be fast, and a few others."""
+        if not self.ranked():
+            return self.new(self.random() for _ in range(count))
+        pool = self.look(self.new(self.some() for _ in range(self.pool_size(count))))
+        if not self.model.ready:
+            self.draw.shuffle(pool)
+            return pool[:count]
+        pool.sort(key=lambda p: p.predicted or math.inf)
+        further = (self.changed(p.candidate, p.origin) for p in pool[:count] for _ in range(2))
+        pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.predicted or math.inf)
+        chosen = pool[: max(count - int(_EXPLORE * count + self.draw.random()), 1)]
+        others = pool[len(chosen) :]
+        return [*chosen, *self.draw.sample(others, min(count - len(chosen), len(others)))]
+
+    def pool_size(self, count: int) -> int:
+        """How many candidates to look at for `count` trials: so many that it takes less time than trying those."""
+        worth = 0.5 * count * self.trial_seconds / max(self.look_seconds, 1e-3)
+        return int(min(max(worth, count), _POOL * count))
+
+    def learn(self) -> None:
+        """Let the model learn from all trials, on each kind of machine as multiples of its best time."""
+        bests = self.bests()
+        known = [t for t in self.trials if t.seconds is not None and t.features]
+        self.model.fit([t.features for t in known], [(t.seconds or 0.0) / bests[t.machine] for t in known])
+
+    # ------------------------------------------------------------------ candidates
+
+    def some(self) -> _Proposal | None:
+        """A change of one of the fastest trials, the faster the likelier, or a random schedule."""
+        parents = [t for t in self.ranked()[: 2 * _PARENTS] if t.candidate.trace is not None][:_PARENTS]
+        if not parents or self.draw.random() < _RANDOM:
+            return self.random()
+        parent = parents[min(int(self.draw.expovariate(0.5)), len(parents) - 1)]
+        return self.changed(parent.candidate, f"change of {parent.number}")
+
+    def random(self) -> _Proposal:
+        """A schedule by the rules."""
+        self.next_seed += 1
+        return _Proposal("random", Candidate.of_seed(self.next_seed, self.width))
+
+    def changed(self, candidate: Candidate, origin: str) -> _Proposal | None:
+        """A candidate with one to three changes."""
+        trace = candidate.trace
+        for _ in range(self.draw.choice((1, 1, 1, 2, 2, 3))):
+            trace = mutate(trace, self.draw) or trace
+        return _Proposal(origin, Candidate.of_trace(trace)) if trace is not candidate.trace else None
+
+    def new(self, proposals: Any) -> list[_Proposal]:
+        """Those that were not proposed before."""
+        fresh: list[_Proposal] = []
+        for proposal in proposals:
+            if proposal is not None and proposal.candidate.text not in self.texts:
+                self.texts.add(proposal.candidate.text)
+                fresh.append(proposal)
+        return fresh
+
+    # ------------------------------------------------------------------ work for others
+
+    def task(self, **values: Any) -> Task:
+        self.tasks += 1
+        return {"id": self.tasks, "limit": _LIMIT, **values}
+
+    def look(self, proposals: Sequence[_Proposal]) -> list[_Proposal]:
+        """The proposals that can be lowered to programs that were not tried, with features and predictions."""
+        begun, parts = time.monotonic(), min(4 * self.force.count, len(proposals)) or 1
+        shares = [list(proposals[n::parts]) for n in range(parts)]
+        tasks = {
+            (task := self.task(do="look", candidates=[p.candidate.data for p in share]))["id"]: (task, share)
+            for share in shares
+            if share
+        }
+        found: list[_Proposal] = []
+        for task, result in self.force.run([task for task, _ in tasks.values()], self.deadline):
+            for proposal, seen in zip(tasks[task["id"]][1], result.get("looks", ())):
+                if "hash" in seen and seen["hash"] not in self.hashes:
+                    self.hashes.add(seen["hash"])
+                    proposal.features = seen["features"]
+                    if "trace" in seen:
+                        proposal.candidate = Candidate.of_trace(seen["trace"])
+                    found.append(proposal)
+        self.look_seconds += 0.5 * ((time.monotonic() - begun) / max(len(proposals), 1) - self.look_seconds)
+        if self.model.ready and found:
+            best = min(self.bests().values())
+            for proposal, value in zip(found, self.model.predict([p.features for p in found])):
+                proposal.predicted = value * best
+        return found
+
+    def measure(self, proposals: Sequence[_Proposal]) -> int:
+        """Try proposals; how many were tried before the time was up."""
+        left, bests = self.deadline - time.monotonic(), self.bests()
+        limit = min(_LIMIT, max(0.4 * left, 0.1))
+        tasks = {
+            (task := self.task(do="try", candidate=p.candidate.data, best=bests, limit=limit))["id"]: (task, p)
+            for p in proposals
+        }
+        before, begun = len(self.trials), time.monotonic()
+        for task, result in self.force.run([task for task, _ in tasks.values()], self.deadline):
+            self.add(tasks[task["id"]][1], result)
+            task_best = self.bests()
+            for other, _ in tasks.values():  # those that did not begin yet are held to what is known now
+                other["best"] = task_best
+        tried = len(self.trials) - before
+        if tried:
+            self.trial_seconds += 0.5 * ((time.monotonic() - begun) / tried - self.trial_seconds)
+        return tried
+
+    def add(self, proposal: _Proposal, result: Result) -> None:
+        """Take in a trial, and tell of it."""
+        right = "error" not in result
+        if "trace" in result:
+            proposal.candidate = Candidate.of_trace(result["trace"])
+        self.hashes.add(result.get("hash", ""))
+        if "looked" in result:
+            self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)
+        trial = Trial(
+            len(self.trials) + 1, proposal.origin, proposal.candidate, result["seconds"] if right else None,
+            result.get("error", ""), proposal.predicted, bool(result.get("stopped")), result.get("machine", ""),
+            tuple(result.get("times", ())), tuple(result.get("features") or proposal.features), result.get("elapsed", 0.0),
+        )  # fmt: skip
+        best = self.best(trial.machine)
+        self.trials.append(trial)
+        near = right and result["checked"] and (best is None or (trial.seconds or 0.0) < 1.2 * (best.seconds or 0.0))
+        if near and self.database is not None and trial.candidate.trace is not None:
+            self.keep(trial)
+        if self.progress is not None:
+            self.progress(trial, self.best())
+
+    def keep(self, trial: Trial) -> None:
+        """Write a trial to the database; a file that cannot be written is told once."""
+        assert self.database is not None and trial.seconds is not None
+        problem, times = self.problem, list(trial.times)
+        entry = Entry(
+            problem.key, problem.target, trial.machine, trial.candidate.trace, trial.seconds, times, problem.name
+        )
         try:
-            return f"change of {parent.number}", self.replay(trace)
-        except TVMagicError:  # such sizes do not fit this arrangement
-            return None
-
-    def replay(self, trace: Trace) -> Schedule:
-        """A fresh schedule with the trace applied."""
-        sch = Schedule(self.workload.func, seed=self.seed + 1)
-        trace.apply_to_schedule(sch)
-        return sch
-
-    def evaluate(self, origin: str, sch: Schedule) -> Trial:
-        """Let a schedule be built, checked and timed."""
-        number = len(self.trials) + 1
-        try:
-            return Trial(number, origin, sch.trace, self.workload.seconds(sch))
+            self.database.add(entry)
         except TVMagicError as error:
-            return Trial(number, origin, sch.trace, None, error.message)
+            self.notes.append(error.message)
+            self.database = None

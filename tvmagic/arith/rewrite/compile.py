@@ -159,7 +159,7 @@ def integer_constant(dtype: DataType, value: int) -> PrimExpr:
     """A constant; an `OverflowError` where the type does not hold it, so that the rule does not fire."""
     if wrap_int(value, dtype) != value:
         raise OverflowError
-    return IntImm(dtype, value) if dtype.lanes == 1 else make_const(dtype, value)
+    return IntImm(dtype, value) if dtype.is_scalar else make_const(dtype, value)
 
 
 def _truncmod(a: int, b: int) -> int:
@@ -272,7 +272,7 @@ class _Generator:
             test = f"{place}.value == {int(shape.value)}"
             self.fail_unless(test if known else f"type({place}) is IntImm and {test}")
         elif shape.name == "lanes":
-            self.bind("lanes", place, "lanes == {}")
+            self.bind("lanes", place, "(lanes is {0} or equal(lanes, {0}))")
         elif _is_int(shape.name):
             if not known:
                 self.fail_unless(f"type({place}) is IntImm")
@@ -382,8 +382,8 @@ class _Generator:
 _HOLDS: dict[str, Callable[[DataType, bool, bool], bool]] = {
     "index": lambda dtype, wraps, laws: dtype.is_index and not wraps,
     "integer": lambda dtype, wraps, laws: dtype.is_index,
-    "ramp": lambda dtype, wraps, laws: dtype.lanes > 1 and not wraps,
-    "vector": lambda dtype, wraps, laws: dtype.lanes > 1,
+    "ramp": lambda dtype, wraps, laws: dtype.is_vector and not wraps,
+    "vector": lambda dtype, wraps, laws: dtype.is_vector,
     "other": lambda dtype, wraps, laws: not dtype.is_index and laws,
     "exact": lambda dtype, wraps, laws: laws,
     "any": lambda dtype, wraps, laws: True,

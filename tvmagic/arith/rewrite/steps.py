@@ -9,6 +9,7 @@ from typing import Any
 
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.arith.rewrite.compile import integer_constant as _constant
+from tvmagic.arith.scalable import known_vscale_values, prove_for_each_vscale
 from tvmagic.arith.transitive import EQ as IS_EQ
 from tvmagic.arith.transitive import GE as IS_GE
 from tvmagic.arith.transitive import GT as IS_GT
@@ -124,7 +125,7 @@ def known_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
 # ---------------------------------------------------------------------------- vectors
 
 
-def _ramp_over_constant(e: Any) -> tuple[PrimExpr, int, int, IntImm, int] | None:
+def _ramp_over_constant(e: Any) -> tuple[PrimExpr, int, int, IntImm, PrimExpr] | None:
     """base, stride, divisor (a number and a scalar) and lanes of ramp(base, c1, lanes) op broadcast(c2, lanes)"""
     a, b = e.a, e.b
     if type(a) is Ramp and type(b) is Broadcast and type(a.stride) is IntImm and type(b.value) is IntImm:
@@ -148,8 +149,13 @@ def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
         return Ramp(_truncdiv(base, divisor), _constant(base.dtype, truncate_divide(c1, c2)), lanes)
     if S.prove_greater_equal(base, 0):
         coeff, start = S.modular(base)
-        last = start + (lanes - 1) * c1
-        if coeff % c2 == 0 and truncate_divide(start, c2) == truncate_divide(last, c2) and last >= 0:
+        last = _last_lane(start, c1, lanes)
+        if (
+            coeff % c2 == 0
+            and last is not None
+            and truncate_divide(start, c2) == truncate_divide(last, c2)
+            and last >= 0
+        ):
             return Broadcast(_truncdiv(base, divisor), lanes)
     return None
 
@@ -166,8 +172,8 @@ def ramp_remainder(S: Any, e: Mod) -> PrimExpr | None:
         coeff, start = S.modular(base)
         if coeff % c2 == 0:
             ramp = Ramp(_truncmod(_constant(base.dtype, start), divisor), _constant(base.dtype, c1), lanes)
-            last = start + (lanes - 1) * c1
-            same = truncate_divide(start, c2) == truncate_divide(last, c2)
+            last = _last_lane(start, c1, lanes)
+            same = last is not None and truncate_divide(start, c2) == truncate_divide(last, c2)
             return ramp if same else _truncmod(ramp, e.b)
     return None
 
@@ -185,11 +191,16 @@ def ramp_floordiv(S: Any, e: FloorDiv) -> PrimExpr | None:
     return None
 
 
-def _one_block(S: Any, base: PrimExpr, c1: int, c2: int, lanes: int) -> bool:
+def _last_lane(start: int, stride: int, lanes: PrimExpr) -> int | None:
+    """The value of the last lane; None if the number of lanes is not known"""
+    return start + (lanes.value - 1) * stride if isinstance(lanes, IntImm) else None
+
+
+def _one_block(S: Any, base: PrimExpr, c1: int, c2: int, lanes: PrimExpr) -> bool:
     """Whether all lanes of ramp(base, c1, lanes) have one quotient by c2"""
     coeff, start = S.modular(base)
-    last = start + (lanes - 1) * c1
-    if start // c2 != last // c2:
+    last = _last_lane(start, c1, lanes)
+    if last is None or start // c2 != last // c2:
         return False
     return coeff % c2 == 0 or (coeff != 0 and c2 % coeff == 0 and 0 <= last < coeff)
 
@@ -223,6 +234,46 @@ def larger_by_bounds(S: Any, e: Max) -> PrimExpr | None:
     """max(a, b) where the bounds tell"""
     a, b = S.bound(e.a), S.bound(e.b)
     return e.a if a[0] >= b[1] else e.b if b[0] >= a[1] else None
+
+
+def smaller_for_each_vscale(S: Any, e: Min) -> PrimExpr | None:
+    """min(a, b) where one is smaller for each length of the target's vectors"""
+    return _chosen_for_each_vscale(S, e, (e.a, e.b), (e.b, e.a))
+
+
+def larger_for_each_vscale(S: Any, e: Max) -> PrimExpr | None:
+    """max(a, b) where one is larger for each length of the target's vectors"""
+    return _chosen_for_each_vscale(S, e, (e.b, e.a), (e.a, e.b))
+
+
+def _chosen_for_each_vscale(S: Any, e: Min | Max, *orders: tuple[PrimExpr, PrimExpr]) -> PrimExpr | None:
+    if not S.parent.contains_vscale(e) or not known_vscale_values():
+        return None
+    for chosen, (low, high) in zip((e.a, e.b), orders):
+        if prove_for_each_vscale(S.parent, _less_equal(low, high)):
+            return chosen
+    return None
+
+
+def below_scalable(S: Any, e: FloorDiv) -> PrimExpr | None:
+    """x // y, where 0 <= x < y and y is the length of a vector"""
+    return _constant(e.dtype, 0) if _is_below_scalable(S, e) else None
+
+
+def remainder_below_scalable(S: Any, e: FloorMod) -> PrimExpr | None:
+    """x % y, where 0 <= x < y and y is the length of a vector"""
+    return e.a if _is_below_scalable(S, e) else None
+
+
+def _is_below_scalable(S: Any, e: FloorDiv | FloorMod) -> bool:
+    if type(e.b) is IntImm or not S.parent.contains_vscale(e.b):
+        return False
+    if not S.prove_greater_equal(e.a, 0) or not S.prove_greater_equal(e.b, 0):
+        return False
+    below = S.parent.simplify(_less(e.a, e.b))
+    if isinstance(below, IntImm):
+        return below.value != 0
+    return bool(known_vscale_values()) and prove_for_each_vscale(S.parent, below)
 
 
 # ---------------------------------------------------------------------------- comparisons
@@ -286,6 +337,7 @@ STEPS: dict[str, Callable[[Any, Any], PrimExpr | None]] = {
     for f in (
         reciprocal, split_multiple, known_truncmod, known_floormod, ramp_quotient, ramp_remainder, ramp_floordiv,
         ramp_floormod, smaller_by_bounds, larger_by_bounds, equal_by_bounds, less_by_bounds, merge_offsets,
-        divide_by_common_factor,
+        divide_by_common_factor, smaller_for_each_vscale, larger_for_each_vscale, below_scalable,
+        remainder_below_scalable,
     )
 }  # fmt: skip

@@ -13,6 +13,7 @@ min(min(x, broadcast(y, lanes)), broadcast(z, lanes)) -> min(x, broadcast(min(y,
 min(x, x) -> x
 @smaller_by_bounds
 [index]
+@smaller_for_each_vscale
 min(x + c1, x + c2) -> x + min(c1, c2)
 min(x + c1, x) | min(x, x + c1) -> x + c1 if c1 < 0
 min(x + c1, x) | min(x, x + c1) -> x if c1 >= 0
@@ -71,6 +72,7 @@ max(max(x, broadcast(y, lanes)), broadcast(z, lanes)) -> max(x, broadcast(max(y,
 max(x, x) -> x
 @larger_by_bounds
 [index]
+@larger_for_each_vscale
 max(x + c1, x + c2) -> x + max(c1, c2)
 max(x + c1, x) | max(x, x + c1) -> x + c1 if c1 > 0
 max(x + c1, x) | max(x, x + c1) -> x if c1 <= 0

@@ -98,6 +98,7 @@ x * y // y | y * x // y -> x if ge(y, 0)
 (y + x * z) // z | (y + z * x) // z -> y // z + x if ge(z, 0)
 (x * z * c1 + y) // (z * c1) -> x + y // (z * c1) if ge(z * c1, 0)
 (x - x % c1) // c1 -> x // c1 if c1 != 0
+@below_scalable
 """
 
 FLOORMOD = """
@@ -117,6 +118,7 @@ x * y % y | y * x % y -> zero(y)
 (x + z % y) % y | (z % y + x) % y -> zero(x) if iszero((x + z) % y)
 (x - x % z) % y | (x % z - x) % y -> zero(x) if iszero(y - z) or iszero(y + z)
 (x * z * c1 + y) % (z * c1) -> y % (z * c1) if ge(z * c1, 0)
+@remainder_below_scalable
 [integer]
 @known_floormod
 """

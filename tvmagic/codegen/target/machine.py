@@ -30,24 +30,26 @@ class Cache:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of a product kept in registers: `rows` times `vectors` sums of `lanes` elements each."""
+    """A tile of a product kept in registers: `rows` times `vectors` sums of `lanes` elements each.
+
+    `registers` is how many vector registers there are. As text it says which of them the tile takes.
+    """
 
     rows: int
     vectors: int
     lanes: int
+    registers: int
 
     @property
     def columns(self) -> int:
         """Elements of a row of the tile."""
         return self.vectors * self.lanes
 
-    def words(self, machine: Machine) -> str:
-        """The tile in a sentence, with the registers that it takes."""
-        sums = self.rows * self.vectors
+    def __str__(self) -> str:
         plural = "s" if self.vectors > 1 else ""
         return (
-            f"{self.rows} rows x {self.vectors} vector{plural} of {self.lanes}: {sums} of {machine.vector_registers} "
-            f"registers for sums, {self.vectors + 1} for operands"
+            f"{self.rows} rows x {self.vectors} vector{plural} of {self.lanes}: {self.rows * self.vectors} of "
+            f"{self.registers} registers for sums, {self.vectors + 1} for operands"
         )
 
 
@@ -106,10 +108,21 @@ class Machine:
         most = self.vector_registers
         return [(r, v) for v in range(1, 5) for r in range(1, most) if r * v + v + 1 < most]
 
-    def tile(self, dtype: DataType | str = "float32") -> Tile:
-        """The tile of a large product that takes the fewest cycles for an element."""
-        rows, vectors = min(self.tiles(), key=lambda shape: self.tile_cost(*shape) / (shape[0] * shape[1]))
-        return Tile(rows, vectors, self.lanes(dtype))
+    def tile(self, dtype: DataType | str = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
+        """The tile of a large product that takes the fewest cycles for an element.
+
+        It divides `rows` and `columns`, the sizes of the product, where they are given and a tile that does is not much
+        slower than the best one.
+        """
+        lanes = self.lanes(dtype)
+
+        def cost(shape: tuple[int, int]) -> float:
+            return self.tile_cost(*shape) / (shape[0] * shape[1])
+
+        best = min(self.tiles(), key=cost)
+        even = [t for t in self.tiles() if (rows or 0) % t[0] == 0 and (columns or 0) % (t[1] * lanes) == 0]
+        chosen = min((t for t in even if cost(t) < 1.5 * cost(best)), key=cost, default=best)
+        return Tile(*chosen, lanes, self.vector_registers)
 
 
 K, M = 1 << 10, 1 << 20

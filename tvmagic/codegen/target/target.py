@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
-from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.errors import BuildError, TVMagicError, did_you_mean
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
 
@@ -25,6 +25,13 @@ _KINDS = {
     "nvptx": {"keys": ["cuda", "gpu"], "device_type": 2},
     "ext_dev": {"keys": ["ext_dev"], "device_type": 12},
 }
+# What says that a processor for AArch64 has SVE.
+_SVE_FEATURES = frozenset(("sve", "sve2", "v9a", "v9.1a", "v9.2a", "v9.3a", "v9.4a", "v9.5a", "v9.6a"))
+_SVE_PROCESSORS = frozenset(
+    """a64fx cortex-a510 cortex-a520 cortex-a520ae cortex-a710 cortex-a715 cortex-a720 cortex-a720ae cortex-a725
+    cortex-x2 cortex-x3 cortex-x4 cortex-x925 fujitsu-monaka grace neoverse-512tvb neoverse-n2 neoverse-n3
+    neoverse-v1 neoverse-v2 neoverse-v3 neoverse-v3ae""".split()
+)
 # Options by kind of value; `mattr`, `keys` and `libs` are lists of texts divided by commas.
 _OPTIONS = {
     "mcpu": str, "mtriple": str, "mfloat-abi": str, "mabi": str, "arch": str, "model": str, "device": str, "tag": str,
@@ -64,7 +71,9 @@ class Target:
     @property
     def keys(self) -> list[str]:
         """What kinds of target it is, by TVM's names (`cpu`)."""
-        return list(self.attrs.get("keys") or self.kind.default_keys)
+        given = self.attrs.get("keys")
+        arm = self.kind.name == "llvm" and self.mtriple.startswith(("aarch64", "arm"))
+        return list(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))
 
     @property
     def mcpu(self) -> str:
@@ -80,6 +89,14 @@ class Target:
     def mtriple(self) -> str:
         """LLVM's target triple; empty for the kind's own."""
         return str(self.attrs.get("mtriple", ""))
+
+    @property
+    def has_sve(self) -> bool:
+        """Whether the target has AArch64's scalable vectors: by a feature (`+sve`) or by its processor."""
+        if not self.mtriple.startswith(("aarch64", "arm64")):
+            return False
+        said = [sign == "+" for sign, name in ((f[0], f[1:]) for f in self.mattr) if name in _SVE_FEATURES]
+        return said[-1] if said else self.mcpu in _SVE_PROCESSORS
 
     @property
     def is_nvptx(self) -> bool:
@@ -108,9 +125,12 @@ class Target:
         width = self.attrs.get("vector-width")
         return at_width(machine, width) if width else machine
 
-    def tile(self, dtype: Any = "float32") -> Tile:
-        """The tile of a product that the vector registers hold: `rows`, `vectors` of `lanes`, together `columns`."""
-        return self.machine.tile(dtype)
+    def tile(self, dtype: Any = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
+        """The tile of a product that the vector registers hold: `rows`, and `vectors` of `lanes`, together `columns`.
+
+        It divides the sizes of the product, `rows` and `columns`, where they are given and a good tile does.
+        """
+        return self.machine.tile(dtype, rows, columns)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The option `name`, or `default` where it is not set."""
@@ -215,10 +235,7 @@ def _from_mapping(values: Mapping[str, Any]) -> tuple[str, dict[str, Any], Targe
 
 def _option(name: str, value: Any) -> Any:
     if name not in _OPTIONS:
-        import difflib
-
-        close = difflib.get_close_matches(name, _OPTIONS, n=1)
-        raise TVMagicError(f"a target has no option `{name}`", hint=f"did you mean `{close[0]}`?" if close else None)
+        raise TVMagicError(f"a target has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
     kind = _OPTIONS[name]
     if kind is list:
         return [str(v) for v in value] if isinstance(value, (list, tuple)) else [v for v in str(value).split(",") if v]

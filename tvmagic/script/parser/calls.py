@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from tvmagic.script.parser.lookup import did_you_mean
+from tvmagic.errors import did_you_mean
 
 __all__ = ["explain_call"]
 

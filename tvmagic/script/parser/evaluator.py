@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.errors import DiagnosticError, TVMagicError, did_you_mean
 from tvmagic.ir import Buffer, BufferLoad, BufferRegion, Call, GlobalVar, IntImm, Node, PrimExpr, Span, Var, expr, ops
 from tvmagic.script.ir_builder.base import IRBuilder
 from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
@@ -29,7 +29,7 @@ from tvmagic.script.ir_builder.tir.values import (
 )
 from tvmagic.script.parser import operators
 from tvmagic.script.parser.calls import explain_call
-from tvmagic.script.parser.lookup import attribute, did_you_mean
+from tvmagic.script.parser.lookup import attribute
 from tvmagic.script.parser.macro import ScriptMacro
 from tvmagic.script.parser.scope import MISSING, Scope
 from tvmagic.script.parser.source import Source

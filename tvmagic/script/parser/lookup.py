@@ -8,18 +8,17 @@ nor a module inside another one.
 from __future__ import annotations
 
 import ast
-import difflib
 import types
 from collections.abc import Iterable
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import Buffer, GlobalVar, Node
 from tvmagic.ir.node import slots_of
 from tvmagic.script.ir_builder.tir.values import dtype_function
 from tvmagic.script.parser.scope import MISSING
 
-__all__ = ["ModuleNames", "attribute", "did_you_mean"]
+__all__ = ["ModuleNames", "attribute"]
 
 _NODE_METHODS = frozenset(
     """astype equal same_as scope access_ptr vload vstore offset_of get_flattened_buffer ndim name_hint
@@ -33,12 +32,6 @@ class ModuleNames:
 
     def __init__(self) -> None:
         self.functions: dict[str, GlobalVar] = {}
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint with the name that is closest, if one is close."""
-    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1, cutoff=0.7)
-    return f"did you mean `{close[0]}`?" if close else None
 
 
 def attribute(base: Any, name: str, written: ast.expr) -> Any:

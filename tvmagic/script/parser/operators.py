@@ -16,7 +16,6 @@ from tvmagic.ir import (
     LT,
     NE,
     And,
-    Broadcast,
     Buffer,
     BufferRegion,
     DataType,
@@ -174,14 +173,7 @@ def compare(op: type, a: Any, b: Any, span: Span) -> Any:
         return _computed(symbol, compute, a, b)
     a, b = _number_like(as_value(a), b), as_value(b)
     b = _number_like(b, a)
-    if a.dtype.lanes != b.dtype.lanes:
-        if a.dtype.lanes == 1:
-            a = Broadcast(a, b.dtype.lanes)
-        elif b.dtype.lanes == 1:
-            b = Broadcast(b, a.dtype.lanes)
-        else:
-            raise TVMagicError(f"`{a.dtype}` and `{b.dtype}` have different numbers of lanes")
-    return node(a, b, span)
+    return node(*ops.match_lanes(a, b), span)
 
 
 def _number_like(value: Any, other: Any) -> PrimExpr:

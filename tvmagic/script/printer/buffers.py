@@ -175,11 +175,16 @@ def indices_text(printer: Printer, indices: tuple[PrimExpr, ...]) -> str:
         return "()"
     texts: list[str] = []
     for index in indices:
-        if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+        if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and _is_slice(index, index.stride):
             texts.append(_ramp_slice(printer, index, index.stride))
         else:
             texts.append(printer.text(index))
     return ", ".join(texts)
+
+
+def _is_slice(ramp: Ramp, stride: IntImm) -> bool:
+    """Whether the parser finds the number of lanes by `stop - start`."""
+    return stride.value == 1 or not ramp.dtype.is_scalable
 
 
 def _ramp_slice(printer: Printer, ramp: Ramp, stride: IntImm) -> str:

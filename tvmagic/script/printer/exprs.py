@@ -189,14 +189,21 @@ def _cast(printer: Printer, node: Cast) -> Text:
     return f'{printer.tir("Cast")}("{node.dtype}", {printer.text(node.value)})', ATOM
 
 
+def _lanes(printer: Printer, node: Ramp | Broadcast) -> str:
+    return printer.text(node.lanes) if node.dtype.is_scalable else str(node.dtype.lanes)
+
+
 @prints(Ramp)
 def _ramp(printer: Printer, node: Ramp) -> Text:
-    return f"{printer.tir('Ramp')}({printer.text(node.base)}, {printer.text(node.stride)}, {node.lanes})", ATOM
+    return (
+        f"{printer.tir('Ramp')}({printer.text(node.base)}, {printer.text(node.stride)}, {_lanes(printer, node)})",
+        ATOM,
+    )
 
 
 @prints(Broadcast)
 def _broadcast(printer: Printer, node: Broadcast) -> Text:
-    return f"{printer.tir('Broadcast')}({printer.text(node.value)}, {node.lanes})", ATOM
+    return f"{printer.tir('Broadcast')}({printer.text(node.value)}, {_lanes(printer, node)})", ATOM
 
 
 @prints(Shuffle)

@@ -97,6 +97,7 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
         known = set(context.ranges) if is_recording() else set()
         if stage.attach_type != AttachType.INLINED_ALREADY:
             pass_down_domain(stage, context.ranges, analyzer)
+            _check_threads(stage, context)
         for iv in stage.thread_env:
             if iv.dom is None:
                 raise ScheduleError(f"stage `{stage.name}`: thread axis `{iv.var.name}` needs a domain")
@@ -154,26 +155,37 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
         if is_recording():
             _note_requests(stage, consumer, requests, before)
     gather_bound(stage, requests, context)
-    _check_threads(stage, context)
 
 
 def _check_threads(stage: Stage, context: Context) -> None:
-    """An error where what is computed depends on a thread that does not run around the stage."""
+    """An error where what is computed depends on a thread that runs neither around the stage nor around what depends on it.
+
+    Memory that each thread has of its own begins at what its thread reads. The stage may bind a loop of its own to the
+    same thread: then only what is inside of that loop can depend on it.
+    """
     if not context.threads:
         return
     around = {context.threads[iv].var for iv in context.paths[stage.op] if iv in context.threads}
-    names = {thread.var: thread.thread_tag for thread in context.threads.values() if thread.var not in around}
-    for iv in stage.op.root_iter_vars():
-        range_ = context.ranges.get(iv, iv.dom)
-        for part in (range_.min, range_.extent) if range_ is not None and names else ():
-            used = next((v for v in variables_in(part) if v in names), None)
-            if used is not None:
-                raise ScheduleError(
-                    f"stage `{stage.name}` computes what one iteration of `{names[used]}` reads, but does not run inside "
-                    "the loop that is bound to it",
-                    span=stage.span,
-                    hint="compute it at a loop inside, or keep it in memory that these threads share",
-                )
+    missing = {thread.var: thread.thread_tag for thread in context.threads.values() if thread.var not in around}
+    if not missing:
+        return
+    ranges = [context.ranges.get(iv, iv.dom) for iv in stage.op.root_iter_vars()]
+    used = {v for r in ranges if r is not None for v in variables_in(r.min) if v in missing}
+    outside = {v for r in ranges if r is not None for v in variables_in(r.extent) if v in missing}
+    for iv in stage.leaf_iter_vars if used else ():
+        if iv in context.threads:
+            used.discard(context.threads[iv].var)
+        elif iv in context.ranges:  # an opaque axis is none
+            range_ = context.ranges[iv]
+            outside |= used & {*variables_in(range_.min), *variables_in(range_.extent)}
+    for var in missing:
+        if var in used or var in outside:
+            raise ScheduleError(
+                f"stage `{stage.name}` computes what one iteration of `{missing[var]}` reads, but does not run inside "
+                "the loop that is bound to it",
+                span=stage.span,
+                hint="compute it at a loop inside, or keep it in memory that these threads share",
+            )
 
 
 # ---------------------------------------------------------------------------- phase 1

@@ -30,7 +30,7 @@ def create_schedule(ops: Any) -> Schedule:
 class Schedule:
     """Stages in an order in which each stands behind what it reads.
 
-    `s[C]` is the stage of a tensor or operation. Attributes: `outputs` (operations), `stages`,
+    `s[C]` is the stage of a tensor or operation, `s["C"]` that with a name. Attributes: `outputs` (operations), `stages`,
     `groups`, `stage_map` (also from operations that rewrites have replaced). With the option
     `te.keep_schedule_record`, `primitive_record` are the names of the calls made and
     `schedule_record` the schedules after each.
@@ -66,6 +66,9 @@ class Schedule:
                 raise TVMagicError(f"update `{tensor.name}` of scan `{op.name}` reads none of its states or inputs")
 
     def __getitem__(self, key: Any) -> Stage:
+        """The stage of a tensor or an operation, or the only one with a name (`s["mu_sum"]`)."""
+        if isinstance(key, str):
+            return self._stage_named(key)
         op = key.op if isinstance(key, Tensor) else key
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
         if stage is None:
@@ -76,7 +79,20 @@ class Schedule:
             )
         return stage
 
+    def _stage_named(self, name: str) -> Stage:
+        found = [stage for stage in self.stages if stage.name == name]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(f"`{s.name}`" for s in self.stages)
+        if found:
+            raise ScheduleError(
+                f"{len(found)} stages have the name `{name}`", span=caller_span(), hint="give the tensor: `s[C]`"
+            )
+        raise ScheduleError(f"the schedule has no stage `{name}`", span=caller_span(), hint=f"its stages are {known}")
+
     def __contains__(self, key: Any) -> bool:
+        if isinstance(key, str):
+            return any(stage.name == key for stage in self.stages)
         return (key.op if isinstance(key, Tensor) else key) in self.stage_map
 
     def __repr__(self) -> str:

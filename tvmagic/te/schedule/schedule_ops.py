@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import InternalError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
     Evaluate,
+    IfThenElse,
     IntImm,
     IterVar,
     LetStmt,
@@ -93,15 +94,14 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
 
 
 def _memory_ranks(sch: Schedule) -> dict[Stage, int]:
-    """The memory of the stages that have loops bound to threads, of those that others read."""
-    bound = [
-        s for s in sch.stages
-        if not s.is_output and any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())
-    ]  # fmt: skip
-    if not bound:
+    """The memory of the stages that have loops bound to threads; an output's is not listed, as all share it."""
+    scans = {t.op: s for s in sch.stages if isinstance(s.op, ScanOp) for t in (*s.op.init, *s.op.update)}
+    bound = [s for s in sch.stages if any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())]
+    stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
+    if all(memory.is_output for memory in stored.values()):
         return {}
     context = Context(sch)
-    return {stage: storage_scope_rank(stage, context) for stage in bound}
+    return {s: storage_scope_rank(memory, context) for s, memory in stored.items() if not memory.is_output}
 
 
 class _Plan:
@@ -200,6 +200,7 @@ class _Assembler(Mutator):
         self.plan = plan
         self.values: dict[Var, PrimExpr] = {}
         self.launched: dict[Any, PrimExpr] = {}
+        self.conditions: list[PrimExpr] = []
         self.tensors: dict[Tensor, Tensor] = {}
         # tensors without a memory of their own: parts of a scan
         self.unrealized: set[Tensor] = set()
@@ -254,14 +255,33 @@ class _Assembler(Mutator):
         return self._at(self.plan.at_update, node)
 
     def _launch(self, node: AttrStmt) -> Stmt:
-        known = self.launched.get(node.node)
-        if known is not None:
-            _check_extents(node, known)
+        if node.node in self.launched:
+            self._check_all_come(node)
             return self.visit(node.body)
         self.launched[node.node] = node.value
         result = self.visit_children(node)
         del self.launched[node.node]
         return result
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        self.conditions.append(condition)
+        then = self.visit(node.then_case)
+        self.conditions.pop()
+        other = None if node.else_case is None else self.visit(node.else_case)
+        return node.replace(condition=condition, then_case=then, else_case=other)
+
+    def _check_all_come(self, node: AttrStmt) -> None:
+        """A loop over threads that were launched outside of it runs in all of them."""
+        var = node.node.var
+        if not is_const(node.value, 1) and any(uses_var(c, (var,)) for c in self.conditions):
+            raise ScheduleError(
+                f"a loop of {node.value} iterations is bound to `{var.name}` where not all of these threads come: "
+                "a loop outside of it is bound to them too, and its iterations are fewer",
+                span=node.span,
+                hint="bind one of the two loops only",
+            )
 
     def _about_tensor(self, node: AttrStmt) -> Stmt:
         """A fact on a tensor: on the one that the user knows; none where it has no memory."""
@@ -293,17 +313,6 @@ class _Assembler(Mutator):
     def _renamed(self, node: Any) -> Any:
         other = self.tensors.get(node.producer)
         return node if other is None else node.replace(producer=other)
-
-
-def _check_extents(node: AttrStmt, known: PrimExpr) -> None:
-    """All threads of an axis run what is inside of its launch: that many iterations, or one that is the same for all."""
-    if is_const(node.value, 1) or Analyzer().can_prove_equal(node.value, known):
-        return
-    raise ScheduleError(
-        f"a loop of `{node.value}` iterations is bound to `{node.node.var.name}`, inside of a launch of `{known}` threads",
-        span=node.span,
-        hint="split the loop by the number of threads, and bind the inner loop",
-    )
 
 
 _ATTRS: dict[str, Callable[[_Assembler, AttrStmt], Stmt]] = {

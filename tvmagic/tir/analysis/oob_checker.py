@@ -35,7 +35,7 @@ class _Checker(AnalyzerVisitor):
     def access(self, node: Any) -> None:
         self.visit_children(node)
         for axis, (index, size) in enumerate(zip(node.indices, node.buffer.shape)):
-            if index.dtype.lanes != 1:
+            if index.dtype.is_vector:
                 continue
             low = int(self.analyzer.const_int_bound(index).min_value)
             high = int(self.analyzer.const_int_bound(index).max_value)

@@ -194,6 +194,12 @@ def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFu
     )
 
 
+def _is_all_of_mark(split: Any) -> bool:
+    """Whether an iterator is its mark, unscaled."""
+    whole = split.extent is split.source.extent or split.extent == split.source.extent
+    return bool(whole) and split.lower_factor == 1 and split.scale == 1
+
+
 def suggest_index_map(
     buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
 ) -> IndexMap | None:
@@ -202,17 +208,19 @@ def suggest_index_map(
     The access is taken as one index into the flat buffer, which splits into iterators of the loops; those are
     put in the loops' order. None where the access is not such a sum, or is in order already.
     """
-    from tvmagic.arith.iter_map import IterSplitExpr, detect_iter_map, normalize_iter_map_to_expr
+    from tvmagic.arith.iter_map import IterSplitExpr, IterSumExpr, detect_iter_map, normalize_iter_map_to_expr
 
     domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
     analyzer = Analyzer(domains)
     flat: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
     for index, size in zip(indices, buffer.shape):
         flat = flat * size + index
-    found = detect_iter_map([flat], domains, predicate, check_level="noncheck", analyzer=analyzer)
+    found = detect_iter_map([flat], domains, predicate, check_level="nocheck", analyzer=analyzer)
     if not found.indices:
         return None
     splits: list[IterSplitExpr] = list(found.indices[0].args)
+    while len(splits) == 1 and isinstance(splits[0].source.source, IterSumExpr) and _is_all_of_mark(splits[0]):
+        splits = list(splits[0].source.source.args)  # iterators fused to one
     names = [loop.loop_var for loop in loops]
 
     def depth(split: IterSplitExpr) -> tuple[int, int]:

@@ -9,8 +9,8 @@ the trace, its Python and JSON forms, and how it is replayed.
         '''Mark a loop ... (becomes the method's docstring)'''
 
 Annotations of inputs (references and sizes): `Loop`, `BlockRef`, `BlockOrLoop`, `Loops` and
-`Sizes` (several; at most one such argument), `BlocksIn` (several blocks, left out of the text where
-empty), `LoopOrBlocks` (a loop, or a list of blocks as one input) and `Value` (a plain value in which sizes
+`Sizes` (several; at most one such argument), `Lengths` (sizes that may be multiples of `vscale()`),
+`BlocksIn` (several blocks, left out of the text where empty), `LoopOrBlocks` (a loop, or a list of blocks as one input) and `Value` (a plain value in which sizes
 may be random variables). Every other argument is an
 attribute: a plain value (text, number, list, dict, dtype, `IndexMap`). The return annotation
 says what comes out: `None`, `Loop`, `Loops`, `BlockRef`, `Blocks`, `Size`, `Sizes`. A primitive
@@ -40,6 +40,7 @@ __all__ = [
     "ExprRV",
     "Instruction",
     "InstructionKind",
+    "Lengths",
     "Loop",
     "LoopOrBlocks",
     "LoopRV",
@@ -60,10 +61,22 @@ Blocks = Annotated[Sequence[StmtSRef], "Blocks"]
 BlocksIn = Annotated[Sequence[StmtSRef], "BlocksIn"]
 Size = Annotated[int, "Size"]
 Sizes = Annotated[Sequence[int | None], "Sizes"]
+Lengths = Annotated[Sequence[int | PrimExpr | None], "Lengths"]
 Value = Annotated[Any, "Value"]
 
-_INPUT_ROLES = ("Loop", "BlockRef", "BlockOrLoop", "LoopOrBlocks", "Loops", "BlocksIn", "Sizes", "Size", "Value")
-_MANY_ROLES = ("Loops", "BlocksIn", "Sizes")
+_INPUT_ROLES = (
+    "Loop",
+    "BlockRef",
+    "BlockOrLoop",
+    "LoopOrBlocks",
+    "Loops",
+    "BlocksIn",
+    "Sizes",
+    "Lengths",
+    "Size",
+    "Value",
+)
+_MANY_ROLES = ("Loops", "BlocksIn", "Sizes", "Lengths")
 
 
 class BlockRV:

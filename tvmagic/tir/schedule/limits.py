@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
 from tvmagic.ir import (
     BlockRealize,
@@ -27,6 +28,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
+from tvmagic.tir.blocks.conditions import conjuncts
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -64,10 +66,13 @@ def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -
 
 
 class _Stores(Visitor):
-    """Whether some store fills a box of a buffer, without a gap and whatever the data is."""
+    """Whether some store fills a box of a buffer, without a gap and whatever the data is: all of `box` if there is one.
 
-    def __init__(self, buffer: Buffer, domains: dict[Var, Range]) -> None:
-        self.buffer, self.domains = buffer, domains
+    `analyzer` knows the variables around, which `box` may use.
+    """
+
+    def __init__(self, buffer: Buffer, box: BufferRegion | None, domains: dict[Var, Range], analyzer: Analyzer) -> None:
+        self.buffer, self.box, self.domains, self.analyzer = buffer, box, domains, analyzer
         self.values: dict[Var, PrimExpr] = {}
         self.predicate: PrimExpr = IntImm("bool", 1)
         self.fills = False
@@ -98,6 +103,19 @@ class _Stores(Visitor):
             indices = [substitute(index, self.values) for index in node.indices]
             found = detect_iter_map(indices, self.domains, self.predicate).indices
             self.fills = len(found) == len(indices) and all(_without_gap(total) for total in found)
+            if self.fills and self.box is not None:
+                around = [c for c in conjuncts(self.predicate) if not uses_var(c, self.domains)]
+                self.fills = all(self.analyzer.can_prove(c) for c in around) and all(
+                    self._holds(total, side) for total, side in zip(found, self.box.region)
+                )
+
+    def _holds(self, total: IterSumExpr, side: Range) -> bool:
+        """Whether `total`, which has no gap, takes all values of `side`."""
+        if len(total.args) > 1:
+            return False
+        end = total.base + (total.args[0].extent if total.args else 1)
+        prove = self.analyzer.can_prove
+        return prove(total.base <= side.min) and prove(side.min + side.extent <= end)
 
 
 def _without_gap(total: IterSumExpr) -> bool:
@@ -105,11 +123,17 @@ def _without_gap(total: IterSumExpr) -> bool:
 
 
 def check_writes_all(
-    state: ScheduleState, block: StmtSRef, buffer: Buffer, scope: StmtSRef, place: StmtSRef | None = None
+    state: ScheduleState,
+    block: StmtSRef,
+    buffer: Buffer,
+    scope: StmtSRef,
+    place: StmtSRef | None = None,
+    box: BufferRegion | None = None,
 ) -> None:
-    """Below `place` the block must write each element of the box that would be copied back.
+    """Below `place` the block must write each element that would be copied back.
 
     What it left out would be overwritten with nothing; that harms where others wrote it before.
+    `box` is what the copy runs over, unless this is the block's own iterations.
     """
     own = any(b is buffer for b in scope.block.alloc_buffers)
     if own and state.get_block_scope(scope).buffer_writers.get(buffer) == [block]:
@@ -117,7 +141,7 @@ def check_writes_all(
     loops = state.loops_of(block)
     if place in loops:
         loops = loops[loops.index(place) + 1 :]
-    stores = _Stores(buffer, loop_domains(loops))
+    stores = _Stores(buffer, box, loop_domains(loops), analyzer_at(place or scope))
     stores.visit(state.realize_of(block))
     if not stores.fills:
         raise ScheduleError(

@@ -21,8 +21,8 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
-from tvmagic.ir.query import is_zero
-from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.ir.query import is_one, is_zero, variables_in
+from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.reduction import reduction_vars_stay_inside
 from tvmagic.tir.blocks.regions import effective_regions, used_by_pointer
@@ -237,16 +237,32 @@ def interface_buffers(function: PrimFunc) -> set[Buffer]:
     return set(function.buffer_map.values())
 
 
-def check_not_in_place(block: StmtSRef, buffer: Buffer, hint: str) -> None:
+def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hint: str) -> None:
     """The block must not go on from what is in a buffer that it writes.
 
     A copy that is only written back (or only read) would lose what was there.
     """
     stmt = block.block
-    reads = any(r.buffer is buffer for r in stmt.reads)
-    writes = any(w.buffer is buffer for w in stmt.writes)
-    if reads and writes and stmt.init is None:
-        raise ScheduleError(f"{block.label} updates buffer `{buffer.name}` in place", block, hint=hint)
+    if not any(w.buffer is buffer for w in stmt.writes):
+        return
+    if stmt.init is None:
+        if any(r.buffer is buffer for r in stmt.reads):
+            raise ScheduleError(f"{block.label} updates buffer `{buffer.name}` in place", block, hint=hint)
+        return
+    # a copy begins and ends with the scope; the reduction may not go on from one time to the next
+    scope = state.scope_of(block)
+    around: dict[Var, Range] = {}
+    for above in (scope, *scope.ancestors()):
+        around |= loop_domains([above]) if above.is_loop else iter_domains(above.block.iter_vars)
+    for var, value in zip(stmt.iter_vars, state.realize_of(block).iter_values if around else ()):
+        outer = [v for v in variables_in(value) if v in around and not is_one(around[v].extent)]
+        if outer and var.iter_type == IterVar.CommReduce:
+            raise ScheduleError(
+                f"{block.label} reduces over `{outer[0].name}`, which is outside of {scope.label}, and so updates "
+                f"buffer `{buffer.name}` in place",
+                block,
+                hint="decompose_reduction first, then use cache_inplace",
+            )
 
 
 def check_no_matches(block: StmtSRef) -> None:

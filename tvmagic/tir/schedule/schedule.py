@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmagic import passes
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.scalable import ContainsVscale
 from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.ir import (
     Block,
@@ -191,6 +193,13 @@ class Schedule:
         if self._values.pop(rand_var, None) is None:
             raise TVMagicError("the random variable does not belong to this schedule")
 
+    def _length(self, value: Any) -> int | PrimExpr | None:
+        """A size as `_number` gives it, or an expression with `vscale()`."""
+        if not isinstance(value, PrimExpr) or not ContainsVscale()(value):
+            return self._number(value)
+        known = {v: n for v, n in self._values.items() if isinstance(v, Var)}
+        return Analyzer().canonical_simplify(substitute(value, known))  # keeps `(n + m) // n`
+
     def _number(self, value: Any) -> int | None:
         """A size given as a number, a random variable or an expression of those."""
         if value is None or isinstance(value, int):
@@ -201,8 +210,6 @@ class Schedule:
             return int(self._values[value])
         if isinstance(value, PrimExpr):
             known = {v: n for v, n in self._values.items() if isinstance(v, Var)}
-            from tvmagic.arith.analyzer import Analyzer
-
             result = Analyzer().simplify(substitute(value, known))
             if isinstance(result, IntImm):
                 return result.value
@@ -308,7 +315,7 @@ class Schedule:
     def _one_input(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
         if p.role == "Value":
             return _attribute(value)
-        if p.role in ("Sizes", "Size"):
+        if p.role in ("Sizes", "Lengths", "Size"):
             return convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
         if p.role == "LoopOrBlocks" and is_row(value):
             return [self._one_input(kind, replace(p, role="BlocksIn"), v) for v in value]
@@ -333,6 +340,8 @@ class Schedule:
     def _one_value(self, p: Parameter, value: Any) -> Any:
         if p.role in ("Sizes", "Size"):
             return self._number(value)
+        if p.role == "Lengths":
+            return self._length(value)
         if p.role == "Value":
             return self._plain_value(value)
         if is_list(value):

@@ -12,6 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant import contraction, elementwise, rows, stencil
+from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
 __all__ = ["Instant", "auto", "decide"]
@@ -80,12 +81,18 @@ class _Attempt:
         self.machine, self.refused = machine, refused
         self.notes = Decisions(self.sch)
         self.at = ""
+        self.names = {self.sch.get(block).name_hint for block in blocks_of(self.sch)}
+        self.handled: set[str] = set()  # by some rule
 
     def run(self) -> Instant:
         self._each(self._inline)
         self._each(self._contract)
         self._chains()
         self._each(self._spread)
+        for block in blocks_of(self.sch):
+            name = self.sch.get(block).name_hint
+            if name in self.names - self.handled and self._untouched(block) and self.sch.get_loops(block):
+                plain_loops(self.sch, block, self.machine, self.notes)
         return self._tidied()
 
     def _tidied(self) -> Instant:
@@ -119,6 +126,7 @@ class _Attempt:
     def _contract(self, info: BlockInfo) -> None:
         plan = contraction.plan_contraction(info, self.machine)
         if plan is not None:
+            self.handled.add(info.name)
             contraction.apply(self.sch, plan, self.machine, self.notes)
 
     def _chains(self) -> None:
@@ -135,14 +143,17 @@ class _Attempt:
             if chain is not None:
                 self.at = out.name
                 done |= {i.name for i in chain.blocks}
+                self.handled |= {i.name for i in chain.blocks}
                 rows.apply(self.sch, chain, self.machine, self.notes)
                 continue
             pipeline = stencil.pipeline_before(self.sch, out, infos[:-1])
             if pipeline is not None:
                 self.at = out.name
                 done |= {i.name for i in pipeline.members}
+                self.handled |= {out.name, *[i.name for i in pipeline.members]}
                 stencil.apply(self.sch, pipeline, self.machine, self.notes)
 
     def _spread(self, info: BlockInfo) -> None:
-        if not info.reduced:
+        if not info.reduced and info.name not in self.handled:
+            self.handled.add(info.name)
             elementwise.spread(self.sch, info, self.machine, self.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir import IRModule, PrimFunc, Var
 from tvmagic.tir.schedule import BlockRV, InstructionKind, LoopRV, Schedule, Trace
 from tvmagic.tir.schedule.instruction import argument_text
 
@@ -19,7 +19,7 @@ def cell_text(program: PrimFunc | IRModule, trace: Trace, decisions: Sequence[tu
     """The trace of a program's schedule as a cell; `decisions` have the number of calls in the trace before each."""
     writer = _Writer(program)
     trace.apply_to_schedule(writer)
-    used = {rv for _, inputs, _, _ in writer.calls for value in inputs for rv in _variables(value)}
+    used = {rv for _, inputs, *_ in writer.calls for value in inputs for rv in _variables(value)}
     lines: list[str] = []
     for number, call in enumerate(writer.calls):
         lines += [f"# {text}" for place, text in decisions if place == number]
@@ -31,7 +31,7 @@ def cell_text(program: PrimFunc | IRModule, trace: Trace, decisions: Sequence[tu
 def _variables(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [rv for item in value for rv in _variables(item)]
-    return [value] if isinstance(value, (BlockRV, LoopRV)) else []
+    return [value] if isinstance(value, (BlockRV, LoopRV, Var)) else []
 
 
 class _Writer(Schedule):
@@ -39,7 +39,7 @@ class _Writer(Schedule):
 
     def __init__(self, program: PrimFunc | IRModule) -> None:
         super().__init__(program, error_render_level="none")
-        self.calls: list[tuple[InstructionKind, Sequence[Any], Sequence[Any], list[Any]]] = []
+        self.calls: list[tuple[InstructionKind, Sequence[Any], Sequence[Any], list[Any], Any]] = []
         self.names: dict[Any, str] = {}
         self.blocks: dict[Any, str] = {}
         self.taken: dict[str, Any] = {"sch": None}
@@ -50,6 +50,9 @@ class _Writer(Schedule):
         """Run it, keep it and name what comes out."""
         outputs = super().run_instruction(kind, inputs, attrs, decision)
         for rv in outputs:
+            if not isinstance(rv, (BlockRV, LoopRV)):  # a number that was drawn
+                self.names[rv] = self._free("size", rv)
+                continue
             sref = self.get_sref(rv)
             if isinstance(rv, BlockRV):
                 self.blocks[rv] = sref.block.name_hint
@@ -57,7 +60,7 @@ class _Writer(Schedule):
             else:
                 wanted = sref.loop.loop_var.name
             self.names[rv] = self._free(wanted, sref)
-        self.calls.append((kind, inputs, attrs, outputs))
+        self.calls.append((kind, inputs, attrs, outputs, decision))
         return outputs
 
     def _free(self, wanted: str, sref: Any) -> str:
@@ -71,12 +74,14 @@ class _Writer(Schedule):
         return name
 
     def lines(
-        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], outputs: list[Any], used: set[Any]
-    ) -> list[str]:
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], outputs: list[Any], decision: Any,
+        used: set[Any],
+    ) -> list[str]:  # fmt: skip
         """An instruction as lines of the cell."""
         if kind.method in _NEARBY:
             return [f'{self.names[rv]} = sch.get_block("{self.blocks[rv]}")' for rv in outputs if rv in used]
-        call = f"sch.{kind.method}({', '.join(self._arguments(kind, inputs, attrs))})"
+        drawn = [] if decision is None else [f"decision={argument_text(decision, self.names.__getitem__)}"]
+        call = f"sch.{kind.method}({', '.join([*self._arguments(kind, inputs, attrs), *drawn])})"
         if not outputs or not any(rv in used for rv in outputs):
             return [call]
         names = [self.names[rv] if rv in used else "_" for rv in outputs]

@@ -88,7 +88,9 @@ def _plans(info: BlockInfo, machine: Machine, wide: Access, narrow: Access, colu
         # Rounding up needs accesses at plain variables and zeros that change nothing.
         padding = info.constant and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
         for count, vectors in machine.tiles():
-            plan = _planned(info, machine, wide, narrow, column, row, Tile(count, vectors, lanes), padding)
+            plan = _planned(
+                info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
+            )
             if plan is not None:
                 found.append(plan)
     return found
@@ -151,7 +153,7 @@ class _Application:
 
     def run(self) -> None:
         plan = self.plan
-        self.notes.say(plan.tile.words(self.machine))
+        self.notes.say(str(plan.tile))
         if plan.pad:
             self._pad()
         wide = self._packed(plan.wide, plan.column) if plan.pack_wide else None
@@ -253,7 +255,7 @@ class _Application:
     def _columns_last(self) -> None:
         """A tile whose columns are not the last axis of the result is kept with them last, so that they are vectors."""
         plan = self.plan
-        indices = [i for i in plan.info.store.indices]
+        indices = list(plan.info.store.indices)
         place = indices.index(plan.column.var)
         if place == len(indices) - 1:
             return
@@ -292,7 +294,11 @@ class _Application:
         # 3. what stores the tile, and the copies
         self.notes.say("the tile is stored once its sums are complete")
         sch.reverse_compute_at(last, (inner or panel or outer)[-1])
+        batches = {sch.get_sref(loops[a]) for a in self._batch()}
+        each = wide is not None and bool(panel) and {sch.get_sref(loop) for loop in together} == batches
         everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
+        if each:  # the panels of one product at a time stay in cache
+            sch.compute_at(wide, everywhere)
         if narrow is not None:
             sch.compute_at(narrow, everywhere)
         count = self._count([everywhere])
@@ -305,7 +311,7 @@ class _Application:
         sch.decompose_reduction(self.block, reduced[0])
         self._store(last)
         if wide is not None:
-            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine)
+            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine, below=1 if each else 0)
         if narrow is not None:
             copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, below=1)
         if rests:
@@ -333,7 +339,8 @@ class _Application:
             count = plan.padded(axis) // unit
             fits = self._fitting(axis, count, extents, limit // size) if full else 1
             rest = not plan.pad and plan.uneven(axis)
-            if axis is plan.row and machine.cores > 1 and not rest and plan.column.extent is not None:
+            alone = math.prod(map(extent_or_guess, self._batch())) < 2 * machine.cores
+            if axis is plan.row and machine.cores > 1 and alone and not rest and plan.column.extent is not None:
                 fits = min(fits, max(1, count // 2))
             if axis.extent is None or fits == 1 < count:
                 outer.append(loop)
@@ -353,6 +360,11 @@ class _Application:
             f"while the panels of {plan.wide.buffer.name} pass by"
         )
         return outer, inner
+
+    def _batch(self) -> list[Axis]:
+        """The axes of both operands: each of their values is a product of its own."""
+        plan = self.plan
+        return [a for a in plan.info.spatial if a.var in plan.wide.variables and a.var in plan.narrow.variables]
 
     def _fitting(self, axis: Axis, count: int, extents: dict[Var, int], limit: int) -> int:
         """How many steps along an axis the operand may take until what is read is more than `limit` elements; at least 1."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.ir import IntImm, Var
+from tvmagic.ir import IntImm, IterVar, Var
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.program import Access, Axis
 
-__all__ = ["chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "vector_parts"]
+__all__ = ["any_order", "chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "vector_parts"]
 
 _TOGETHER = 8  # panels that are written at a time
 _SQUARE = 16  # elements on a side of the part that is transposed at a time
@@ -39,6 +39,15 @@ def hint_partition(sch: Schedule, loop: Any) -> None:
     for a symbolic extent."""
     if extent_of(sch, loop) is not None:
         sch.annotate(loop, "pragma_loop_partition_hint", 1)
+
+
+def any_order(sch: Schedule, block: Any, below: int) -> None:
+    """Let a reduction below `below` loops take its values in any order, so that LLVM makes vectors of its last loop."""
+    own = own_loops(sch, block, below)
+    steps = [own[iv.var] for iv in sch.get(block).iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
+    if steps:
+        sch.decompose_reduction(block, steps[0])
+        sch.annotate(steps[-1], "pragma_any_order", 1)
 
 
 def own_loops(sch: Schedule, block: Any, below: int = 0) -> dict[Var, Any]:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.target.machine import K, Machine
-from tvmagic.ir import IterVar, Var
+from tvmagic.ir import Add, IterVar, Mul, Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import hint_partition, own_loops, vector_parts
+from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, vector_parts
 from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
 
-_LONG = 1 << 16  # elements of a row from which several cores share it
 _NARROW = 4  # partial results at least
 _WINDOW = 32  # steps of a reduction that are written out
 
@@ -82,9 +81,6 @@ class _Rows:
 
     def run(self) -> None:
         sch, chain, out = self.sch, self.chain, self.chain.out
-        if not chain.members and self._few_long(out):
-            return
-        column = vector_axis(out) if not (chain.members or out.reduced) or self._along(out) is None else None
         loops = dict(zip(out.axes, sch.get_loops(out.rv)))
         across = self._across()
         outer = [loops[a] for a in chain.shared if a is not across]
@@ -94,7 +90,6 @@ class _Rows:
             loops = dict(zip(out.axes, sch.get_loops(out.rv)))
             outer = [loops[a] for a in chain.shared if a is not across]
         inside = [loops[a] for a in out.spatial if a not in chain.shared]
-        del column
         if across is not None:
             self._columns(across, loops, outer, inside, store)
             return
@@ -124,9 +119,14 @@ class _Rows:
             return
         axis = self._along(info)
         lanes = self.machine.lanes(info.store.buffer.dtype)
-        if axis is None or axis.extent is None or self._lanes(axis.extent, lanes)[0] < min(lanes, _NARROW):
+        if axis is None or info.combine is Add or self._lanes(axis.extent, lanes)[1] == 0:
             if not is_out:
                 sch.compute_at(info.rv, row)
+            if axis is not None and axis is info.reduced[-1] and info.combine is not Mul:
+                self.notes.say(
+                    f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop"
+                )
+                any_order(sch, info.rv, 1)
             return
         self._partial_sums(info, axis, row, is_out)
 
@@ -164,16 +164,18 @@ class _Rows:
             sch.unroll(piece)
         sch.vectorize(lane)
         sch.decompose_reduction(partial, steps[0])
+        if info.combine is not Mul:
+            any_order(sch, info.rv, 1)
 
     @staticmethod
     def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
-        """How many partial results there are, a divisor of the extent if it has a good one, and in how many whole vectors."""
+        """How many partial results there are, in how many vectors; none of them where whole vectors do not divide."""
         if extent is None:
-            return 1, 1
+            return 1, 0
         for vectors in (4, 2, 1):
             if extent % (vectors * lanes) == 0 and extent > vectors * lanes:
                 return vectors * lanes, vectors
-        return max((w for w in range(1, min(3 * lanes, extent)) if extent % w == 0), default=1), 1
+        return 1, 0
 
     # ------------------------------------------------------------------------ along columns
 
@@ -327,9 +329,3 @@ class _Rows:
         vector_parts(sch, loop, lanes, True)
         if reduced:
             sch.decompose_reduction(info.rv, reduced[0])
-
-    # ------------------------------------------------------------------------ few long rows
-
-    def _few_long(self, info: BlockInfo) -> bool:
-        """A reduction with fewer results than cores: each core takes a part of a row; whether it was one."""
-        return False

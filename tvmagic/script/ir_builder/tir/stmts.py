@@ -27,6 +27,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
+from tvmagic.ir.expr import access_dtype
 from tvmagic.script.ir_builder.base import current_builder, name_value
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir.common import as_condition, as_mapping, the_block, the_function
@@ -415,10 +416,9 @@ def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, spa
     positions = vector_indices(buffer, as_tuple(indices))
     value = as_value(value)
     value = IntImm(BOOL, value) if isinstance(value, bool) and buffer.dtype.is_bool else expr(value)
-    lanes = buffer.dtype.lanes * (positions[-1].dtype.lanes if positions else 1)
-    dtype = buffer.dtype if lanes == buffer.dtype.lanes else buffer.dtype.with_lanes(lanes)
+    dtype = access_dtype(buffer, positions)
     if value.dtype is not dtype:
-        if value.dtype.lanes != lanes:
+        if value.dtype.lane_code != dtype.lane_code:
             raise TVMagicError(
                 f"a value of type `{value.dtype}` cannot be stored in buffer `{buffer.name}` at a place of type `{dtype}`"
             )

@@ -36,6 +36,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
+from tvmagic.ir.operators import vscale_factor
 from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
 
 # ---------------------------------------------------------------------------- dtypes
@@ -132,7 +133,7 @@ def dtype_function(name: str) -> DTypeFunction | None:
 def _is_sound(dtype: DataType) -> bool:
     bits = {"int": (1, 2, 4, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,)}
     bits["uint"] = bits["int"]
-    return dtype.bits in bits.get(dtype.code, (dtype.bits,)) and dtype.lanes >= 1
+    return dtype.bits in bits.get(dtype.code, (dtype.bits,)) and dtype.lane_code != 0
 
 
 def dtype_from(value: Any) -> DataType:
@@ -351,6 +352,8 @@ def _ramp(buffer: Buffer, start: PrimExpr, stop: Any, step: int) -> PrimExpr:
     distance = constant_difference(stop, start)
     if distance is None:
         simplified = difference(stop, start)
+        if step == 1 and vscale_factor(simplified) is not None:
+            return Ramp(start, IntImm(start.dtype, 1), simplified)
         if not isinstance(simplified, IntImm):
             raise TVMagicError(f"a vector access of buffer `{buffer.name}` needs a constant number of lanes")
         distance = simplified.value
@@ -366,13 +369,12 @@ def as_value(value: Any) -> Any:
         return value
     indices = []
     for r in value.region:
-        if not isinstance(r.extent, IntImm):
+        if not isinstance(r.extent, IntImm) and vscale_factor(r.extent) is None:
             raise TVMagicError(
                 f"a region of buffer `{value.buffer.name}` of unknown size cannot be loaded",
                 hint="give the slice constant ends, or ends that differ by a constant",
             )
-        lanes = r.extent.value
-        indices.append(r.min if lanes == 1 else Ramp(r.min, IntImm(r.min.dtype, 1), lanes, value.span))
+        indices.append(r.min if r.extent == 1 else Ramp(r.min, IntImm(r.min.dtype, 1), r.extent, value.span))
     return BufferLoad(value.buffer, indices, None, value.span)
 
 

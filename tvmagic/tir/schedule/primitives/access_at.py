@@ -225,7 +225,7 @@ def write_at(
     scope_root(state, block, stage_pipeline=True)
     _check_below(state, loop, block)
     buffer = region_at(block, write_buffer_index, "writes").buffer
-    check_not_in_place(block, buffer, "use cache_inplace")
+    check_not_in_place(state, block, buffer, "use cache_inplace")
     check_affine(state, block)
     writers = _touching(state, loop, buffer, 1)
     if len(writers) > 1:
@@ -240,7 +240,7 @@ def write_at(
             )
     region = _joined(state, loop, buffer, writers, 1)
     _check_writes_all(state, block, loop, region)
-    check_writes_all(state, block, buffer, state.scope_of(block), loop)
+    check_writes_all(state, block, buffer, state.scope_of(block), loop, region)
     copy = copy_in(buffer, storage_scope)
     new, realize = _copy_block(region, copy, buffer, copy.name, [*state.loops_of(loop), loop])
     replacer = BufferReplacer({buffer: copy})

@@ -384,12 +384,12 @@ def cache_write(
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
     buffer = region.buffer
-    check_not_in_place(block, buffer, "use cache_inplace")
+    check_not_in_place(state, block, buffer, "use cache_inplace")
     scope = scope_root(state, block)
     only_writer(state, scope, buffer)
     place, index = find_place(state, block, scope, ())
-    check_writes_all(state, block, buffer, scope, place)
     relaxed = clipped(relax_region(state, region, block, block.parent, place), analyzer_at(place))
+    check_writes_all(state, block, buffer, scope, place, relaxed)
     copy = copy_in(buffer, storage_scope)
     cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
     cache.make(relaxed, storage_scope)
@@ -410,16 +410,17 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     if not written:
         raise ScheduleError(f"{block.label} does not both read and write buffer `{read.buffer.name}`", block)
     scope = scope_root(state, block)
-    if not all(structural_equal(a, b) for a, b in zip(read.region, written[0].region)):
-        check_writes_all(state, block, read.buffer, scope, block.parent)
     realize = state.realize_of(block)
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     copy = copy_in(read.buffer, storage_scope)
     analyzer = analyzer_at(block)
+    written_back = clipped(substitute(written[0], bound), analyzer)
+    if not all(structural_equal(a, b) for a, b in zip(read.region, written[0].region)):
+        check_writes_all(state, block, read.buffer, scope, block.parent, written_back)
     before = CacheStage(read.buffer, copy, copy, scope, 0)
     before.make(clipped(substitute(read, bound), analyzer), storage_scope)
     after = CacheStage(copy, read.buffer, copy, scope, 0)
-    after.make(clipped(substitute(written[0], bound), analyzer), storage_scope)
+    after.make(written_back, storage_scope)
     rewriter = _InplaceRewriter(scope, block, before, after)
     state.replace(scope, rewriter.visit(scope.block), rewriter.reuse)
     assert before.block is not None and after.block is not None

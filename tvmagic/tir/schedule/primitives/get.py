@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from tvmagic.errors import did_you_mean
 from tvmagic.ir import Block
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.scope import BlockScope
@@ -43,8 +42,7 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
         raise ScheduleError(f"{len(found)} blocks are called `{name}`", *found, hint="rename all but one of them")
     blocks = [sref for sref in state.srefs.values() if sref.is_block and state.root_of(sref) is root]
     names = [sref.block.name_hint for sref in blocks if sref is not root]
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else "the blocks are " + ", ".join(f"`{n}`" for n in names)
+    hint = did_you_mean(name, names) or "the blocks are " + ", ".join(f"`{n}`" for n in names)
     raise ScheduleError(f"there is no block `{name}` in `{func_name}`", hint=hint)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
@@ -17,11 +18,11 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
-from tvmagic.ir.ops import floordiv, floormod
+from tvmagic.ir.ops import cast, floordiv, floormod, multiply
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
-from tvmagic.tir.schedule.instruction import BlockOrLoop, Loop, Loops, Sizes, primitive
+from tvmagic.tir.schedule.instruction import BlockOrLoop, Lengths, Loop, Loops, primitive
 from tvmagic.tir.schedule.requirements import (
     check_affine,
     check_plain_loop,
@@ -35,8 +36,8 @@ from tvmagic.tir.schedule.state import ScheduleState, replace_child
 # ---------------------------------------------------------------------------- split and fuse
 
 
-def infer_factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
-    """The factors with the one that is None filled in, as constants of the loop's type."""
+def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> list[PrimExpr]:
+    """The factors with the one that is None filled in, of the loop's type: constants, or multiples of `vscale()`."""
     extent = loop.loop.extent
     dtype = loop.loop.loop_var.dtype
     unknown = [i for i, f in enumerate(factors) if f is None]
@@ -44,18 +45,21 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExp
         raise ScheduleError("at most one factor may be None", loop)
     if not factors:
         raise ScheduleError("a split takes one factor or more", loop)
-    product = 1
+    product: PrimExpr = IntImm(dtype, 1)
+    result: list[PrimExpr] = []
     for factor in factors:
-        if factor is not None and factor <= 0:
+        if isinstance(factor, int) and factor <= 0:
             raise ScheduleError(f"the factors of a split are positive, not {factor}", loop)
-        product *= factor or 1
-    result: list[PrimExpr] = [IntImm(dtype, f or 1) for f in factors]
+        result.append(cast(dtype, 1 if factor is None else factor))
+        product = product * result[-1]
     analyzer = Analyzer()
     if unknown:
-        result[unknown[0]] = analyzer.simplify(floordiv(extent + (product - 1), product))
-    elif not analyzer.can_prove(IntImm(dtype, product) >= extent):
+        simplify = analyzer.simplify if isinstance(product, IntImm) else analyzer.canonical_simplify
+        result[unknown[0]] = simplify(floordiv(extent + (product - 1), product))
+    elif not analyzer.can_prove(product >= extent):
         raise ScheduleError(
-            f"the factors {list(factors)} make {product} iterations, fewer than the {extent} of {loop.label}",
+            f"the factors [{', '.join(map(str, factors))}] make {product} iterations, fewer than the {extent} of {loop.label}: "
+            "The product of factors is not larger than or equal to the extent of loop tir.For#0",
             loop,
             hint="leave one factor None, and it is worked out",
         )
@@ -66,14 +70,15 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExp
 def split(
     state: ScheduleState,
     loop: Loop,
-    factors: Sizes,
+    factors: Lengths,
     preserve_unit_iters: bool = True,
     disable_predication: bool = False,
 ) -> Loops:
     """Split a loop into one for each factor, outermost first.
 
     At most one factor is None and is worked out from the extent. Where the factors do not divide
-    the extent, the blocks inside get a predicate, unless `disable_predication`.
+    the extent, the blocks inside get a predicate, unless `disable_predication`. For a target with scalable
+    vectors a factor may be a multiple of `vscale()`: `[T.ceildiv(n, T.vscale() * 4), T.vscale() * 4]`.
 
     Requires: the loop starts at 0 and has neither annotations nor a thread binding.
     """
@@ -92,7 +97,8 @@ def split(
     reuse = BlockReuse()
     body = substitute_loops(stmt.body, {stmt.loop_var: value}, reuse)
     predicate = value < stmt.extent
-    if not disable_predication and not analyzer.can_prove(predicate):
+    exact = disable_predication or analyzer.can_prove_equal(functools.reduce(multiply, sizes), stmt.extent)
+    if not exact and not analyzer.can_prove(predicate):
         body = append_predicate(body, predicate)
     for var, size in zip(reversed(variables), reversed(sizes)):
         body = For(var, 0, size, ForKind.SERIAL, body, span=stmt.span)

@@ -150,9 +150,9 @@ class _SingleAccess(Visitor):
             self.fail("is used by its pointer")
 
 
-def _check_not_updated(block: StmtSRef, buffer: Buffer, read: bool) -> None:
+def _check_not_updated(state: ScheduleState, block: StmtSRef, buffer: Buffer, read: bool) -> None:
     """The block must not go on from what is in the buffer; a copy for reading alone would not see its own results."""
-    check_not_in_place(block, buffer, "use cache_inplace")
+    check_not_in_place(state, block, buffer, "use cache_inplace")
     if read and any(w.buffer is buffer for w in block.block.writes):
         raise ScheduleError(
             f"{block.label} writes buffer `{buffer.name}`, too, so a copy that it only reads is not enough",
@@ -229,7 +229,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     """
     old = buffer_of(block, buffer)
     read = buffer[0] == "read"
-    _check_not_updated(block, old, read)
+    _check_not_updated(state, block, old, read)
     scope = scope_root(state, block, stage_pipeline=True)
     indices = _SingleAccess(block, old).find()
     analyzer = Analyzer(iter_domains(block.block.iter_vars))
@@ -403,7 +403,7 @@ def reindex_cache_read(
     """
     check_storage_scope(storage_scope)
     region = region_at(block, read_buffer_index, "reads")
-    _check_not_updated(block, region.buffer, read=True)
+    _check_not_updated(state, block, region.buffer, read=True)
     scope = scope_root(state, block, stage_pipeline=True)
     writer = only_writer(state, scope, region.buffer)
     place, index = (scope, 0) if writer is None else find_place(state, writer, scope, [block])
@@ -427,7 +427,7 @@ def reindex_cache_write(
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
-    check_not_in_place(block, region.buffer, "use cache_inplace")
+    check_not_in_place(state, block, region.buffer, "use cache_inplace")
     scope = scope_root(state, block, stage_pipeline=True)
     only_writer(state, scope, region.buffer)
     place, index = find_place(state, block, scope, ())

@@ -79,7 +79,7 @@ class _DtypeReplacer(BufferReplacer):
 
     def store_of(self, old: BufferStore, new: BufferStore) -> BufferStore:
         element: DataType = new.buffer.dtype
-        return new.replace(value=Cast(element.with_lanes(new.value.dtype.lanes), new.value))
+        return new.replace(value=Cast(element.with_lanes_of(new.value.dtype), new.value))
 
 
 @primitive("UnsafeSetDType", method="unsafe_set_dtype", prepare=prepare_index("buffer_index", "write"))

@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.arith.int_set import union
 from tvmagic.arith.region_bounds import estimate_region_upper_bound as upper_bound
 from tvmagic.ir import (
+    Allocate,
     AttrStmt,
     Block,
     BlockRealize,
@@ -16,6 +17,7 @@ from tvmagic.ir import (
     BufferRegion,
     BufferStore,
     DataType,
+    DeclBuffer,
     For,
     ForKind,
     IntImm,
@@ -31,12 +33,14 @@ from tvmagic.ir import (
     Stmt,
     StmtVisitor,
     Var,
+    Visitor,
     handles,
 )
 from tvmagic.ir.constants import max_value
-from tvmagic.ir.ops import floormod, logical_and, maximum, minimum
+from tvmagic.ir.ops import floormod, logical_and, maximum, minimum, not_equal
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
+from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
@@ -59,10 +63,10 @@ def _point(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> BufferRegion:
 class _RegionCollector(AnalyzerVisitor):
     """For each allocated buffer the region that is accessed of it."""
 
-    def __init__(self, strict: bool) -> None:
+    def __init__(self, strict: bool, views: dict[Var, set[Buffer]]) -> None:
         super().__init__()
-        self.strict = strict
-        self.loops: list[For] = []
+        self.strict, self.views = strict, views
+        self.loops: list[tuple[Var, str]] = []  # loops and threads from the outermost in, with the tags of threads
         self.domains: dict[Var, Range] = {}
         self.depth: dict[Buffer, int] = {}
         self.of_data: dict[Var, list[Buffer]] = {}
@@ -80,7 +84,8 @@ class _RegionCollector(AnalyzerVisitor):
         self.visit(node.min)
         self.visit(node.extent)
         self.analyzer.bind(node.loop_var, dom, True)
-        self.loops.append(node)
+        thread = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
+        self.loops.append((node.loop_var, "" if thread is None else thread.thread_tag))
         self.domains[node.loop_var] = dom
         self.visit(node.body)
         del self.domains[node.loop_var]
@@ -94,6 +99,8 @@ class _RegionCollector(AnalyzerVisitor):
         self.domains.pop(node.var, None)
 
     def under(self, condition: PrimExpr, node: Node) -> None:
+        if not condition.dtype.is_bool:
+            condition = not_equal(condition, 0)
         self.conditions.append(condition)
         super().under(condition, node)
         self.conditions.pop()
@@ -113,10 +120,15 @@ class _RegionCollector(AnalyzerVisitor):
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
-            zero = IntImm(node.value.dtype, 0)
-            self.domains[node.node.var] = Range.from_min_extent(zero, node.value)
+            zero, var = IntImm(node.value.dtype, 0), node.node.var
+            known = self.domains.get(var)  # a thread's variable may be launched twice
+            self.domains[var] = Range.from_min_extent(zero, node.value)
+            self.analyzer.bind(var, self.domains[var], True)
+            self.loops.append((var, node.node.thread_tag))
             self.visit_children(node)
-            del self.domains[node.node.var]
+            self.loops.pop()
+            if known is None:
+                del self.domains[var]
             return
         self.visit_children(node)
 
@@ -146,6 +158,18 @@ class _RegionCollector(AnalyzerVisitor):
         for buffer in node.alloc_buffers:
             self.regions[buffer] = self._narrowed(buffer)
 
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        buffers = self.views.get(node.buffer_var, set())
+        buffer = next(iter(buffers), None)
+        if buffer is None or len(buffers) > 1 or buffer.dtype is not node.dtype:
+            self.visit_children(node)  # the memory is seen in more than one way
+            return
+        self.depth[buffer] = len(self.loops)
+        self.of_data.setdefault(buffer.data, []).append(buffer)
+        self.visit_children(node)
+        self.regions[buffer] = self._narrowed(buffer)
+
     @handles(BufferLoad, BufferStore)
     def access(self, node: Any) -> None:
         self.touch(_point(node.buffer, node.indices))
@@ -163,7 +187,8 @@ class _RegionCollector(AnalyzerVisitor):
         depth = self.depth.get(buffer)
         if depth is None:
             return
-        fixed = {l.loop_var for l in self.loops[:depth] if not self._is_shared(l, buffer.scope())}
+        scope = buffer.scope()
+        fixed = {var for var, tag in self.loops[:depth] if not (tag and relaxed_under(scope, tag))}
         domains = {v: d for v, d in self.domains.items() if v not in fixed}
         predicate: PrimExpr = IntImm("bool", 1)
         for condition in self.conditions:
@@ -172,19 +197,13 @@ class _RegionCollector(AnalyzerVisitor):
         known = self.touched.get(buffer)
         self.touched[buffer] = list(sets) if known is None else [union([a, b]) for a, b in zip(known, sets)]
 
-    @staticmethod
-    def _is_shared(loop: For, scope: str) -> bool:
-        if loop.kind is not ForKind.THREAD_BINDING or loop.thread_binding is None:
-            return False
-        return relaxed_under(scope, loop.thread_binding.thread_tag)
-
     def _narrowed(self, buffer: Buffer) -> list[Range]:
         """The region as ranges of constant size; the whole axis where it depends on a loop outside."""
         whole = _whole(buffer).region
         touched = self.touched.get(buffer)
         if touched is None:
             return list(whole)
-        outside = [l.loop_var for l in self.loops]
+        outside = [var for var, _ in self.loops]
         simplify = self.analyzer.simplify
         result: list[Range] = []
         for number, (axis, size) in enumerate(zip(touched, buffer.shape)):
@@ -309,6 +328,18 @@ class _Compactor(Mutator):
         buffers = [self.new[b].buffer if b in self.new else b for b in node.alloc_buffers]
         return new.replace(alloc_buffers=tuple(buffers))
 
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        new = self.visit_children(node)
+        compact = self.new.get(node.buffer)
+        return new if compact is None else new.replace(buffer=compact.buffer)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> Stmt:
+        new = self.visit_children(node)
+        compact = next((c for b, c in self.new.items() if b.data is node.buffer_var), None)
+        return new if compact is None else new.replace(extents=allocation_shape(compact.buffer))
+
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:
     return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
@@ -329,17 +360,38 @@ class _Aligned(StmtVisitor):
             self.found.setdefault(data, {})[int(axis)] = (int(factor), int(offset))
         self.visit_children(node)
 
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        for _, axis, factor, offset in node.annotations.get("buffer_dim_align", ()):
+            self.found.setdefault(node.buffer_var, {})[int(axis)] = (int(factor), int(offset))
+        self.visit_children(node)
+
+
+class _Views(Visitor):
+    """The buffers by the memory that they are views of."""
+
+    def __init__(self) -> None:
+        self.of_data: dict[Var, set[Buffer]] = {}
+
+    def visit_buffer_use(self, buffer: Buffer) -> None:
+        self.of_data.setdefault(buffer.data, set()).add(buffer)
+
+    visit_buffer_def = visit_buffer_use
+
 
 @tir_pass("tir.CompactBufferAllocation")
 def CompactBufferAllocation(func: PrimFunc, is_strict: bool = True) -> PrimFunc:
     """Allocate only the region of each buffer that is accessed, with strides as `storage_align` asks.
 
+    It works on the buffers of blocks, and on allocations behind LowerOpaqueBlock that one buffer alone views.
     With `is_strict` False accesses outside of a buffer's shape count, too. A function made from a TE
     schedule stays as it is.
     """
     if from_legacy_te_schedule(func):
         return func
-    collector = _RegionCollector(is_strict)
+    views = _Views()
+    views.visit(func.body)
+    collector = _RegionCollector(is_strict, views.of_data)
     collector.visit(func.body)
     aligned = _Aligned()
     aligned.visit(func.body)

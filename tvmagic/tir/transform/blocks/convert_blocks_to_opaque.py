@@ -7,6 +7,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BlockRealize, BufferRemapper, PrimExpr, PrimFunc, Stmt, Var, handles
 from tvmagic.ir.ops import cast
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.transform.declaration import tir_pass
 
 
@@ -33,6 +34,15 @@ class _OpaqueConverter(BufferRemapper):
         if block.init is not None:
             raise TVMagicError(
                 f"block `{block.name_hint}` still has an `init`", node=block, hint="run LowerInitBlock first"
+            )
+        own = {iter_var.var for iter_var in block.iter_vars}
+        used = [var for var in variables_in(node.predicate) if var in own]
+        if used:
+            raise TVMagicError(
+                f"the predicate of block `{block.name_hint}` uses `{used[0].name}`, a variable of the block itself, which "
+                "is not in scope there",
+                node=node,
+                hint="write the condition on the loops' variables",
             )
         predicate = self.visit(node.predicate)
         for iter_var, value in zip(block.iter_vars, node.iter_values):

@@ -23,6 +23,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
@@ -46,14 +47,18 @@ class _MatchLower(Mutator):
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:
+        pointers = {id(var) for var in variables_in(node.body)} if node.match_buffers else set()
         for match in node.match_buffers:
-            self.match(match)
+            self.match(match, id(match.buffer.data) in pointers)
         if node.match_buffers:
             node = node.replace(match_buffers=())
         return self.visit_children(node)
 
-    def match(self, node: MatchBufferRegion) -> None:
-        """Note that `node.buffer` is a view of `node.source`, and what its variables are."""
+    def match(self, node: MatchBufferRegion, by_pointer: bool) -> None:
+        """Note that `node.buffer` is a view of `node.source`, and what its variables are.
+
+        by_pointer: whether the view is used by its pointer, too, and not by indices alone.
+        """
         view, source = node.buffer, self.visit(node.source)
         target = source.buffer
         if view.scope() != target.scope() or view.dtype is not target.dtype:
@@ -65,7 +70,7 @@ class _MatchLower(Mutator):
         begins = tuple([r.min for r in source.region])
         extents = tuple([r.extent for r in source.region])
         self.sources[view] = source
-        for condition, message in bind_view(view, target, begins, extents, self.values, self.analyzer):
+        for condition, message in bind_view(view, target, begins, extents, self.values, self.analyzer, by_pointer):
             raise TVMagicError(f"{message}: `{condition}` is not proved", node=node)
 
     def _indices(self, indices: tuple[PrimExpr, ...], source: BufferRegion) -> tuple[PrimExpr, ...]:

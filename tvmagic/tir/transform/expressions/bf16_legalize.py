@@ -51,7 +51,7 @@ class _Bf16Legalizer(Retyper):
     def wide(self, node: PrimExpr) -> PrimExpr:
         """`node` visited, as float32 where it is bfloat16."""
         new = self.visit(node)
-        return cast(FLOAT32.with_lanes(new.dtype.lanes), new) if _is_bf16(new.dtype) else new
+        return cast(FLOAT32.with_lanes_of(new.dtype), new) if _is_bf16(new.dtype) else new
 
     def bound_value(self, value: PrimExpr) -> PrimExpr:
         return self.wide(value)
@@ -72,7 +72,7 @@ class _Bf16Legalizer(Retyper):
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
         value = self.wide(node.value)
-        dtype = FLOAT32.with_lanes(node.dtype.lanes) if _is_bf16(node.dtype) else node.dtype
+        dtype = FLOAT32.with_lanes_of(node.dtype) if _is_bf16(node.dtype) else node.dtype
         return node if value is node.value and dtype is node.dtype else cast(dtype, value, node.span)
 
     @handles(Select)
@@ -99,7 +99,7 @@ class _Bf16Legalizer(Retyper):
         if isinstance(node.op, Op) and node.op.name in _KEPT:
             return self.visit_children(node)
         args = tuple([self.wide(a) if isinstance(a, PrimExpr) else a for a in node.args])
-        dtype = FLOAT32.with_lanes(node.dtype.lanes) if _is_bf16(node.dtype) else node.dtype
+        dtype = FLOAT32.with_lanes_of(node.dtype) if _is_bf16(node.dtype) else node.dtype
         if dtype is node.dtype and all(a is b for a, b in zip(args, node.args)):
             return node
         return Call(dtype, node.op, args, node.span)

@@ -1,4 +1,4 @@
-"""ConvertSSA: every variable is defined once; a second definition gets a variable of its own."""
+"""ConvertSSA: every variable is defined once in a module; a second definition gets a variable of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tvmagic.ir import (
     Block,
     Buffer,
     For,
+    IRModule,
     IterVar,
     Let,
     LetStmt,
@@ -31,6 +32,24 @@ class _ConvertSSA(Mutator):
         self.names: dict[Var, Var] = {}
         self.described_by: dict[Buffer, tuple[Var, ...]] = {}
         self.renewed: dict[tuple[Buffer, tuple[Var, ...]], Buffer] = {}
+        self.threads: dict[Var, IterVar] = {}  # of the function that is visited
+
+    def function(self, func: PrimFunc) -> PrimFunc:
+        """`func` without variables that functions before it define."""
+        self.names, self.threads = {}, {}
+        given = dict.fromkeys(func.params)
+        for buffer in func.buffer_map.values():
+            given.update(dict.fromkeys((buffer.data, *used_vars_of(buffer))))
+        for var in given:
+            new = self.define(var)
+            if new is not var:
+                self.names[var] = new
+        buffers = {self.var(v): self.visit_buffer_use(b) for v, b in func.buffer_map.items()}
+        body = self.visit(func.body)
+        params = tuple([self.var(v) for v in func.params])
+        if body is func.body and all(self.var(v) is v for v in given):
+            return func
+        return func.replace(params=params, body=body, buffer_map=buffers)
 
     @handles(Var)
     def var(self, var: Var) -> Var:
@@ -115,13 +134,27 @@ class _ConvertSSA(Mutator):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
+        thread = self.thread(node)
         new = self.visit_children(node)
-        subject = node.node
+        subject = node.node if thread is None else thread
         if isinstance(subject, Var):
             subject = self.names.get(subject, subject)
         elif isinstance(subject, Buffer):
             subject = self.visit_buffer_use(subject)
         return new if subject is node.node else new.replace(node=subject)
+
+    def thread(self, node: AttrStmt) -> IterVar | None:
+        """The axis of a launch; its variable is one in the whole function, however often it is launched."""
+        axis = node.node
+        if node.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(axis, IterVar):
+            return None
+        known = self.threads.get(axis.var)
+        if known is None:
+            var = self.define(axis.var)
+            known = self.threads[axis.var] = axis if var is axis.var else axis.replace(var=var)
+            if var is not axis.var:
+                self.names[axis.var] = var
+        return axis if known.var is axis.var else known
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:
@@ -157,8 +190,10 @@ def convert_ssa(stmt: Stmt) -> Stmt:
 
 
 @tir_pass("tir.ConvertSSA")
-def ConvertSSA(func: PrimFunc) -> PrimFunc:
-    """Give every definition of a variable a variable of its own."""
-    converter = _ConvertSSA()
-    converter.defined.update(func.params)
-    return func.with_body(converter.visit(func.body))
+def ConvertSSA(mod: IRModule) -> IRModule:
+    """Give every definition of a variable a variable of its own, in all functions of the module together.
+
+    A parameter, a loop or a buffer that two functions share stays that of the first one. A thread's variable
+    is one in a function.
+    """
+    return mod.map_functions(_ConvertSSA().function)

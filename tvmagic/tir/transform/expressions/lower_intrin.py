@@ -10,7 +10,21 @@ import math
 from collections.abc import Callable
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import NE, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Op, PrimExpr, PrimFunc, Select, handles
+from tvmagic.ir import (
+    NE,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Select,
+    StringImm,
+    handles,
+)
 from tvmagic.ir.ops import (
     add,
     bitwise_and,
@@ -53,7 +67,17 @@ _FUNCTIONS: dict[str, Callable[[Call], PrimExpr]] = {
 }
 
 
+def _fused(node: Call) -> PrimExpr:
+    """`fma` as the intrinsic that LLVM fuses if the processor can."""
+    args = (StringImm("llvm.fmuladd"), IntImm("uint32", 3), *node.args)
+    return Call(node.dtype, "tir.call_llvm_pure_intrin", args, node.span)
+
+
 class _IntrinLower(AnalyzerMutator):
+    def __init__(self, analyzer: Analyzer, for_llvm: bool = False) -> None:
+        super().__init__(analyzer)
+        self.functions = {**_FUNCTIONS, "tir.fma": _fused} if for_llvm else _FUNCTIONS
+
     @handles(FloorDiv)
     def quotient(self, node: FloorDiv) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
@@ -98,14 +122,18 @@ class _IntrinLower(AnalyzerMutator):
         if not isinstance(new, Call) or not isinstance(new.op, Op):
             return new
         rule = new.op.get_attr("llvm.FLowerIntrin") or new.op.get_attr("default.FLowerIntrin")
-        rule = rule or _FUNCTIONS.get(new.op.name)
+        rule = rule or self.functions.get(new.op.name)
         lowered = new if rule is None else rule(new)
         return new if lowered is new or lowered is None else self.visit(lowered)
 
 
 @tir_pass("tir.LowerIntrin")
 def LowerIntrin(func: PrimFunc) -> PrimFunc:
-    """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations."""
-    lower = _IntrinLower(Analyzer())
+    """Write floor division, remainder, sigmoid, rsqrt, exp10 and isnan by simpler operations.
+
+    In a function whose attribute `target` is of the kind `llvm`, `fma` becomes LLVM's `fmuladd`.
+    """
+    kind = getattr(func.attrs.get("target"), "kind", None)
+    lower = _IntrinLower(Analyzer(), getattr(kind, "name", "") == "llvm")
     lower.mark_sizes(func)
     return func.with_body(lower.visit(func.body))

@@ -9,8 +9,10 @@ from tvmagic.ir import (
     AttrStmt,
     BinaryOp,
     Block,
+    BlockRealize,
     Broadcast,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     Call,
     Cast,
@@ -18,6 +20,7 @@ from tvmagic.ir import (
     FloorDiv,
     FloorMod,
     For,
+    IfThenElse,
     IntImm,
     IterVar,
     Op,
@@ -40,7 +43,7 @@ MAX_BITS = 64
 
 
 def _with_bits(dtype: DataType, bits: int) -> DataType:
-    return DataType(f"int{bits}").with_lanes(dtype.lanes)
+    return DataType(f"int{bits}").with_lanes_of(dtype)
 
 
 class _Wide(Visitor):
@@ -102,6 +105,12 @@ class _Needs(Visitor):
             self._iterate(node.node.var, Range.from_min_extent(IntImm(node.value.dtype, 0), node.value))
         self.visit_children(node)
 
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        outer, self.now = self.now, self.target  # what an element needs, its index does not
+        self.visit_children(node)
+        self.now = outer
+
     @handles(Var)
     def var(self, var: Var) -> None:
         if var in self.iterated:
@@ -145,8 +154,9 @@ class _Narrower(Retyper):
 
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
-        value, bits = self.visit(node.value), self._bits(node)
-        dtype = node.dtype
+        dtype, target = node.dtype, self.needs.target
+        back = dtype.is_int and dtype.bits <= target < node.value.dtype.bits and node.value.dtype.is_int
+        (value,), bits = self._indices((node.value,)) if back else (self.visit(node.value),), self._bits(node)
         if self.indexing and bits and bits != dtype.bits:
             dtype = _with_bits(dtype, bits)
         return node if value is node.value and dtype is node.dtype else cast(dtype, value, node.span)
@@ -182,10 +192,14 @@ class _Narrower(Retyper):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
+        chooses = isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
         args = mutate_all(self.visit, node.args)
+        if chooses:
+            condition = self._indices(node.args[:1])
+            args = args if condition[0] is args[0] else (*condition, *args[1:])
         if args is node.args:
             return node
-        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+        if chooses:
             then, other = match_types(args[1], args[2])
             return Call(then.dtype, node.op, (args[0], then, other), node.span)
         kept = [cast(old.dtype, new) if isinstance(new, PrimExpr) else new for old, new in zip(node.args, args)]
@@ -209,6 +223,15 @@ class _Narrower(Retyper):
             return node
         return node.replace(indices=indices, value=cast(node.value.dtype, value))
 
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        (condition,) = self._indices((node.condition,))
+        then_case = self.visit(node.then_case)
+        else_case = None if node.else_case is None else self.visit(node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+
     @handles(For)
     def loop(self, node: For) -> Stmt:
         var = self.var(node.loop_var)
@@ -231,9 +254,41 @@ class _Narrower(Retyper):
             dom = Range.from_min_extent(cast(var.dtype, dom.min), cast(var.dtype, dom.extent))
         return new.replace(node=node.node.replace(var=var, dom=dom), value=cast(var.dtype, new.value))
 
+    @handles(BlockRealize)
+    def block_realize(self, node: BlockRealize) -> Stmt:
+        block = self.visit(node.block)
+        values = self._indices(node.iter_values)
+        (predicate,) = self._indices((node.predicate,))
+        if block is node.block and values is node.iter_values and predicate is node.predicate:
+            return node
+        values = tuple([cast(v.var.dtype, value) for v, value in zip(block.iter_vars, values)])
+        return node.replace(block=block, iter_values=values, predicate=predicate)
+
     @handles(Block)
     def block(self, node: Block) -> Stmt:
-        return node  # blocks are lowered before; inside one nothing is narrowed
+        iter_vars = tuple([self._axis(v) for v in node.iter_vars])
+        new = self.visit_children(node)
+        changed = any(a is not b for a, b in zip(iter_vars, node.iter_vars))
+        return new.replace(iter_vars=iter_vars) if changed else new
+
+    def _axis(self, axis: IterVar) -> IterVar:
+        """A block's variable with its domain, in the bits that it needs."""
+        var = self.var(axis.var)
+        if var is axis.var or axis.dom is None:
+            return axis
+        low, extent = self._indices((axis.dom.min, axis.dom.extent))
+        return axis.replace(var=var, dom=Range.from_min_extent(cast(var.dtype, low), cast(var.dtype, extent)))
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        ranges: list[Range] = []
+        for old in node.region:
+            low, extent = self._indices((old.min, old.extent))
+            same = low is old.min and extent is old.extent
+            ranges.append(old if same else Range.from_min_extent(*match_types(low, extent)))
+        if all(a is b for a, b in zip(ranges, node.region)):
+            return node
+        return node.replace(region=tuple(ranges))
 
 
 @tir_pass("tir.NarrowDataType")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
@@ -28,6 +29,8 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.ops import equal, less_equal
+from tvmagic.passes import note
+from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import mentions, used_vars
@@ -53,9 +56,9 @@ def evaluate_all(*values: PrimExpr) -> Stmt:
 
 
 class _NoOpRemover(AnalyzerMutator):
-    def __init__(self, analyzer: Analyzer, used: Collection[Var]) -> None:
+    def __init__(self, analyzer: Analyzer, used: Collection[Var], contents: BufferContents | None = None) -> None:
         super().__init__(analyzer)
-        self.used = used
+        self.used, self.contents = used, contents
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
@@ -118,7 +121,15 @@ class _NoOpRemover(AnalyzerMutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
+        contents = self.contents
+        if contents is not None and contents.is_overwritten(node):
+            note("remove_no_op.overwritten", "what it stores is overwritten before it is read", node=node)
+            contents.remove_store(node)
+            return evaluate_all(node.value, *node.indices)
         if node.predicate is None and self._stores_what_is_there(node):
+            return evaluate_all(node.value, *node.indices)
+        if contents is not None and contents.holds_already(node, self.analyzer):
+            note("remove_no_op.known", "the elements are known to hold what it stores", node=node)
             return evaluate_all(node.value, *node.indices)
         return node
 
@@ -146,7 +157,18 @@ def remove_no_op(stmt: Stmt) -> Stmt:
     return _NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
 
 
-@tir_pass("tir.RemoveNoOp")
-def RemoveNoOp(func: PrimFunc) -> PrimFunc:
-    """Leave out what has no effect: empty loops and branches, unused lets, stores of what is there."""
-    return func.with_body(remove_no_op(func.body))
+OPTIONS = {"use_dataflow_analysis": False, "max_simplification_steps": 0}
+
+
+@tir_pass("tir.RemoveNoOp", OPTIONS)
+def RemoveNoOp(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+    """Leave out what has no effect: empty loops and branches, unused lets, stores of what is there.
+
+    Options under `tir.RemoveNoOp`: with `use_dataflow_analysis` stores go, too, whose elements are overwritten before
+    they are read, or known to hold the value already; `max_simplification_steps` limits how much that may try (0: no
+    limit), a TVMagicError says when it was too little.
+    """
+    contents = None
+    if options["use_dataflow_analysis"]:
+        contents = BufferContents(func.body, int(options["max_simplification_steps"]))
+    return func.with_body(_NoOpRemover(Analyzer(), used_vars(func.body), contents).visit(func.body))

@@ -23,7 +23,7 @@ from tvmagic.ir import (
     Stmt,
     handles,
 )
-from tvmagic.ir.ops import add, floordiv, floormod, less, multiply
+from tvmagic.ir.ops import add, floordiv, floormod, less, make_const, multiply
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
@@ -38,17 +38,16 @@ _NEGATED: dict[type, tuple[type[LT] | type[LE], bool]] = {
 
 
 def _constant(value: PrimExpr) -> tuple[int, int] | None:
-    """The integer that `value` holds in every lane, and the lanes."""
+    """The integer that `value` holds in every lane, and the code of its lanes."""
     if isinstance(value, IntImm):
         return value.value, 1
     if isinstance(value, Broadcast) and isinstance(value.value, IntImm):
-        return value.value.value, value.lanes
+        return value.value.value, value.dtype.lane_code
     return None
 
 
 def _like(value: PrimExpr, number: int) -> PrimExpr:
-    imm = IntImm(value.dtype.element_of, number)
-    return imm if value.dtype.lanes == 1 else Broadcast(imm, value.dtype.lanes)
+    return make_const(value.dtype, number)
 
 
 class _Renormalizer(AnalyzerMutator):

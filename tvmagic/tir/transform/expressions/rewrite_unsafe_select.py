@@ -46,7 +46,7 @@ class _SelectRewriter(Mutator):
     @handles(Select)
     def select(self, node: Select) -> PrimExpr:
         new = self.visit_children(node)
-        if new.condition.dtype.lanes == 1 and (is_unsafe(new.true_value) or is_unsafe(new.false_value)):
+        if new.condition.dtype.is_scalar and (is_unsafe(new.true_value) or is_unsafe(new.false_value)):
             args = (new.condition, new.true_value, new.false_value)
             return Call(new.dtype, "tir.if_then_else", args, node.span)
         return new

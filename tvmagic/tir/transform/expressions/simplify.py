@@ -11,6 +11,7 @@ from tvmagic.arith.rewrite import observe_rules
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,
+    Call,
     CallEffect,
     ConstExpr,
     Evaluate,
@@ -18,6 +19,7 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
+    Op,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -28,6 +30,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.passes import is_recording, note
+from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
@@ -37,6 +40,8 @@ OPTIONS = {
     "transitively_prove_inequalities": False,
     "convert_boolean_to_and_of_ors": False,
     "apply_constraints_to_boolean_branches": False,
+    "propagate_knowns_to_prove_conditional": False,
+    "propagate_knowns_to_simplify_expressions": False,
     "fast_math": False,
 }
 
@@ -94,20 +99,51 @@ def buffer_description_vars(func: PrimFunc) -> set[Var]:
 class StmtSimplifier(AnalyzerMutator):
     """Simplifies a statement.
 
-    `buffer_vars` are variables that describe buffers: a let of one of them stays.
+    `buffer_vars` are variables that describe buffers: a let of one of them stays. `contents` says what buffers hold;
+    it serves conditions alone, or all expressions if `everywhere`.
     """
 
-    def __init__(self, analyzer: Analyzer, buffer_vars: set[Var] | None = None) -> None:
+    def __init__(
+        self,
+        analyzer: Analyzer,
+        buffer_vars: set[Var] | None = None,
+        contents: BufferContents | None = None,
+        everywhere: bool = False,
+    ) -> None:
         super().__init__(analyzer)
         self.buffer_vars = buffer_vars or set()
+        self.contents = contents
+        self.place: Stmt | None = None  # the statement whose expressions are visited
         self.pure_lets: dict[Var, PrimExpr] = {}
-        self.simplified = self._simplify_with_note if is_recording() else analyzer.simplify
+        self._plain = self._in_context if everywhere else analyzer.simplify
+        self.simplified = self._simplify_with_note if is_recording() else self._plain
+
+    def visit(self, node: Any) -> Any:
+        if self.contents is None or not isinstance(node, Stmt):
+            return super().visit(node)
+        outer, self.place = self.place, node
+        try:
+            return super().visit(node)
+        finally:
+            self.place = outer
+
+    def _in_context(self, node: PrimExpr) -> PrimExpr:
+        """`node` simplified with what buffers are known to hold at its statement."""
+        if self.contents is None or self.place is None:
+            return self.analyzer.simplify(node)
+        return self.contents.simplified(node, self.place, self.analyzer)
+
+    def _proved(self, condition: PrimExpr) -> bool | None:
+        """Whether a condition always holds, or never; None if neither is proved."""
+        condition = substitute(condition, self.pure_lets)
+        simplified = self.simplified(condition) if self.contents is None else self._in_context(condition)
+        return bool(simplified.value) if isinstance(simplified, IntImm) else None
 
     def _simplify_with_note(self, node: PrimExpr) -> PrimExpr:
         """`node` simplified, with a note that names the rules that fired."""
         fired: dict[str, None] = {}
         with observe_rules(lambda rule, before, after: fired.setdefault(rule.name)):
-            result = self.analyzer.simplify(node)
+            result = self._plain(node)
         if result is not node and not expr_deep_equal(result, node):
             note(
                 "simplify.rules",
@@ -119,6 +155,14 @@ class StmtSimplifier(AnalyzerMutator):
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.simplified(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if self.contents is not None and isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+            known = self._proved(node.args[0])
+            if known is not None:
+                return self.visit(node.args[1 if known else 2])
         return self.simplified(node)
 
     @handles(ConstExpr)
@@ -145,11 +189,11 @@ class StmtSimplifier(AnalyzerMutator):
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
-        condition = self.simplified(substitute(node.condition, self.pure_lets))
-        if isinstance(condition, IntImm):
+        known = self._proved(node.condition)
+        if known is not None:
             if is_recording():
-                note("simplify.branch", f"the condition is always {bool(condition.value)}", node=node.condition)
-            if condition.value:
+                note("simplify.branch", f"the condition is always {known}", node=node.condition)
+            if known:
                 return self.visit(node.then_case)
             return self.visit(node.else_case) if node.else_case is not None else Evaluate(0, node.span)
         return super().branch(node)
@@ -166,7 +210,7 @@ class StmtSimplifier(AnalyzerMutator):
 def _can_inline(value: PrimExpr) -> bool:
     if isinstance(value, (ConstExpr, Var)) and not isinstance(value, StringImm):
         return True
-    return value.dtype.is_int and value.dtype.lanes >= 1 and side_effect(value) <= CallEffect.PURE
+    return value.dtype.is_int and side_effect(value) <= CallEffect.PURE
 
 
 def _same_place(load: BufferLoad, store: BufferStore) -> bool:
@@ -192,14 +236,20 @@ def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
 
     Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
     `apply_constraints_to_boolean_branches` extend what the simplifier tries; `fast_math` takes floats for
-    real numbers (`x - x` is 0), where they otherwise follow IEEE 754.
+    real numbers (`x - x` is 0), where they otherwise follow IEEE 754. `propagate_knowns_to_prove_conditional`
+    decides conditions by what buffers are known to hold, from stores and from `T.assume`;
+    `propagate_knowns_to_simplify_expressions` does so for all expressions, so that known loads become their values.
     """
     plain = not any(options.values())
     if plain and func.body in _simplified:
         return func
     analyzer = Analyzer(fast_math=options["fast_math"])
     enable_extensions(analyzer, options)
-    simplifier = StmtSimplifier(analyzer, buffer_description_vars(func))
+    everywhere = options["propagate_knowns_to_simplify_expressions"]
+    contents = None
+    if everywhere or options["propagate_knowns_to_prove_conditional"]:
+        contents = BufferContents(func.body)
+    simplifier = StmtSimplifier(analyzer, buffer_description_vars(func), contents, everywhere)
     simplifier.mark_sizes(func)
     body = simplifier.visit(func.body)
     if plain and body is func.body:

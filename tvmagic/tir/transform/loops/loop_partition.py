@@ -7,6 +7,7 @@ before and after stays in loops of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -39,6 +40,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
+from tvmagic.ir.query import variables_in
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
@@ -54,6 +56,11 @@ OPTIONS = {
 # Loops that need a constant extent: splitting one at a variable place would make it useless.
 _CONSTANT_KINDS = (ForKind.VECTORIZED, ForKind.UNROLLED)
 _INVERSE: dict[type, type] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
+
+
+def is_hint(value: Any) -> bool:
+    """Whether the value of the annotation asks for a partition."""
+    return bool(getattr(value, "value", value))
 
 
 def _call_name(node: Any) -> str:
@@ -72,7 +79,10 @@ class _Candidates(Visitor):
 
     @handles(For)
     def loop(self, node: For) -> None:
-        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm) and not self.constant:
+        if is_hint(node.annotations.get(HINT)):
+            self.hinted.add(node.loop_var)
+        constant = isinstance(node.min, IntImm) and isinstance(node.extent, IntImm)
+        if constant and not self.constant and node.loop_var not in self.hinted:
             self.visit_children(node)
         else:
             self._consider(node, node.loop_var)
@@ -181,6 +191,67 @@ class _Partitions(Visitor):
                 self.found.append((condition, holds, interval))
 
 
+def constant_runs(
+    var: Var, found: Sequence[tuple[PrimExpr, bool, Any]], low: int, high: int
+) -> list[tuple[int, int, dict[PrimExpr, bool]]]:
+    """The values from `low` to `high` as runs, each with its first and last value and the conditions known in it.
+
+    found: conditions, each with an interval of values for which it has a known truth.
+    """
+    known: list[tuple[PrimExpr, bool, int, int]] = []
+    for condition, holds, interval in found:
+        ends = _constant_ends(interval, low, high)
+        if ends is None:
+            continue
+        known.append((condition, holds, *ends))
+        if isinstance(condition, (EQ, NE)) and holds is isinstance(condition, EQ):  # elsewhere it is otherwise
+            point = ends[0] == ends[1]
+            if point and not mentions_others(condition, var):
+                known += [(condition, not holds, low, ends[0] - 1), (condition, not holds, ends[0] + 1, high)]
+    known = [k for k in known if k[2] <= k[3]]
+    starts = sorted({low, *[k[2] for k in known], *[k[3] + 1 for k in known]} - {high + 1})
+    runs: list[tuple[int, int, dict[PrimExpr, bool]]] = []
+    for first, behind in zip(starts, [*starts[1:], high + 1]):
+        truths = {c: holds for c, holds, a, b in known if a <= first and behind - 1 <= b}
+        if runs and runs[-1][2] == truths:
+            runs[-1] = (runs[-1][0], behind - 1, truths)
+        else:
+            runs.append((first, behind - 1, truths))
+    return runs
+
+
+def mentions_others(condition: PrimExpr, var: Var) -> bool:
+    """Whether a condition uses variables besides `var`."""
+    return any(v is not var for v in variables_in(condition))
+
+
+def _constant_ends(interval: Any, low: int, high: int) -> tuple[int, int] | None:
+    """The ends of an interval within `low` and `high`; None if one is not a constant."""
+    analyzer = Analyzer()
+    ends: list[int] = []
+    for bounded, value, limit in (
+        (interval.has_lower_bound(), interval.min_value, low),
+        (interval.has_upper_bound(), interval.max_value, high),
+    ):
+        end = analyzer.simplify(value) if bounded else IntImm("int32", limit)
+        if not isinstance(end, IntImm):
+            return None
+        ends.append(end.value)
+    return max(ends[0], low), min(ends[1], high)
+
+
+class _KnownConditions(Mutator):
+    """Puts truth values in the place of conditions."""
+
+    def __init__(self, known: dict[PrimExpr, bool]) -> None:
+        self.known = known
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        value = self.known.get(node)
+        return self.visit_children(node) if value is None else IntImm("bool", value)
+
+
 class _ConditionEliminator(Mutator):
     def __init__(self, conditions: set[PrimExpr], value: bool) -> None:
         self.conditions, self.value = conditions, IntImm("bool", value)
@@ -265,6 +336,10 @@ class _Partitioner(StmtMutator):
         finder.visit(body)
         if not finder.found:
             return None
+        if hinted and not thread and isinstance(low, IntImm) and isinstance(high, IntImm):
+            runs = constant_runs(var, finder.found, low.value, high.value)
+            if len(runs) > 1:
+                return self._in_runs(node, runs, body)
         middle, conditions, holds = self._middle(finder.found, low, high)
         if middle is None:
             if hinted and self.unroll_unknown and not thread and self.analyzer.can_prove(high - low > 0):
@@ -297,6 +372,20 @@ class _Partitioner(StmtMutator):
                 before = self.start(before) if before is not None and before_sure else before
                 after = self.start(after) if after is not None and after_sure else after
         return convert_ssa(SeqStmt.flatten(before, inner, after))
+
+    def _in_runs(self, node: For, runs: Sequence[tuple[int, int, dict[PrimExpr, bool]]], body: Stmt) -> Stmt:
+        """A loop for each run, without the conditions that are known in it."""
+        parts: list[Stmt] = []
+        dtype = node.loop_var.dtype
+        for first, last, known in runs:
+            part = _KnownConditions(known).visit(body)
+            part = substitute(part, {node.loop_var: node.loop_var + first})
+            parts.append(self.loop_over(node, IntImm(dtype, last - first + 1), part))
+        if is_recording():
+            note(
+                "partition", f"loop `{node.loop_var.name}` is split", node=node, loop=node.loop_var.name, runs=len(runs)
+            )
+        return convert_ssa(SeqStmt.flatten(*[self.visit(part) for part in parts]))
 
     def _middle(self, found: list[tuple[PrimExpr, bool, Any]], low: PrimExpr, high: PrimExpr) -> Any:
         """The values for which conditions are known to hold; if none, to be false."""
@@ -361,10 +450,18 @@ class _Partitioner(StmtMutator):
         if not self.keep_single and self.analyzer.can_prove(equal(extent, 1)):
             return substitute(body, {node.loop_var: IntImm(node.loop_var.dtype, 0)})
         zero = IntImm(node.min.dtype, 0)
-        return For(node.loop_var, zero, extent, node.kind, body, None, node.annotations, node.span)
+        kept = {key: value for key, value in node.annotations.items() if key != HINT}
+        return For(node.loop_var, zero, extent, node.kind, body, None, kept, node.span)
 
 
 class _LikelyRemover(Mutator):
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        new = self.visit_children(node)
+        if HINT not in new.annotations:
+            return new
+        return new.replace(annotations={key: value for key, value in new.annotations.items() if key != HINT})
+
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
         return self.visit(node.args[0]) if _call_name(node) == "tir.likely" else self.visit_children(node)

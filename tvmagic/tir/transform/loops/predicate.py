@@ -38,7 +38,7 @@ class _Masker(Mutator):
         if node.predicate is not None or not isinstance(index, Ramp) or not structural_equal(index.base, self.base):
             return node
         self.masked += 1
-        mask = Call(BOOL.with_lanes(index.lanes), "tir.get_active_lane_mask", (self.base, self.limit))
+        mask = Call(BOOL.with_lanes_of(index.dtype), "tir.get_active_lane_mask", (self.base, self.limit))
         return node.replace(predicate=mask)
 
     @handles(Evaluate, While)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.scalable import ContainsVscale, current_target
 from tvmagic.errors import InternalError, TVMagicError
 from tvmagic.ir import (
     Add,
@@ -54,6 +55,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import access_dtype
 from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.operators import lanes_of, vscale_factor
 from tvmagic.ir.ops import add, logical_not, make_zero, multiply, subtract
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -69,26 +71,33 @@ class _NeedsScalar(Exception):
         self.reason, self.node = reason, node
 
 
-def broadcast_to(value: PrimExpr, lanes: int) -> PrimExpr:
-    """`value` with `lanes` lanes; it is a scalar, a vector of that length, or a short broadcast."""
-    if value.dtype.lanes == lanes:
+def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
+    """`value` with the lanes of the lane code `code`; it is a scalar, a vector of that length, or a short broadcast."""
+    dtype = value.dtype
+    if dtype.lane_code == code:
         return value
-    if isinstance(value, Broadcast) and lanes % value.lanes == 0:
-        return Broadcast(value.value, lanes, value.span)
-    if value.dtype.lanes != 1:
-        raise InternalError(f"a vector of {value.dtype.lanes} lanes cannot become one of {lanes}", node=value)
-    return Broadcast(value, lanes, value.span)
+    if isinstance(value, Broadcast) and dtype.is_scalable == (code < 0) and code % dtype.lane_code == 0:
+        return Broadcast(value.value, lanes_of(dtype.with_lane_code(code)), value.span)
+    if dtype.is_vector:
+        wanted = dtype.with_lane_code(code)
+        raise InternalError(f"a vector of type `{dtype}` cannot become one of type `{wanted}`", node=value)
+    return Broadcast(value, lanes_of(dtype.with_lane_code(code)), value.span)
+
+
+def _longest(*codes: int) -> int:
+    """The lane code of the longest vector; a scalable one is longer than those of the same number."""
+    return max(codes, key=lambda code: (abs(code), code < 0))
 
 
 def _same_lanes(*values: PrimExpr) -> list[PrimExpr]:
-    lanes = max(v.dtype.lanes for v in values)
-    return [broadcast_to(v, lanes) for v in values]
+    code = _longest(*[v.dtype.lane_code for v in values])
+    return [broadcast_to(v, code) for v in values]
 
 
 class _LaneStorage(Mutator):
     """Gives each lane its own part of an allocation: `s[i]` becomes `s[i * lanes + lane]`."""
 
-    def __init__(self, pointer: Var, lane: Var, lanes: int, analyzer: Analyzer) -> None:
+    def __init__(self, pointer: Var, lane: Var, lanes: PrimExpr, analyzer: Analyzer) -> None:
         self.pointer, self.lane, self.lanes, self.analyzer = pointer, lane, lanes, analyzer
 
     def visit_buffer_def(self, buffer: Buffer) -> Buffer:
@@ -115,9 +124,8 @@ class _Vectorizer(Mutator):
 
     def __init__(self, loop: For, masks: bool) -> None:
         self.loop, self.var, self.masks = loop, loop.loop_var, masks
-        assert isinstance(loop.extent, IntImm)
-        self.lanes = loop.extent.value
-        self.ramp: PrimExpr = Ramp(IntImm(self.var.dtype, 0), IntImm(self.var.dtype, 1), self.lanes)
+        self.ramp = Ramp(IntImm(self.var.dtype, 0), IntImm(self.var.dtype, 1), loop.extent)
+        self.lanes, self.code = self.ramp.lanes, self.ramp.dtype.lane_code
         self.analyzer = Analyzer()
         self.lets: dict[Var, Var] = {}
         # scalar values of the lets that became vectors, innermost last, for statements kept scalar
@@ -141,7 +149,7 @@ class _Vectorizer(Mutator):
                 f"loop `{self.var.name}` runs lane by lane here: {need.reason}",
                 node=need.node,
                 loop=self.var.name,
-                lanes=self.lanes,
+                lanes=self.code,
                 reason=need.reason,
             )
         lane = Var(self.var.name + ".s", self.var.dtype)
@@ -150,7 +158,7 @@ class _Vectorizer(Mutator):
                 stmt = LetStmt(var, value, stmt, stmt.span)
         body = substitute(stmt, {self.var: lane})
         zero = IntImm(self.var.dtype, 0)
-        return For(lane, zero, IntImm(self.var.dtype, self.lanes), ForKind.SERIAL, body, span=self.loop.span)
+        return For(lane, zero, self.loop.extent, ForKind.SERIAL, body, span=self.loop.span)
 
     # ------------------------------------------------------------------ expressions
 
@@ -171,10 +179,10 @@ class _Vectorizer(Mutator):
         if a is node.a and b is node.b:
             return node
         combine = add if isinstance(node, Add) else subtract
-        if a.dtype.lanes == 1 and isinstance(b, Ramp):
+        if a.dtype.is_scalar and isinstance(b, Ramp):
             stride = combine(make_zero(b.stride.dtype), b.stride)
             return Ramp(combine(a, b.base), stride, b.lanes, node.span)
-        if b.dtype.lanes == 1 and isinstance(a, Ramp):
+        if b.dtype.is_scalar and isinstance(a, Ramp):
             return Ramp(combine(a.base, b), a.stride, a.lanes, node.span)
         return combine(*_same_lanes(a, b), span=node.span)
 
@@ -184,7 +192,7 @@ class _Vectorizer(Mutator):
         if a is node.a and b is node.b:
             return node
         for ramp, factor in ((a, b), (b, a)):
-            if isinstance(ramp, Ramp) and factor.dtype.lanes == 1 and self._is_positive(factor):
+            if isinstance(ramp, Ramp) and factor.dtype.is_scalar and self._is_positive(factor):
                 return Ramp(multiply(ramp.base, factor), multiply(ramp.stride, factor), ramp.lanes, node.span)
         return Mul(*_same_lanes(a, b), span=node.span)
 
@@ -206,29 +214,31 @@ class _Vectorizer(Mutator):
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
         value = self.visit(node.value)
-        return node if value is node.value else Cast(node.dtype.with_lanes(value.dtype.lanes), value, node.span)
+        return node if value is node.value else Cast(node.dtype.with_lanes_of(value.dtype), value, node.span)
 
     @handles(Ramp)
     def ramp_of_ramp(self, node: Ramp) -> PrimExpr:
         base, stride = self.visit(node.base), self.visit(node.stride)
         if base is node.base and stride is node.stride:
             return node
-        if isinstance(base, Ramp) and stride.dtype.lanes == 1:
-            span = multiply(stride, IntImm(stride.dtype, node.lanes))
+        _refuse_vectors_of_vectors(node, base)
+        if base.dtype.is_scalar and stride.dtype.is_scalar:
+            return Ramp(base, stride, node.lanes, node.span)
+        lanes = node.dtype.lanes
+        if isinstance(base, Ramp) and stride.dtype.is_scalar:
+            span = multiply(stride, IntImm(stride.dtype, lanes))
             if self.analyzer.can_prove(base.stride.equal(span)):
-                return Ramp(base.base, stride, base.lanes * node.lanes, node.span)
+                return Ramp(base.base, stride, base.lanes * lanes, node.span)
         base, stride = _same_lanes(base, stride)
         count = base.dtype.lanes
-        if count == 1:
-            return Ramp(base, stride, node.lanes, node.span)
-        parts = [Ramp(_lane(base, i), _lane(stride, i), node.lanes) for i in range(count)]
+        parts = [Ramp(_lane(base, i), _lane(stride, i), lanes) for i in range(count)]
         index_type = "int32"
-        return Shuffle(parts, [IntImm(index_type, i) for i in range(count * node.lanes)], node.span)
+        return Shuffle(parts, [IntImm(index_type, i) for i in range(count * lanes)], node.span)
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> PrimExpr:
         value = self.visit(node.value)
-        if value.dtype.lanes != 1:
+        if value.dtype.is_vector:
             raise _NeedsScalar("a broadcast inside it would become a vector of vectors", node)
         return node if value is node.value else Broadcast(value, node.lanes, node.span)
 
@@ -248,32 +258,40 @@ class _Vectorizer(Mutator):
             if args is node.args:
                 return node
             args = _same_lanes(*args)
-            return Call(node.dtype.with_lanes(args[0].dtype.lanes), node.op, args, node.span)
+            return Call(node.dtype.with_lanes_of(args[0].dtype), node.op, args, node.span)
         args = mutate_all(self.visit, node.args)
-        if any(isinstance(a, PrimExpr) and a.dtype.lanes != b.dtype.lanes for a, b in zip(args, node.args)):
+        if any(isinstance(a, PrimExpr) and a.dtype.lane_code != b.dtype.lane_code for a, b in zip(args, node.args)):
             name = node.op.name if isinstance(node.op, Op) else node.op.name_hint
             raise _NeedsScalar(f"`{name.removeprefix('tir.')}` takes no vectors", node)
         return node if args is node.args else node.replace(args=args)
 
     def if_then_else(self, node: Call) -> PrimExpr:
         condition = self.visit(node.args[0])
-        if condition.dtype.lanes != 1:
+        if condition.dtype.is_vector:
             raise _NeedsScalar("the condition of an `if_then_else` differs from lane to lane", node)
         then, other = self.visit(node.args[1]), self.visit(node.args[2])
         if condition is node.args[0] and then is node.args[1] and other is node.args[2]:
             return node
         then, other = _same_lanes(then, other)
-        return Call(node.dtype.with_lanes(then.dtype.lanes), node.op, (condition, then, other), node.span)
+        return Call(node.dtype.with_lanes_of(then.dtype), node.op, (condition, then, other), node.span)
 
     def reinterpret(self, node: Call) -> PrimExpr:
         value = self.visit(node.args[0])
         if value is node.args[0]:
             return node
-        return Call(node.dtype.with_lanes(value.dtype.lanes), node.op, (value,), node.span)
+        return Call(node.dtype.with_lanes_of(value.dtype), node.op, (value,), node.span)
+
+    def llvm_intrinsic(self, node: Call) -> PrimExpr:
+        """The intrinsic on vectors; its name and the number of arguments that choose the overload stay as they are."""
+        args = mutate_all(self.visit, node.args)
+        if args is node.args:
+            return node
+        args = _same_lanes(*args[2:])
+        return Call(node.dtype.with_lanes_of(args[0].dtype), node.op, (*node.args[:2], *args), node.span)
 
     def checked_index(self, node: Call) -> PrimExpr:
         index, extent = self.visit(node.args[0]), self.visit(node.args[1])
-        if extent.dtype.lanes != 1:
+        if extent.dtype.is_vector:
             raise _NeedsScalar("the extent of a dimension differs from lane to lane", node)
         return Call(index.dtype, node.op, (index, extent, *node.args[2:]), node.span)
 
@@ -288,7 +306,7 @@ class _Vectorizer(Mutator):
 
     def _bind(self, var: Var, scalar: PrimExpr, value: PrimExpr) -> Var:
         """The variable that stands for `value` from here on: a new one where it is a vector."""
-        if value.dtype.lanes == scalar.dtype.lanes:
+        if value.dtype is scalar.dtype:
             self.lets[var] = var
             return var
         new = self.lets[var] = Var(var.name, value.dtype, var.span)
@@ -300,7 +318,7 @@ class _Vectorizer(Mutator):
         if buffer_mentions(node.buffer, self.var):
             raise _NeedsScalar(f"the shape or place of buffer `{node.buffer.name}` depends on the lane", node)
         indices = mutate_all(self.visit, node.indices)
-        if any(index.dtype.lanes != 1 for index in indices[:-1]):
+        if any(index.dtype.is_vector for index in indices[:-1]):
             raise _NeedsScalar(f"an index of `{node.buffer.name}` other than the last differs from lane to lane", node)
         if node.predicate is not None and self.visit(node.predicate) is not node.predicate:
             raise _NeedsScalar(f"the mask of an access to `{node.buffer.name}` differs from lane to lane", node)
@@ -311,6 +329,7 @@ class _Vectorizer(Mutator):
         indices = self._indices(node)
         if indices is node.indices:
             return node
+        _refuse_scalable_elements(node)
         return node.replace(indices=indices, dtype=access_dtype(node.buffer, indices))
 
     @handles(BufferStore)
@@ -320,8 +339,9 @@ class _Vectorizer(Mutator):
             return node
         if not indices:
             raise _NeedsScalar(f"buffer `{node.buffer.name}` has no dimension to spread lanes over", node)
+        _refuse_scalable_elements(node)
         element_lanes = node.buffer.dtype.lanes
-        total = max(element_lanes * indices[-1].dtype.lanes, value.dtype.lanes)
+        total = _longest(element_lanes * indices[-1].dtype.lane_code, value.dtype.lane_code)
         last = broadcast_to(indices[-1], total // element_lanes)
         return node.replace(indices=(*indices[:-1], last), value=broadcast_to(value, total))
 
@@ -330,7 +350,7 @@ class _Vectorizer(Mutator):
     @handles(For)
     def loop_inside(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
-        if extent.dtype.lanes != 1 or low.dtype.lanes != 1:
+        if extent.dtype.is_vector or low.dtype.is_vector:
             raise _NeedsScalar(f"the range of loop `{node.loop_var.name}` differs from lane to lane", node)
         kind = node.kind
         if kind is ForKind.VECTORIZED:
@@ -344,7 +364,7 @@ class _Vectorizer(Mutator):
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
-        if condition.dtype.lanes != 1:
+        if condition.dtype.is_vector:
             masked = None
             if self.masks and node.else_case is None:
                 masked = predicate_accesses(self.visit(node.then_case), condition)
@@ -360,7 +380,11 @@ class _Vectorizer(Mutator):
 
     @handles(While)
     def while_loop(self, node: While) -> Stmt:
-        raise _NeedsScalar("it holds a `while`, whose lanes may end at different times", node)
+        raise TVMagicError(
+            f"loop `{self.var.name}` cannot be vectorized: its lanes may leave the `while` at different times",
+            node=node,
+            hint="make the loop serial: A while loop inside a vectorized loop not supported",
+        )
 
     @handles(BlockRealize)
     def block(self, node: BlockRealize) -> Stmt:
@@ -389,7 +413,7 @@ class _Vectorizer(Mutator):
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
         condition, extents = self.visit(node.condition), mutate_all(self.visit, node.extents)
-        if condition.dtype.lanes != 1 or any(e.dtype.lanes != 1 for e in extents):
+        if condition.dtype.is_vector or any(e.dtype.is_vector for e in extents):
             raise _NeedsScalar(f"the size of `{node.buffer_var.name}` differs from lane to lane", node)
         extents = (*extents[:-1], multiply(extents[-1], self.lanes))
         body = _LaneStorage(node.buffer_var, self.var, self.lanes, self.analyzer).visit(node.body)
@@ -403,14 +427,28 @@ class _Vectorizer(Mutator):
         return node if body is node.body else node.replace(body=body)
 
 
+def _refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
+    """Refuse lanes of a ramp that are ramps themselves where one of the two is scalable."""
+    if base.dtype.is_scalable:
+        raise InternalError("Creating scalable vectors from existing vectors is not supported.", node=node)
+    if node.dtype.is_scalable and base.dtype.is_vector:
+        raise InternalError("Vectorizing over existing scalable vectors is not supported.", node=node)
+
+
+def _refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
+    if node.buffer.dtype.is_scalable:
+        raise InternalError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
+
+
 def _lane(value: PrimExpr, index: int) -> PrimExpr:
-    return value if value.dtype.lanes == 1 else Shuffle([value], [IntImm("int32", index)])
+    return value if value.dtype.is_scalar else Shuffle([value], [IntImm("int32", index)])
 
 
 _CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
     "tir.if_then_else": _Vectorizer.if_then_else,
     "tir.reinterpret": _Vectorizer.reinterpret,
     "tir.checked_index": _Vectorizer.checked_index,
+    "tir.call_llvm_pure_intrin": _Vectorizer.llvm_intrinsic,
 }
 
 
@@ -428,14 +466,18 @@ class _Decider(_Vectorizer):
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
         indices = mutate_all(self.visit, node.indices)
-        lanes = max((i.dtype.lanes for i in indices), default=1)
-        return node if lanes == 1 else Broadcast(node, lanes)
+        code = _longest(1, *[i.dtype.lane_code for i in indices])
+        return node if code == 1 else broadcast_to(node, code)
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
         mutate_all(self.visit, node.indices)
         self.visit(node.value)
         return node
+
+    @handles(While)
+    def while_loop(self, node: While) -> Stmt:
+        raise _NeedsScalar("it holds a `while`, whose lanes may end at different times", node)
 
     @handles(Allocate, DeclBuffer, BufferRealize)
     def memory(self, node: Any) -> Stmt:
@@ -445,7 +487,7 @@ class _Decider(_Vectorizer):
 
 def lane_by_lane(loop: For) -> set[Stmt]:
     """The statements of a vectorized loop that keep their scalar form, in a serial loop over the lanes."""
-    if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
+    if vscale_factor(loop.extent) is None and (not isinstance(loop.extent, IntImm) or loop.extent.value < 1):
         return {loop.body}
     decider = _Decider(loop)
     decider.visit(loop.body)
@@ -453,10 +495,27 @@ def lane_by_lane(loop: For) -> set[Stmt]:
 
 
 class _LoopVectorizer(StmtMutator):
-    """Finds the vectorized loops, outermost first."""
+    """Finds the vectorized loops, outermost first.
 
-    def __init__(self, masks: bool) -> None:
-        self.masks = masks
+    `masks`: whether conditions on the lane become masks; None for yes where the target's vectors are scalable.
+    """
+
+    def __init__(self, masks: bool | None, target: Any) -> None:
+        self.masks, self.target = masks, target
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Stmt:
+        if node.attr_key != "target":
+            return self.visit_children(node)
+        outer, self.target = self.target, node.node
+        try:
+            return self.visit_children(node)
+        finally:
+            self.target = outer
+
+    def has_sve(self) -> bool:
+        """Whether the target here has scalable vectors."""
+        return bool(getattr(self.target, "has_sve", False))
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -464,21 +523,36 @@ class _LoopVectorizer(StmtMutator):
             return self.visit_children(node)
         name = node.loop_var.name
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
-            raise TVMagicError(
-                f"loop `{name}` cannot be vectorized: its extent `{node.extent}` is not a positive constant",
-                node=node,
-                hint="split it by a constant factor and vectorize the inner loop",
-            )
+            self._check_scalable(node)
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
             raise TVMagicError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
             )
-        if node.extent.value == 1:
+        if isinstance(node.extent, IntImm) and node.extent.value == 1:
             zero = IntImm(node.loop_var.dtype, 0)
             return self.visit(substitute(node.body, {node.loop_var: zero}))
-        return _Vectorizer(node, self.masks).visit(node.body)
+        masks = self.has_sve() if self.masks is None else self.masks
+        return _Vectorizer(node, masks).visit(node.body)
+
+    def _check_scalable(self, node: For) -> None:
+        scalable = ContainsVscale()(node.extent)
+        if scalable and self.has_sve():
+            return
+        needed = (
+            "the target has no scalable vectors"
+            if scalable
+            else f"its extent `{node.extent}` is not a positive constant"
+        )
+        raise InternalError(
+            f"Failed to vectorize loop with extent {node.extent} for target {self.target or '(nullptr)'}: "
+            f"loop `{node.loop_var.name}` cannot be vectorized: {needed}",
+            node=node,
+            hint="name a target with +sve"
+            if scalable
+            else "split it by a constant factor and vectorize the inner loop",
+        )
 
 
 class _VectorizeSkipper(StmtMutator):
@@ -495,12 +569,16 @@ def VectorizeLoop(func: PrimFunc, enable_vectorize: bool = True, *, context: Pas
     """Lower the loops marked `vectorized` to vector code.
 
     With `enable_vectorize` False they become serial loops. The extent of such a loop is a positive
-    constant and its first value 0; a `TVMagicError` names a loop that is not so. Statements that
-    cannot be vector code run in a serial loop over the lanes, with a note
-    `vectorize.scalar` of the reason. With the option `tir.enable_buffer_level_predication` a branch on
-    `lane < limit` becomes masked loads and stores where every access allows it.
+    constant, or `vscale() * k` for a target with scalable vectors, and its first value 0; a `TVMagicError`
+    names a loop that is not so. Statements that cannot be vector code run in a serial loop over the lanes, with a note
+    `vectorize.scalar` of the reason. With the option `tir.enable_buffer_level_predication`, which is on for
+    targets with scalable vectors, a branch on `lane < limit` becomes masked loads and stores where every
+    access allows it.
+
+    The target is the function's, else that of an enclosing attribute `target`, else the current one.
     """
     if not enable_vectorize:
         return func.with_body(_VectorizeSkipper().visit(func.body))
-    masks = bool(context.option("tir.enable_buffer_level_predication", False))
-    return func.with_body(_LoopVectorizer(masks).visit(func.body))
+    masks = context.option("tir.enable_buffer_level_predication", None)
+    target = func.attrs.get("target") or current_target()
+    return func.with_body(_LoopVectorizer(None if masks is None else bool(masks), target).visit(func.body))

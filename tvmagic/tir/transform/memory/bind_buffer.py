@@ -43,11 +43,13 @@ def bind_view(
     extents: tuple[PrimExpr, ...],
     values: dict[Var, PrimExpr],
     analyzer: Analyzer,
+    dense: bool = True,
 ) -> list[Check]:
     """Give the variables that describe `view` their values as the part of `target` from `begins` on.
 
     The values go into `values`; what cannot be proved now comes back as checks. Leading dimensions
-    of extent 1 may be missing in `view`.
+    of extent 1 may be missing in `view`. A view without strides must be dense, unless `dense` is False: when it is
+    accessed by indices alone.
     """
     name = view.name
     missing = len(extents) - len(view.shape)
@@ -67,7 +69,7 @@ def bind_view(
     if view.strides:
         for axis, stride in enumerate(view.strides):
             checks += _bind(stride, strides[missing + axis], f"stride {axis} of `{name}`", values, analyzer)
-    else:
+    elif dense:
         checks += _dense_checks(view, strides[missing:], extents[missing:], analyzer)
     checks += _bind(view.elem_offset, offset, f"the offset of `{name}`", values, analyzer)
     if view.offset_factor > 1:

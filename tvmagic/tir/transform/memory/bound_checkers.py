@@ -61,7 +61,7 @@ class _Checker(StmtMutator):
         condition: PrimExpr = IntImm("bool", 1)
         for access in accesses.found:
             for index, size in zip(access.indices, access.buffer.shape):
-                if index.dtype.lanes == 1:
+                if index.dtype.is_scalar:
                     condition = logical_and(condition, self._inside(index, size))
         if is_true(condition):
             return node

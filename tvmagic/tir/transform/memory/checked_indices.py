@@ -41,7 +41,7 @@ def checked_indices(
 def _inside(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
     if isinstance(index, Call) and getattr(index.op, "name", "") == "tir.checked_index":
         return True
-    if index.dtype.lanes != 1:
+    if index.dtype.is_vector:
         return False
     return analyzer.can_prove(greater_equal(index, 0)) and analyzer.can_prove(less(index, extent))
 

@@ -43,7 +43,7 @@ BOOL, INT8 = DataType("bool"), DataType("int8")
 
 def stored_dtype(dtype: DataType) -> DataType:
     """The type that memory holds for values of `dtype`: bools are bytes."""
-    return INT8.with_lanes(dtype.lanes) if dtype.is_bool else dtype
+    return INT8.with_lanes_of(dtype) if dtype.is_bool else dtype
 
 
 def from_legacy_te_schedule(func: PrimFunc) -> bool:

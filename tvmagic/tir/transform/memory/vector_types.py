@@ -87,8 +87,9 @@ class _UseCollector(Visitor):
             ramp = indices[-1]
             assert isinstance(ramp, Ramp)
             step = self.analyzer.modular_set(ramp.base)
-            if step.coeff % ramp.lanes == 0 and step.base % ramp.lanes == 0:
-                lanes = ramp.lanes
+            count = ramp.dtype.lanes
+            if step.coeff % count == 0 and step.base % count == 0:
+                lanes = count
         use.accessed.add(dtype.with_lanes(lanes))
 
 
@@ -133,10 +134,10 @@ class _VectorTypes(Mutator):
         """A dense index into scalars as one into vectors of `factor` of them."""
         if not isinstance(index, Ramp):
             return index
-        new = div(index.base, IntImm(index.base.dtype, index.lanes))
-        if index.lanes == factor:
+        new = div(index.base, IntImm(index.base.dtype, index.dtype.lanes))
+        if index.dtype.lanes == factor:
             return new
-        count = index.lanes // factor
+        count = index.dtype.lanes // factor
         return Ramp(multiply(new, count), index.stride, count, index.span)
 
     @handles(BufferLoad, BufferStore)

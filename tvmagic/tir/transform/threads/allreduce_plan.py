@@ -18,6 +18,7 @@ from tvmagic.ir import (
     CommReducer,
     DataType,
     Evaluate,
+    For,
     IntImm,
     IterVar,
     PrimExpr,
@@ -143,6 +144,14 @@ class Allreduce:
     form: Form
 
 
+def _overwritten(result: Buffer, node: Any, hint: str) -> TVMagicError:
+    return TVMagicError(
+        f"`{result.name}` has the result of a reduction over threads, which another one overwrites before it is used",
+        node=node,
+        hint=hint,
+    )
+
+
 class AllreduceFinder(Visitor):
     """Reads the reductions over threads, and which buffer comes in the place of each of their results."""
 
@@ -155,13 +164,24 @@ class AllreduceFinder(Visitor):
         self.placed: dict[Var, Buffer] = {}
         # results that nothing was computed from yet
         self.unread: set[Var] = set()
+        # results that a loop has left behind: of its last iteration only
+        self.last: set[Var] = set()
         # what a load of a result becomes
         self.loads: dict[Var, PrimExpr] = {}
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
+        if node.buffer.data in self.last:
+            raise _overwritten(node.buffer, node, "put what uses it into the same loop, and do not vectorize that")
         self.unread.discard(node.buffer.data)
         self.visit_children(node)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        before = set(self.unread)
+        self.visit_children(node)
+        if not (isinstance(node.extent, IntImm) and node.extent.value == 1):
+            self.last |= self.unread - before
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
@@ -196,12 +216,9 @@ class AllreduceFinder(Visitor):
             self.visit(source)
         for result in results:
             if result.data in self.unread:
-                raise TVMagicError(
-                    f"`{result.name}` has the result of a reduction over threads, which another one overwrites "
-                    "before it is used",
-                    node=node,
-                    hint="virtual threads take no part in such reductions: bind their loop to another axis",
-                )
+                hint = "virtual threads take no part in such reductions: bind their loop to another axis"
+                raise _overwritten(result, node, hint)
+            self.last.discard(result.data)
             self.unread.add(result.data)
         if group.size > 1:
             for i, (result, source) in enumerate(zip(results, sources)):

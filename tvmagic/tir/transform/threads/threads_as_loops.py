@@ -6,17 +6,17 @@ same for all threads and stand around these loops. A thread's own memory becomes
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import (
     EQ,
     LT,
     Allocate,
     AssertStmt,
     AttrStmt,
-    Broadcast,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -42,8 +42,9 @@ from tvmagic.ir import (
     decl_buffer,
     handles,
     structural_equal,
+    substitute,
 )
-from tvmagic.ir.ops import cast
+from tvmagic.ir.ops import cast, logical_and
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
@@ -111,7 +112,7 @@ class _Structure(Visitor):
                 continue
             tags = self.blocks.setdefault(stmt, set())
             if node.node.thread_tag in tags:
-                raise TVMagicError(
+                raise BuildError(
                     f"`{stmt.buffer_var.name}` is memory of a block, and two launches of `{node.node.thread_tag}` use it",
                     node=stmt,
                     hint="compute it inside the blocks that read it, or keep it in global memory",
@@ -152,6 +153,11 @@ class _Own(Mutator):
         # by variable that a thread computed: where its value is kept
         self.kept: dict[Var, PrimExpr] = {}
 
+    def private(self) -> set[Var]:
+        """The memory of all threads in which each has a place of its own."""
+        kept = [load.buffer.data for load in self.kept.values() if isinstance(load, BufferLoad)]
+        return {data for data, _, _ in self.moved.values()}.union(kept)
+
     def buffer(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)
         if found is None:
@@ -175,7 +181,7 @@ class _Own(Mutator):
         first = cast(index.dtype.with_lanes(1), first)
         if isinstance(index, Ramp):
             return (Ramp(index.base + first, index.stride, index.lanes),)
-        return (index + (first if index.dtype.lanes == 1 else Broadcast(first, index.dtype.lanes)),)
+        return (index + first,)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
@@ -239,8 +245,13 @@ class _Kernel:
         for let in needed:
             body = let.replace(body=body)
         tags = {axis.tag for axis in threads}
+        beside = {tag for tag, axis in self.axes.items() if tag not in tags and axis.var in wanted}
+        if beside:
+            once = _Once([self.axes[tag].var for tag in sorted(beside)], self.own.private())
+            body = once.guarded(body)
+            tags |= beside if once.own else set()
         for tag, axis in sorted(self.axes.items()):  # x innermost
-            if tag in tags or axis.var in wanted:
+            if tag in tags:
                 body = _thread_loop(axis, body)
         return body
 
@@ -323,8 +334,8 @@ class _Kernel:
             return result
         number, count = self.place()
         kept = decl_buffer([count], stmt.var.dtype, stmt.var.name, scope="local")
-        store = self.phase([BufferStore(kept, stmt.value, (number,), span=stmt.span)], threads)
         self.own.kept[stmt.var] = BufferLoad(kept, (number,))
+        store = self.phase([BufferStore(kept, stmt.value, (number,), span=stmt.span)], threads)
         body = SeqStmt.flatten(store, self.divide(stmt.body, threads))
         return Allocate(kept.data, kept.dtype, kept.shape, True, body, span=stmt.span)
 
@@ -391,6 +402,39 @@ def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
         if active == 1 or 0 < active <= extent.value and isinstance(condition, LT):
             extent, body = IntImm(extent.dtype, active), body.then_case
     return For(axis.var, IntImm(axis.var.dtype, 0), extent, ForKind.SERIAL, body, span=body.span)
+
+
+class _Once(Mutator):
+    """What is outside of the launch of `axes`, and reads what each of these threads has of its own.
+
+    All of them do the same there: each writes its own memory, the first writes what they share.
+    """
+
+    def __init__(self, axes: Sequence[Var], private: set[Var]) -> None:
+        self.private = private
+        self.first = functools.reduce(logical_and, [axis.equal(0) for axis in axes])
+        self.zeros = {axis: IntImm(axis.dtype, 0) for axis in axes}
+        self.own = False
+
+    def guarded(self, body: Stmt) -> Stmt:
+        """`body` with guards; as the first thread runs it if it writes nothing that these threads have of their own."""
+        guarded = self.visit(body)
+        return guarded if self.own else substitute(body, self.zeros)
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        if node.buffer.data in self.private:
+            self.own = True
+            return node
+        return IfThenElse(self.first, node, span=node.span)
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> Stmt:
+        return node if isinstance(node.value, IntImm) else IfThenElse(self.first, node, span=node.span)
 
 
 class _Launches(Mutator):
@@ -462,7 +506,7 @@ class _Kernels(Mutator):
         around = [var for var in free_vars(node) if var in self.own] if structure.axes else []
         for var in around:
             if self.users.setdefault(var, node) is not node:
-                raise TVMagicError(
+                raise BuildError(
                     f"`{var.name}` is memory that each thread has of its own, and two kernels use it: it ends with the first",
                     node=self.own[var],
                     hint="compute it inside the threads that read it, or keep it in global memory",
@@ -490,7 +534,7 @@ def ThreadsAsLoops(func: PrimFunc) -> PrimFunc:
 
     Not a pass of TVM's: it lets this machine run what is meant for a GPU. It comes after ThreadSync and
     LowerThreadAllreduce. Kernels without barriers stay as they are. Raises `TVMagicError` where not all threads
-    come to a barrier.
+    come to a barrier, `BuildError` where a thread or block would read memory of its own that is gone.
     """
     outside = _Outside()
     outside.visit(func.body)

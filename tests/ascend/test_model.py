@@ -1,0 +1,120 @@
+"""Parts of scheduling on their own: sizes to try, lines of memory, axes that are one, sizes of the arguments, merged axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import ascend, te
+from tvmagic.ascend import AscendError, AscGraph, Machine, ops
+from tvmagic.ascend.cost import _Call, _lines
+from tvmagic.ascend.evaluate import bind_sizes
+from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.te_axes import Dimension
+from tvmagic.ascend.tiling import _ladder
+
+
+def test_three_quarters_of_the_second_cache_are_for_a_tile() -> None:
+    assert Machine(threads=2, l1=100, l2=1000, l3=5000).local_memory == 750
+
+
+@pytest.mark.parametrize(
+    ("top", "sizes"), [(1, [1]), (7, [7, 4, 3, 2, 1]), (8, [8, 4, 3, 2, 1]), (100, [100, 64, 50, 34, 32, 25, 16, 8, 4, 2, 1])]
+)  # fmt: skip
+def test_sizes_to_try(top: int, sizes: list[int]) -> None:
+    assert _ladder(top) == sizes
+
+
+def call(unit: bool, row: int | None, following: int | None = None) -> _Call:
+    """A load of rows of 4-byte elements; the next row and the next call are so many elements further."""
+    steps: Any = tuple([None if step is None else (lambda values, s=step: s) for step in (row, following)])
+    return _Call("load", 1, 1, (), (), (), 4, unit, False, False, None, None, steps)
+
+
+@pytest.mark.parametrize(
+    ("moved", "rows", "run", "apart", "lines"),
+    [
+        (call(True, 32), 10, 16, True, 10),
+        (call(True, 32), 10, 16, False, 10),
+        (call(True, 17), 10, 16, True, 10 * (1 + 60 / 64)),
+        (call(True, 17), 10, 16, False, 10),
+        (call(True, 17, 32), 1, 16, True, 1),
+        (call(True, 32, 17), 1, 16, True, 1 + 60 / 64),
+        (call(True, None), 10, 16, True, 10),
+        (call(False, None), 10, 16, True, 160),
+        (call(False, 1), 16, 5, True, 5),
+        (call(False, 1), 32, 5, True, 10),
+        (call(False, 1), 4, 5, True, 5),
+        (call(False, 100), 10, 16, True, 160),
+    ],
+)
+def test_lines_of_memory_that_a_call_moves(moved: _Call, rows: int, run: int, apart: bool, lines: float) -> None:
+    assert _lines(moved, {}, rows, run, apart) == pytest.approx(lines)
+
+
+def dimension(name: str, owner: te.Operation | None = None, whole: Dimension | None = None) -> Dimension:
+    return Dimension(owner, name, Size.of(4), whole)
+
+
+def operations(count: int) -> list[te.Operation]:
+    return [te.placeholder((4,), name=f"A{n}").op for n in range(count)]
+
+
+def test_dimensions_of_several_operations_become_one_axis() -> None:
+    p, q, r = operations(3)
+    a, b, c = dimension("a", p), dimension("b", q), dimension("c", r)
+    assert b.join(c) and a.join(b) and c.join(a)
+    assert a.root is b.root is c.root and a.root is not dimension("a", p).root
+    assert a.root in (b, c)  # the side of more operations stays
+    assert not a.join(dimension("d", q)) and not a.is_part
+
+
+def test_a_part_joins_what_is_not_its_whole() -> None:
+    p, q, r = operations(3)
+    whole = dimension("whole", p)
+    part, other = dimension("part", q, whole), dimension("other", r)
+    assert not part.join(whole) and not whole.join(part)
+    assert not part.join(dimension("p", p))  # p has the whole already
+    assert part.join(other) and other.is_part and other.axis is whole and not whole.is_part
+    assert not whole.join(dimension("q", r))  # a part of it is r's
+    assert whole.join(dimension("free", operations(1)[0]))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_parts_of_one_whole_are_one_axis(turned: bool) -> None:
+    p, q = operations(2)
+    whole, another = dimension("whole"), dimension("another")
+    first, second, third = dimension("1", p, whole), dimension("2", q, whole), dimension("3", None, another)
+    assert second.join(first) if turned else first.join(second)
+    assert first.root is second.root
+    assert not first.join(third) and not third.join(second)
+
+
+def rows(columns: Any = 3) -> AscGraph:
+    graph = AscGraph("rows")
+    graph.create_axis("z0", graph.create_size("n")), graph.create_axis("z1", columns)
+    ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x")))), "out")
+    return graph
+
+
+def test_sizes_follow_from_the_arguments() -> None:
+    assert bind_sizes(rows(), [np.zeros((5, 3), "float32")]) == {"n": 5}
+    assert bind_sizes(rows(7), [np.zeros((2, 7), "float32")]) == {"n": 2}
+    for shape in ((5, 4), (5,), (5, 3, 1)):
+        with pytest.raises(AscendError):
+            bind_sizes(rows(), [np.zeros(shape, "float32")])
+
+
+@pytest.mark.parametrize(("place", "axes"), [(0, ["z0z1z2"]), (1, ["z0", "z1z2"]), (2, ["z0z1", "z2"])])
+def test_the_axis_of_a_concat_begins_a_run(place: int, axes: list[str]) -> None:
+    sizes = [6, 9, 5]
+    graph = AscGraph("cat")
+    made = [graph.create_axis(f"z{n}", size) for n, size in enumerate(sizes)]
+    parts = []
+    for part in (sizes[place] - 2, 2):
+        shape = [part if n == place else size for n, size in enumerate(sizes)]
+        parts.append(ops.Abs(ops.Load(ops.Data(graph, f"x{part}", sizes=shape))))
+    ops.Output(ops.Store(ops.Concat(parts, made[place])), "out")
+    assert [axis.name for axis in ascend.merge_axes(graph).sched_axes] == axes

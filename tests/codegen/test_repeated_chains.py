@@ -1,0 +1,65 @@
+"""Reductions that are the same in all iterations of the loop around them: LLVM would take years to vectorize that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic.codegen import llvm_ir
+from tvmagic.script import from_source
+
+WHOLE = "S[i] = T.min(S[i], X[k])"
+
+
+def reduction(step: str, extent: int = 36, bound: str = "") -> str:
+    """`S[i]` begins with 1; then comes `step` for each `k`."""
+    lines = [f"cse: T.int32 = {bound}"] if bound else []
+    return "\n".join([
+        "@T.prim_func",
+        'def main(X: T.Buffer((64,), "float32"), Y: T.Buffer((8, 64), "float32"), S: T.Buffer((8,), "float32")):',
+        "    for i in range(8):",
+        "        S[i] = T.float32(1)",
+        f"        for k in range({extent}):",
+        *[f"            {line}" for line in (*lines, *step.split("\n"))],
+    ])  # fmt: skip
+
+
+CHAINS = {
+    "a minimum": (WHOLE, lambda s, x: np.minimum(s, x)),
+    "an index that is shared": ("S[i] = T.max(S[i], X[cse])", lambda s, x: np.maximum(s, x)),
+    "a condition": ("if X[k] < T.float32(0.5):\n    S[i] = S[i] + X[k]", lambda s, x: s + x if x < 0.5 else s),
+    "a choice": (
+        "S[i] = T.Select(S[i] < X[k], X[k], S[i] * T.float32(0.5))",
+        lambda s, x: x if s < x else s * np.float32(0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_long_chain_is_built_at_once(name: str) -> None:
+    step, meaning = CHAINS[name]
+    x = np.random.default_rng(0).random(64, "float32")
+    out = np.zeros(8, "float32")
+    f = tvmagic.build(from_source(reduction(step, bound="k" if "cse" in step else "")))
+    f(x, np.zeros((8, 64), "float32"), out)
+    wanted = np.float32(1)
+    for value in x[:36]:
+        wanted = meaning(wanted, value)
+    assert (out == wanted).all()
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["S[i] = T.min(S[i], Y[i, k])", "S[i] = S[i] + X[k]", "S[i] = T.min(S[i], X[cse])", "Y[i, k] = X[k]\nS[i] = T.min(S[i], Y[i, k])"],
+    ids=["of its own row", "a plain sum", "by way of an index", "by way of memory"],
+)  # fmt: skip
+def test_other_loops_may_become_vectors(step: str) -> None:
+    text = reduction(step, bound="i + k" if "cse" in step else "")
+    assert "vectorize.enable" not in code(text)
+    assert "vectorize.enable" in code(reduction(WHOLE))
+    assert "vectorize.enable" not in code(reduction(WHOLE, 8))
+
+
+def code(text: str) -> str:
+    return llvm_ir(tvmagic.lower(from_source(text)), optimize=False)

@@ -1,0 +1,120 @@
+"""Functions of the index notation that are several stages: against NumPy, with special values, in expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import TVMagicError
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(6, 10)).astype("float32")
+N = RNG.integers(-5, 5, (6, 10)).astype("int32")
+
+
+def softmax(x: Any, axis: int) -> Any:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+CASES = [
+    ("Y[i] = mean(X[i, j], over=j)", lambda x: x.mean(1)),
+    ("Y[()] = mean(X[i, j], over=(i, j))", lambda x: x.mean()),
+    ("Y[i, j] = X[i, j] - mean(X[i, k], over=k)", lambda x: x - x.mean(1, keepdims=True)),
+    ("Y[i] = mean(X[i, j] ** 2, over=j) - mean(X[i, j], over=j) ** 2", lambda x: (x**2).mean(1) - x.mean(1) ** 2),
+    ("Y[i, j] = softmax(X[i, j], over=j)", lambda x: softmax(x, 1)),
+    ("Y[i, j] = softmax(X[i, j] * 2, over=i)", lambda x: softmax(x * 2, 0)),
+    ("Y[j, i] = softmax(X[i, j] * 3, over=j) + 1", lambda x: (softmax(x * 3, 1) + 1).T),
+    ("Y[i] = argmax(X[i, j], over=j)", lambda x: x.argmax(1)),
+    ("Y[j] = argmin(X[i, j], over=i) + 1", lambda x: x.argmin(0) + 1),
+    ("Y[i] = cumsum(X[i, 2], over=i)", lambda x: x[:, 2].cumsum()),
+    ("Y[i, j] = cumsum(X[i, j], over=j)", lambda x: x.cumsum(1)),
+    ("Y[i, j] = cumprod(X[i, j], over=i)", lambda x: x.cumprod(0)),
+    ("Y[i, j] = cummax(X[i, j], over=j) - X[i, j]", lambda x: np.maximum.accumulate(x, 1) - x),
+    ("Y[i, j] = cummin(X[i, j], over=j)", lambda x: np.minimum.accumulate(x, 1)),
+]
+
+
+@pytest.mark.parametrize("line, numpy", CASES, ids=lambda v: v if isinstance(v, str) else "")
+def test_the_value_is_that_of_numpy(line: str, numpy: Any) -> None:
+    for values in (X, N) if "mean" not in line and "softmax" not in line else (X,):
+        op = operator("f", f"X: {values.dtype}[6, 10]\n{line}")
+        np.testing.assert_allclose(op(values), numpy(values), rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(op.reference(values), numpy(values), rtol=2e-5, atol=1e-6)
+        assert op.check().ok
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_special_values_are_those_of_numpy(name: str) -> None:
+    rows = np.array(
+        [
+            [1, np.nan, 5, np.nan],
+            [np.nan] * 4,
+            [np.inf, -np.inf, np.inf, -np.inf],
+            [-np.inf] * 4,
+            [np.inf] * 4,
+            [2, 2, 1, 1],
+            [0.0, -0.0, 0.0, -0.0],
+        ],
+        "float32",
+    )
+    op = operator("f", f"X: float32[7, 4]\nY[i] = {name}(X[i, j], over=j)")
+    np.testing.assert_array_equal(op(rows), getattr(rows, name)(1))
+    small = operator("f", f"X: int8[3, 2]\nY[i] = {name}(X[i, j], over=j)")
+    least = np.array([[-128, -128], [127, 127], [-128, 127]], "int8")
+    np.testing.assert_array_equal(small(least), getattr(least, name)(1))
+
+
+def test_softmax_does_not_overflow() -> None:
+    op = operator("f", "X: float32[2, 3]\nY[i, j] = softmax(X[i, j], over=j)")
+    np.testing.assert_allclose(
+        op(np.array([[1e4, 0, 0], [-1e4, -1e4, -1e4]], "float32")), [[1, 0, 0], [1 / 3] * 3], atol=1e-6
+    )
+
+
+def test_sizes_may_be_symbolic() -> None:
+    for line, numpy in (
+        ("Y[i] = mean(X[i, j], over=j)", lambda x: x.mean(1)),
+        ("Y[i, j] = softmax(X[i, j], over=j)", lambda x: softmax(x, 1)),
+        ("Y[i] = argmax(X[i, j], over=j)", lambda x: x.argmax(1)),
+        ("Y[i, j] = cumsum(X[i, j], over=j)", lambda x: x.cumsum(1)),
+    ):
+        op = operator("f", f"X: float32[n, m]\n{line}")
+        for shape in ((6, 10), (1, 3), (4, 1)):
+            x = RNG.normal(size=shape).astype("float32")
+            np.testing.assert_allclose(op(x), numpy(x), rtol=2e-5, atol=1e-6)
+
+
+def test_the_stages_can_be_scheduled_by_name() -> None:
+    op = operator("f", "X: float32[64, 48]\nY[i, j] = softmax(X[i, j], over=j)")
+    assert [n for n in op.tensors if n.startswith("Y")] == ["Y", "Y_max", "Y_exp", "Y_sum"]
+    lines = [
+        "i, j = s[Y].op.axis",
+        "for t in (Y_sum, Y_exp, Y_max):",
+        "    s[t].compute_at(s[Y], i)",
+        "s[Y].parallel(i)",
+    ]
+    schedule(op, "\n".join(lines))
+    x = RNG.normal(size=(64, 48)).astype("float32")
+    np.testing.assert_allclose(op(x), softmax(x, 1), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("Y[i] = mean(N[i, j], over=j)", r"`N\[i, j\]` is int32; `mean` takes floats"),
+        ("Y[i] = mean(X[i, j])", "`j` is on the right side only"),
+        ("Y[i, j] = softmax(X[i, j], over=k)", "`k`"),
+        ("Y[()] = argmax(X[i, j], over=(i, j))", "`argmax` runs over one index, not 2"),
+        ("Y[i] = argmax(X[i, j], X[i, j], over=j)", "takes one expression, not 2"),
+        ("Y[i, j] = cumsum(X[i, j], axis=j)", "`cumsum`"),
+        ("Y[i] = softmax(X[i, j], over=j)", "`softmax` has a value for each `j`"),
+    ],
+)
+def test_wrong_calls_are_told(line: str, words: str) -> None:
+    with pytest.raises(TVMagicError, match=words):
+        operator("f", f"X: float32[6, 10]\nN: int32[6, 10]\n{line}")

@@ -1,0 +1,200 @@
+"""Stages whose memory each thread or block has of its own, and threads that are launched several times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import te
+from tvmagic.errors import ScheduleError, TVMagicError
+
+SHAPE = (3, 3, 2)
+
+
+def copies(tag: str, scope: str, outside: str = "blockIdx.x") -> tuple[Any, list[Any]]:
+    """`C` copies `B`, which copies `A`; a loop of each is bound to the same thread axis, one after the other."""
+    A = te.placeholder(SHAPE, name="A")
+    B = te.compute(SHAPE, lambda i, j, k: A[i, j, k], name="B")
+    C = te.compute(SHAPE, lambda i, j, k: B[i, j, k], name="C")
+    s, thread = te.create_schedule(C.op), te.thread_axis(tag)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].set_scope(scope)
+    _, inner = s[B].split(B.op.axis[1], SHAPE[1])
+    if outside:
+        s[C].bind(C.op.axis[0], te.thread_axis(outside))
+    s[C].bind(C.op.axis[1], thread)
+    s[B].bind(inner, thread)
+    return s, [A, C]
+
+
+@pytest.mark.parametrize("scope", ["local", "shared", ""])
+def test_each_thread_reads_what_it_computed(scope: str) -> None:
+    s, args = copies("threadIdx.x", scope)
+    text = str(tvmagic.lower(s, args)["main"])
+    assert "if " not in text  # TVM's `test_local_stage_predicate`
+    assert (f"T.allocate([{2 if scope == 'local' else 6}]") in text
+    a, c = np.arange(18, dtype="float32").reshape(SHAPE), np.zeros(SHAPE, "float32")
+    tvmagic.build(s, args, check_bounds=True)(a, c)
+    assert (a == c).all()
+
+
+def test_a_thread_cannot_read_what_others_have() -> None:
+    A = te.placeholder((16, 4), name="A")
+    B = te.compute((16, 4), lambda i, j: A[i, j] + 1.0, name="B")
+    k = te.reduce_axis((0, 4), name="k")
+    C = te.compute((16,), lambda i: te.sum(B[i, k], axis=k), name="C")
+    s, thread = te.create_schedule(C.op), te.thread_axis("threadIdx.x")
+    _, inner = s[C].split(C.op.axis[0], 4)
+    s[C].bind(inner, thread)
+    s[B].compute_at(s[C], inner)
+    s[B].bind(B.op.axis[1], thread)
+    with pytest.raises(ScheduleError, match="stage `B`: loop `j` is bound to `threadIdx.x`, but its memory"):
+        tvmagic.lower(s, [A, C])
+    s[B].set_scope("shared")
+    assert tvmagic.lower(s, [A, C])
+
+
+def test_a_blocks_memory_ends_with_its_launch() -> None:
+    s, args = copies("blockIdx.y", "shared", outside="threadIdx.x")
+    assert tvmagic.lower(s, args)
+    with pytest.raises(TVMagicError, match="`B` is memory of a block, and two launches of `blockIdx.y` use it"):
+        tvmagic.build(s, args)
+
+
+def test_virtual_threads_share_memory_or_have_their_own() -> None:
+    with pytest.raises(ScheduleError, match="stage `B`: loop `j.inner` is bound to `vthread`, but its memory, `local`"):
+        tvmagic.lower(*copies("vthread", "local"))
+    s, args = copies("vthread", "shared")
+    a, c = np.arange(18, dtype="float32").reshape(SHAPE), np.zeros(SHAPE, "float32")
+    tvmagic.build(s, args)(a, c)
+    assert (a == c).all()
+
+
+def test_a_threads_memory_ends_with_its_kernel() -> None:
+    s, args = copies("threadIdx.x", "local", outside="")
+    assert tvmagic.lower(s, args)
+    with pytest.raises(TVMagicError, match="`B` is memory that each thread has of its own, and two kernels use it"):
+        tvmagic.build(s, args)
+
+
+def test_all_threads_come_to_a_launch_inside_of_their_launch() -> None:
+    X = te.placeholder((5, 4), name="X")
+    state = te.placeholder((5, 4), name="state")
+    first = te.compute((1, 4), lambda t, i: X[t, i], name="first")
+    update = te.compute((5, 4), lambda t, i: state[t - 1, i] + X[t, i], name="update")
+    S = te.scan(first, update, state, [X], name="S")
+    s, thread = te.create_schedule(S.op), te.thread_axis("threadIdx.y")
+    s[S].fuse()
+    _, inner = s[S].split(s[S].leaf_iter_vars[0], 4)
+    s[S].bind(inner, thread)
+    s[update].bind(update.op.axis[1], thread)
+    with pytest.raises(ScheduleError, match="a loop of 4 iterations is bound to `threadIdx.y` where not all"):
+        tvmagic.lower(s, [X, S])
+
+
+def test_loops_around_virtual_threads_are_partitioned_for_all_of_them() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    *_, inner = s[B].tile(*B.op.axis, 4, 2)
+    s[B].bind(inner, te.thread_axis("vthread"))
+    f = tvmagic.build(s, [A, B])
+    for size in (1, 2, 5, 8):
+        a = np.arange(size * size, dtype="float32").reshape(size, size)
+        b = np.zeros_like(a)
+        f(a, b)
+        assert (b == a + 1).all()
+
+
+def test_what_threads_fill_is_not_doubled_over_the_loop_around_them() -> None:
+    B = te.compute((5,), lambda i: te.const(1.0), name="B")
+    s, thread = te.create_schedule(B.op), te.thread_axis("threadIdx.y")
+    W = s.cache_write(B, "shared")
+    _, rest = s[B].split(s[B].op.axis[0], 2)
+    _, inner = s[B].split(rest, 4)
+    s[B].bind(inner, thread)
+    s[W].compute_at(s[B], inner)
+    s[W].double_buffer()
+    _, part = s[W].split(s[W].op.axis[0], 4)
+    s[W].bind(part, thread)
+    out = np.zeros(5, "float32")
+    tvmagic.build(s, [B])(out)
+    assert (out == 1).all()
+
+
+@pytest.mark.parametrize("layout", [None, lambda i, j: [j, i]], ids=["as it is", "transposed"])
+@pytest.mark.parametrize("last", [False, True])
+def test_loops_outside_of_the_threads_do_not_begin_at_what_these_read(layout: Any, last: bool) -> None:
+    A = te.placeholder((4, 4), name="A")
+    B = te.compute((4, 4), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((4, 4), lambda i, j: B[j, j], name="C")
+    s, thread = te.create_schedule(C.op), te.thread_axis("threadIdx.x")
+    s[C].bind(C.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[C].bind(C.op.axis[1], thread)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].set_scope("local")
+    first, second = B.op.axis if layout is None else s[B].transform_layout(layout)
+    _, inner = s[B].split(first, 4)
+    s[B].bind(inner, thread)
+    if last:
+        s[B].reorder(second, inner)
+    if last and layout is not None:  # the axes of a layout run from the first element that is read
+        with pytest.raises(ScheduleError, match="`B` computes what one iteration of `threadIdx.x` reads, but does"):
+            tvmagic.lower(s, [A, C])
+        return
+    a, c = np.arange(16, dtype="float32").reshape(4, 4), np.zeros((4, 4), "float32")
+    tvmagic.build(s, [A, C], check_bounds=True)(a, c)
+    assert (c == np.diag(a) + 1).all()
+
+
+def flag(own: bool) -> tuple[Any, list[Any], Any]:
+    """Row sums of a constant that each thread computes for itself; a loop of that is bound to more threads."""
+    X = te.placeholder((3, 5), "int64", name="X")
+    one = te.compute((4,), lambda i: te.const(1, "int64"), name="one")
+    k = te.reduce_axis((0, 5), name="k")
+    total = te.compute((3,), lambda i: te.sum(X[i, k] * one[0], axis=k), name="total")
+    s = te.create_schedule(total.op)
+    s[total].bind(total.op.axis[0], te.thread_axis("threadIdx.y"))
+    _, inner = s[one].split(one.op.axis[0], 4)
+    s[one].bind(inner, te.thread_axis("threadIdx.x"))
+    s[one].compute_at(s[total], k)
+    if own:
+        W = s.cache_read(one, "local", [total])
+        s[W].compute_at(s[total], k)
+    return s, [X, total], one
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_outside_of_a_launch_is_done_once(own: bool) -> None:
+    s, args, _ = flag(own)
+    x, out = np.arange(15, dtype="int64").reshape(3, 5), np.zeros(3, "int64")
+    tvmagic.build(s, args)(x, out)
+    assert (out == x.sum(axis=1)).all()
+
+
+def test_steps_of_a_scan_are_stored_in_memory_of_the_thread_around_it() -> None:
+    state = te.placeholder((3, 2), name="state")
+    first = te.compute((1, 2), lambda t, i: te.const(1.0), name="first")
+    update = te.compute((3, 2), lambda t, i: state[t - 1, i] + 1.0, name="update")
+    S = te.scan(first, update, state, name="S")
+    out = te.compute((4,), lambda i: S[2, 0] + S[2, 1], name="out")
+    for part, axis in ((first, "i"), (update, "i"), (first, "t")):
+        s = te.create_schedule(out.op)
+        s[out].bind(out.op.axis[0], te.thread_axis("threadIdx.x"))
+        s[S].compute_at(s[out], out.op.axis[0])
+        loop = part.op.axis[0 if axis == "t" else 1]
+        _, inner = s[part].split(loop, 4)
+        s[part].bind(inner, te.thread_axis("threadIdx.y"))
+        if axis == "i":  # both elements are read
+            with pytest.raises(
+                ScheduleError, match=f"stage `{part.name}`: loop `i.inner` is bound to `threadIdx.y`, but its"
+            ):
+                tvmagic.lower(s, [out])
+            s[S].set_scope("shared")
+        result = np.zeros(4, "float32")
+        tvmagic.build(s, [out])(result)
+        assert (result == 6).all()

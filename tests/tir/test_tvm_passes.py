@@ -1,0 +1,262 @@
+"""Passes do what TVM's do: variables of modules, compaction, partitions, views, intrinsics."""
+
+import textwrap
+
+import pytest
+
+import tvmagic as tvm
+from tvmagic import arith, ir, te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.tir import transform as t
+
+
+def function(body, head="A: T.Buffer((12,), 'float32'), C: T.Buffer((12,), 'float32')"):
+    return tvm.script.from_source(f"@T.prim_func\ndef main({head}):\n{textwrap.indent(textwrap.dedent(body), '    ')}")
+
+
+def module(*arguments):
+    return tvm.IRModule({"main": function(*arguments)})
+
+
+def text(mod):
+    return textwrap.dedent(mod["main"].script().split("):\n", 1)[1])
+
+
+# ---------------------------------------------------------------------------- ConvertSSA
+
+
+def test_a_function_used_twice_gets_parameters_of_its_own():
+    v = tir.Var("v", "int32")
+    f = tir.PrimFunc([v], tir.Evaluate(v + 1))
+    mod = t.ConvertSSA()(tvm.IRModule({"a": f, "b": f}))
+    assert mod["a"] is f and mod["b"].params[0] is not v
+    assert mod["b"].body.value.a is mod["b"].params[0]
+    ir.assert_structural_equal(mod["a"], mod["b"])
+
+
+def test_buffers_loops_and_sizes_of_a_second_function_are_renewed():
+    f = (
+        function("for i in range(n): A[i] = T.float32(0)", "a: T.handle, n: T.int32").with_attr("x", 1)
+        if False
+        else None
+    )
+    f = tvm.script.from_source(
+        "@T.prim_func\ndef main(a: T.handle):\n    n = T.int32()\n    A = T.match_buffer(a, (n,))\n"
+        "    for i in range(n):\n        A[i] = T.float32(0)"
+    )
+    mod = t.ConvertSSA()(tvm.IRModule({"a": f, "b": f}))
+    (old,), (new,) = f.buffer_map.values(), mod["b"].buffer_map.values()
+    assert mod["a"] is f and new.data is not old.data and new.shape[0] is not old.shape[0]
+    body = mod["b"].body
+    assert body.extent is new.shape[0] and body.body.buffer is new and body.loop_var is not f.body.loop_var
+
+
+def test_a_thread_is_one_variable_in_a_function():
+    launch = "with T.launch_thread('threadIdx.x', 4) as tx:\n    A[tx] = T.float32(0)\n"
+    f = function(launch)
+    axis = f.body.node
+    twice = f.with_body(tir.SeqStmt([f.body, tir.AttrStmt(axis, "thread_extent", 4, f.body.body)]))
+    mod = t.ConvertSSA()(tvm.IRModule({"a": twice, "b": twice}))
+    assert mod["a"] is twice
+    first, second = mod["b"].body.seq
+    assert first.node.var is second.node.var is not axis.var
+    assert first.body.indices[0] is first.node.var
+
+
+# ---------------------------------------------------------------------------- CompactBufferAllocation
+
+SHARED = """
+for i in range(3):
+    B = T.decl_buffer((12,){scope})
+    for j in range(4): B[i * 4 + j] = A[i * 4 + j] + T.float32(1)
+    for j in range(4): C[i * 4 + j] = B[i * 4 + j]
+"""
+
+
+def compacted(body, *arguments):
+    return text(t.Simplify()(t.CompactBufferAllocation()(module(body, *arguments))))
+
+
+def test_an_allocation_shrinks_to_what_is_accessed():
+    found = compacted(SHARED.format(scope=""))
+    assert "B = T.decl_buffer((4,))" in found and "B[j] = A[i * 4 + j] + T.float32(1.0)" in found
+    assert "C[i * 4 + j] = B[j]" in found
+
+
+def test_conditions_bound_what_is_accessed():
+    body = "B = T.decl_buffer((12,))\nfor i in range(12):\n    if {}: B[i] = A[i]\n"
+    assert "T.decl_buffer((7,))" in compacted(body.format("2 <= i and i < 9"))
+    assert "T.decl_buffer((12,))" in compacted(body.format("i"))  # an integer as a condition: `i != 0`
+
+
+def test_threads_share_memory_by_its_scope():
+    body = """
+    with T.launch_thread("threadIdx.x", 4) as tx:
+        L = T.decl_buffer((12,), scope="local")
+        S = T.decl_buffer((12,), scope="shared")
+        for i in range(3): L[tx * 3 + i] = A[tx * 3 + i]
+        for i in range(2): S[tx * 3 + i] = L[tx * 3 + i]
+        for i in range(2): C[tx * 3 + i] = S[tx * 3 + i]
+    """
+    found = compacted(body)
+    assert 'L = T.decl_buffer((3,), scope="local")' in found and 'S = T.decl_buffer((11,), scope="shared")' in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = T.allocate([12], 'float32')\nB = T.Buffer((12,), data=m)\nD = T.Buffer((3, 4), data=m)\nB[0] = A[0]\nD[0, 1] = A[1]",
+        "m = T.allocate([12], 'float32')\nB = T.Buffer((12,), 'int32', data=m)\nB[0] = 1",
+        "B = T.decl_buffer((12,))\nB[0] = A[0]\nT.evaluate(T.call_extern('int32', 'f', B.data))",
+    ],
+)
+def test_memory_that_is_seen_in_other_ways_keeps_its_size(body):
+    before = module(body)
+    ir.assert_structural_equal(t.CompactBufferAllocation()(before), before)
+
+
+def test_compaction_before_and_after_lowering_of_blocks_is_the_same():
+    body = """
+    with T.block("root"):
+        B = T.alloc_buffer((16, 16))
+        for i in range(16):
+            for j in range(16):
+                with T.block("b"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    {align}
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
+            for j in range(16):
+                with T.block("c"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] * T.float32(2)
+    """
+    for align in ("pass", "T.block_attr({'buffer_dim_align': [[0, 0, 32, 8]]})"):
+        before = module(body.format(align=align), "A: T.Buffer((16, 16)), C: T.Buffer((16, 16))")
+        for step in (t.PlanAndUpdateBufferAllocationLocation(), t.ConvertBlocksToOpaque()):
+            before = step(before)
+        one = t.Simplify()(t.LowerOpaqueBlock()(t.CompactBufferAllocation()(before)))
+        other = t.Simplify()(t.CompactBufferAllocation()(t.LowerOpaqueBlock()(before)))
+        ir.assert_structural_equal(one, other)
+
+
+# ---------------------------------------------------------------------------- LoopPartition
+
+HINTED = 'for i in T.serial(20, annotations={"pragma_loop_partition_hint": True, "tag": "x"}):\n'
+
+
+def partitioned(body, **options):
+    mod = module(HINTED + textwrap.indent(body, "    "), "A: T.Buffer((20,), 'int32')")
+    with tvm.transform.PassContext(config={"tir.LoopPartition": options}):
+        return text(t.RemoveNoOp()(t.Simplify()(t.LoopPartition()(mod))))
+
+
+def loop(extent, statement):
+    return f'for i in T.serial({extent}, annotations={{"tag": "x"}}):\n    {statement}'
+
+
+THREE = "\n".join([loop(4, "A[i] = 1"), loop(11, "A[i + 4] = 2"), loop(5, "A[i + 15] = 3")])
+
+
+def test_all_comparisons_of_a_hinted_loop_count():
+    assert partitioned("if i < 4: A[i] = 1\nelif 4 <= i and i < 15: A[i] = 2\nelse: A[i] = 3") == THREE
+    assert partitioned("if 15 <= i: A[i] = 3\nif 4 <= i and i < 15: A[i] = 2\nif i < 4: A[i] = 1") == THREE
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_points_of_a_hinted_loop_are_iterations_of_their_own(unroll):
+    found = partitioned(
+        "if i == 0: A[i] = 1\nelif i == 19: A[i] = 3\nelse: A[i] = 2",
+        unroll_loop_with_partition_hint_no_interval=unroll,
+    )
+    assert found == f"A[0] = 1\n{loop(18, 'A[i + 1] = 2')}\nA[19] = 3"
+
+
+def test_a_point_outside_of_a_hinted_loop_leaves_it():
+    assert partitioned("if i == 30: A[i] = 1\nelse: A[i] = 2") == loop(20, "A[i] = 2")
+
+
+def test_a_kept_loop_of_one_iteration_counts_as_its_value():
+    loops = "for k in T.serial(1, annotations={'preserve_unit_loop': True}):\n    " + HINTED
+    body = "        if 15 <= k * 20 + i: A[i] = 1\n        else: A[i] = 2"
+    found = text(t.Simplify()(t.LoopPartition()(module(loops + body, "A: T.Buffer((20,), 'int32')"))))
+    assert loop(15, "A[i] = 2").split("\n")[0] in found and "A[i + 15] = 1" in found and "if" not in found
+
+
+# ---------------------------------------------------------------------------- views, blocks, intrinsics
+
+VIEW = """
+for i, j, k in T.grid(8, 16, 8):
+    with T.block():
+        T.reads([])
+        T.writes(A[i * 8:i * 8 + 8, j, k * 3:k * 3 + 3])
+        S = T.match_buffer(A[i * 8:i * 8 + 8, j, k * 3:k * 3 + 3], (8, 1, 3), offset_factor=1)
+        {}
+"""
+CUBE = "A: T.Buffer((64, 64, 64), 'float32')"
+
+
+def test_a_view_need_not_be_compact_if_it_is_accessed_by_indices():
+    stores = "for a, b in T.grid(8, 3):\n            S[a, 0, b] = T.float32(0)"
+    assert "A[i * 8 + a, j, k * 3 + b] = T.float32(0.0)" in text(
+        t.LowerMatchBuffer()(module(VIEW.format(stores), CUBE))
+    )
+    with pytest.raises(TVMagicError, match="compact buffer `S`"):
+        t.LowerMatchBuffer()(module(VIEW.format("T.evaluate(T.call_extern('int32', 'f', S.data))"), CUBE))
+
+
+def test_a_predicate_of_a_blocks_own_variables_is_refused():
+    body = "for i in range(8):\n    with T.block('b'):\n        v = T.axis.spatial(8, i)\n        T.where({} < 6)\n        A[v] = T.float32(0)"
+    with pytest.raises(TVMagicError, match="uses `v`"):
+        t.ConvertBlocksToOpaque()(module(body.format("v")))
+    t.ConvertBlocksToOpaque()(module(body.format("i")))
+
+
+def test_fma_becomes_fmuladd_for_llvm():
+    body = "A[0] = T.fma(A[0], A[1], A[2])"
+    target = "T.func_attr({'target': T.target('llvm')})\n"
+    assert 'T.call_llvm_pure_intrin("float32", "llvm.fmuladd", T.uint32(3), A[0]' in text(
+        t.LowerIntrin()(module(target + body))
+    )
+    assert "T.fma(" in text(t.LowerIntrin()(module(body)))
+
+
+def test_an_intrinsic_without_vectors_is_refused():
+    body = "for i in T.vectorized(4):\n    B[i] = T.call_llvm_pure_intrin('int32', 'llvm.lround', T.uint32(1), A[i])"
+    with pytest.raises(TVMagicError, match="Intrinsic does not support vectors"):
+        tvm.build(module(body, "A: T.Buffer((4,)), B: T.Buffer((4,), 'int32')"), target="llvm")
+
+
+def test_threads_are_bounded_by_lets():
+    body = """
+    n: T.int32 = 10
+    with T.launch_thread("threadIdx.x", n) as tx:
+        with T.launch_thread("threadIdx.y", 1) as ty:
+            if tx + ty < 12: A[tx] = T.float32(0)
+    """
+    assert "if" not in text(t.Simplify()(module(body)))
+
+
+# ---------------------------------------------------------------------------- arith
+
+
+def test_coefficients_of_unsigned_variables_are_signed():
+    c = tir.Var("c", "uint32")
+    coefficient, base = arith.detect_linear_equation(100 - c, [c])
+    assert coefficient.value == -1 and base.value == 100
+
+
+def test_the_domain_of_a_vector_is_that_of_all_lanes():
+    f = function(
+        "for i in range(n): A[i * 16:(i + 1) * 16] = T.Broadcast(T.float32(0), 16)", "A: T.Buffer((160,)), n: T.int32"
+    )
+    (buffer,) = f.buffer_map.values()
+    (touched,) = arith.DomainTouched(f.body.body, buffer, True, True)
+    assert touched.extent == 16 and str(touched.min) == "i * 16"
+    assert list(arith.DomainTouched(f.body, buffer, True, False)) == []
+
+
+def test_suggest_index_map_finds_the_order_of_loops():
+    i, j = te.var("i"), te.var("j")
+    loops = [tir.For(v, 0, n, 0, tir.Evaluate(0)) for v, n in ((i, 2), (j, 32))]
+    found = tir.schedule.analysis.suggest_index_map(tir.decl_buffer([8]), [j % 4 * 2 + i], loops, tir.const(True))
+    assert found.is_equivalent_to(tir.IndexMap.from_func(lambda a: (a % 2, a // 2)))

@@ -1,0 +1,205 @@
+"""The instant schedule: right on whatever it is asked for, its decisions, its text, what it costs to decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from instant_cells import KINDS, random_cell
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.codegen.target import Target
+from tvmagic.codegen.target import machine as machines
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import structural_equal
+from tvmagic.operators import operator
+from tvmagic.operators.measure import check
+from tvmagic.operators.operator import Version
+from tvmagic.tune import auto, decide
+
+CELLS = {
+    "matmul": "A: float32[70, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
+    "both operands transposed": "A: float32[40, 70]\nB: float32[50, 40]\nC[i, j] += A[k, i] * B[j, k]",
+    "batched, transposed result": "A: float32[3, 33, 40]\nB: float32[3, 40, 50]\nC[b, j, i] += A[b, i, k] * B[b, k, j]",
+    "bias and relu": "A: float32[70, 40]\nB: float32[40, 50]\nb: float32[50]\n"
+    "C[i, j] += A[i, k] * B[k, j]\nD[i, j] = max(C[i, j] + b[j], 0)",
+    "a producer": "A: float32[70, 40]\nB: float32[40, 50]\nH[k, j] = tanh(B[k, j])\nC[i, j] += A[i, k] * H[k, j]",
+    "narrow": "A: int8[33, 40]\nB: int8[40, 50]\nC[i, j] += int32(A[i, k]) * int32(B[k, j])",
+    "half": "A: bfloat16[33, 40]\nB: bfloat16[40, 50]\nC[i, j] += float32(A[i, k]) * float32(B[k, j])",
+    "largest of sums": "A: float32[33, 40]\nB: float32[40, 50]\nC[i, j] = max(A[i, k] + B[k, j], over=k)",
+    "an operand twice": "A: float32[33, 40]\nC[i, j] += A[i, k] * A[j, k]",
+    "symbolic rows": "A: float32[n, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
+    "symbolic in all": "A: float32[n, m]\nB: float32[m, p]\nC[i, j] += A[i, k] * B[k, j]",
+    "matrix times vector": "A: float32[70, 128]\nx: float32[128]\ny[i] += A[i, k] * x[k]",
+    "vector times matrix": "A: float32[70, 128]\nx: float32[70]\ny[j] += A[i, j] * x[i]",
+    "strided convolution": "X: float32[13, 15, 8]\nW: float32[3, 3, 8, 24]\nY[i, j, o] += X[2 * i + r, 2 * j + q, c] * W[r, q, c, o]",
+    "depthwise": "X: float32[12, 15, 32]\nW: float32[3, 3, 32]\nY[i, j, c] += X[i + r, j + q, c] * W[r, q, c]",
+    "softmax": "X: float32[9, 96]\nM[i] = max(X[i, j], over=j)\nE[i, j] = exp(X[i, j] - M[i])\n"
+    "S[i] = sum(E[i, j], over=j)\nY[i, j] = E[i, j] / S[i]",
+    "softmax of columns": "X: float32[17, 40]\nM[j] = max(X[i, j], over=i)\nE[i, j] = exp(X[i, j] - M[j])\n"
+    "S[j] = sum(E[i, j], over=i)\nY[i, j] = E[i, j] / S[j]",
+    "column sums": "X: float32[50, 77]\nS[j] = sum(X[i, j], over=i)",
+    "sums of a prime length": "X: float32[7, 101]\nS[i] = sum(X[i, j], over=j)",
+    "transpose": "X: float32[70, 90]\nY[i, j] = X[j, i]",
+    "gather": "T: float32[40, 33]\nI: int32[20]\nY[i, j] = T[I[i], j]",
+    "blur": "X: float32[30, 50]\nH: float32[30, 48]\nH[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\n"
+    "Y: float32[28, 48]\nY[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
+    "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
+    "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",
+}
+
+
+def checked(text: str, target: Any = None, sizes: int = 21) -> Any:
+    """The instant schedule of a cell, after its results were compared with NumPy's."""
+    op = operator("f", text)
+    instant = decide(op, target)
+    result = check(Version(op, instant.schedule, "auto"), sizes=sizes)
+    assert result.ok, result.verdict
+    return instant
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_results_are_right(name: str) -> None:
+    checked(CELLS[name])
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_cells_are_right(seed: int) -> None:
+    text, size = random_cell(seed)
+    checked(text, sizes=size)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(1000, 4000, 100))
+def test_many_random_cells_are_right(start: int) -> None:
+    for seed in range(start, start + 100):
+        text, size = random_cell(seed)
+        checked(text, sizes=size)
+
+
+def test_the_random_cells_are_of_every_kind() -> None:
+    assert {kind.__name__ for kind in KINDS} == {
+        "contraction", "convolution", "reduction", "rows", "elementwise", "stencil",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "blur", "depthwise", "transpose", "symbolic rows"])
+def test_the_cell_makes_the_same_schedule(name: str) -> None:
+    op = operator("f", CELLS[name])
+    instant = decide(op)
+    sch = op.schedule()
+    exec(instant.cell, {"sch": sch})
+    assert structural_equal(sch.mod, instant.schedule.mod)
+    assert "get_child_blocks" not in instant.cell and instant.cell.count("# ") >= len(instant.texts)
+
+
+def test_the_trace_has_no_call_that_only_looked() -> None:
+    sch = auto(operator("f", CELLS["matmul"]))
+    assert sch.trace.simplified(remove_postproc=False).insts == sch.trace.insts
+    again = tir.Schedule(operator("f", CELLS["matmul"]).to_prim_func())
+    sch.trace.apply_to_schedule(again)
+    assert structural_equal(again.mod, sch.mod)
+
+
+def test_a_tile_follows_the_processor() -> None:
+    big = "A: float32[960, 960]\nB: float32[960, 960]\nC[i, j] += A[i, k] * B[k, j]"
+    op = operator("f", big)
+    old, new = decide(op, "llvm -mcpu=haswell"), decide(op, "llvm -mcpu=sapphirerapids")
+    assert old.texts[0] == "6 rows x 2 vectors of 8: 12 of 16 registers for sums, 3 for operands"
+    assert new.texts[0] == "6 rows x 4 vectors of 16: 24 of 32 registers for sums, 5 for operands"
+
+
+def test_vectors_of_full_tiles_have_no_guard() -> None:
+    op = operator("f", "A: float32[1000, 77]\nB: float32[77, 1023]\nC[i, j] += A[i, k] * B[k, j]")
+    text = tvmagic.lower(decide(op, "llvm -mcpu=haswell").schedule.mod).script()
+    hot = text[text.index("for k in range(77)") :]
+    hot = hot[: hot.index("C_1 =")]
+    assert "if " not in hot and "if_then_else" not in hot and "T.Broadcast(A_pad" in hot
+
+
+def test_what_no_rule_fits_is_said() -> None:
+    instant = checked(
+        "X: int32[300, 40]\nY[i, j] = cumsum(X)[i, j]" if False else "A: int32[64]\nB[i] = A[i] * A[63 - i]"
+    )
+    assert instant.schedule.mod is not None
+    a = te.placeholder((256, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    pair = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+        lambda i, v: (tir.const(-1, i), tir.min_value(v)),
+        name="argmax",
+    )
+    index, value = te.compute((256,), lambda i: pair((k, a[i, k]), axis=k), name="best")
+    func = te.create_prim_func([a, index, value])
+    found = decide(func)
+    assert any("no rule fits" in text and "in parallel" in text for text in found.texts)
+    built = tvmagic.build(found.schedule.mod)
+    data = np.random.default_rng(0).standard_normal((256, 64), dtype="float32")
+    at, best = np.zeros(256, "int32"), np.zeros(256, "float32")
+    built(data, at, best)
+    np.testing.assert_array_equal(at, data.argmax(axis=1))
+
+
+def test_what_has_no_schedule_is_refused() -> None:
+    with pytest.raises(TVMagicError, match="not for `int`"):
+        auto(3)
+    with pytest.raises(TVMagicError, match="no CPU"):
+        auto(operator("f", CELLS["matmul"]), "nvptx")
+
+
+# ---------------------------------------------------------------------------- the machine
+
+
+@pytest.mark.parametrize(
+    ("target", "bits", "registers", "second"),
+    [
+        ("llvm -mcpu=x86-64-v2", 128, 16, 256),
+        ("llvm -mcpu=haswell", 256, 16, 256),
+        ("llvm -mcpu=znver3", 256, 16, 512),
+        ("llvm -mcpu=znver4", 512, 32, 1024),
+        ("llvm -mcpu=skylake-avx512", 512, 32, 1024),
+        ("llvm -mcpu=sapphirerapids", 512, 32, 2048),
+        ("llvm -mcpu=skylake-avx512 -mattr=-avx512f", 256, 16, 1024),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", 128, 32, 1024),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=apple-m1", 128, 32, 12288),
+        ("llvm -mtriple=riscv64-linux-gnu -mattr=+v,+zvl256b", 256, 32, 512),
+        ("llvm -mtriple=wasm32-unknown-unknown", 128, 16, 256),
+    ],
+)
+def test_families_of_processors(target: str, bits: int, registers: int, second: int) -> None:
+    machine = Target(target).machine
+    assert (machine.vector_bits, machine.vector_registers, machine.cache(2) >> 10) == (bits, registers, second)
+    assert machine.cores >= 1 and machine.line in (64, 128) and machine.lanes("int8") == bits // 8
+    assert Target(target).tile().rows * Target(target).tile().vectors >= machine.fma_per_cycle * machine.fma_latency
+
+
+def test_options_of_a_target_change_its_machine() -> None:
+    assert Target("llvm -mcpu=haswell -num-cores=7").machine.cores == 7
+    assert Target("llvm -mcpu=haswell -vector-width=128").machine.lanes("float32") == 4
+
+
+def test_a_tile_divides_the_sizes_that_it_is_given() -> None:
+    tile = Target("llvm -mcpu=haswell").tile(rows=512, columns=512)
+    assert 512 % tile.rows == 0 and 512 % tile.columns == 0 and str(tile).startswith(f"{tile.rows} rows x")
+    assert Target("llvm -mcpu=haswell").tile(rows=997) == Target("llvm -mcpu=haswell").tile()
+
+
+def test_the_caches_of_this_machine_are_read_from_a_folder(tmp_path: Path) -> None:
+    for number, (level, kind, size, shared) in enumerate(
+        [
+            ("1", "Data", "48K", "0"),
+            ("1", "Instruction", "32K", "0"),
+            ("3", "Unified", "32M", "0-3,8"),
+            ("2", "Unified", "1024K", "0"),
+        ]
+    ):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", shared)):
+            (folder / name).write_text(text + "\n")
+    found = machines._linux_caches(tmp_path)
+    assert [(c.level, c.size >> 10, c.cores) for c in found] == [(1, 48, 1), (2, 1024, 1), (3, 32768, 5)]
+    assert machines._linux_caches(tmp_path / "none") == ()

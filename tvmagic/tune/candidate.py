@@ -1,0 +1,79 @@
+"""A schedule as it travels to a worker: the trace of its calls as JSON, or what was made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.driver import lower, with_checks
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule, PrimFunc, load_json, save_json
+from tvmagic.operators.operator import Version
+from tvmagic.tir.schedule import Schedule, Trace
+from tvmagic.tune.space import random_schedule
+
+if TYPE_CHECKING:
+    from tvmagic.tune.problem import Problem
+
+__all__ = ["Candidate", "replay"]
+
+
+class Candidate:
+    """`{"trace": [instructions, decisions]}`; `{"random": seed, "width": bytes of a vector}`, of which a worker makes the
+    trace; or `{"lowered": JSON}`, a module for what has no trace. `text` tells candidates apart.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = dict(data)
+        self.text = json.dumps(self.data, sort_keys=True)
+
+    @staticmethod
+    def of_trace(trace: Any) -> Candidate:
+        """The candidate of a trace, or of its JSON."""
+        return Candidate({"trace": trace.as_json() if hasattr(trace, "as_json") else trace})
+
+    @staticmethod
+    def of_seed(seed: int, width: int) -> Candidate:
+        """A schedule by the rules, made by the worker that looks at it first."""
+        return Candidate({"random": seed, "width": width})
+
+    @staticmethod
+    def of_version(version: Version) -> Candidate:
+        """A version of an operator as it is: by its trace, if it has one."""
+        schedule = version.schedule
+        if isinstance(schedule, Schedule) and schedule.trace.insts:
+            return Candidate.of_trace(schedule.trace)
+        with with_checks(version.operator.check_bounds):
+            return Candidate({"lowered": save_json(version.operator.lower(schedule))})
+
+    @property
+    def trace(self) -> Any:
+        """The JSON of its trace; None if it has none, or before a worker made it."""
+        return self.data.get("trace")
+
+    def made(self, problem: Problem) -> Candidate:
+        """The candidate with its trace."""
+        if "random" not in self.data:
+            return self
+        schedule = random_schedule(problem.module(), self.data["random"], self.data["width"])
+        return Candidate.of_trace(schedule.trace.simplified(remove_postproc=False))
+
+    def lower(self, problem: Problem) -> IRModule:
+        """Its lowered module; `TVMagicError` if a call is refused or a pass fails."""
+        if "lowered" in self.data:
+            return load_json(self.data["lowered"])
+        with with_checks(problem.check_bounds):
+            return lower(replay(problem.module(), self.trace).mod, name=problem.name)
+
+
+def replay(func: PrimFunc | IRModule, trace: Any) -> Schedule:
+    """A fresh schedule of a program with the JSON of a trace applied; `TVMagicError` if it does not fit."""
+    sch = Schedule(func, seed=1, error_render_level="none")
+    try:
+        Trace.apply_json_to_schedule(trace, sch)
+    except TVMagicError:
+        raise
+    except Exception as error:  # a trace from a file may hold anything
+        raise TVMagicError(f"the trace does not fit: {type(error).__name__}: {error}") from error
+    return sch

@@ -1,0 +1,149 @@
+"""The end of a search: the best schedules checked against the whole reference, measured beside the user's own, and kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.operators.comparison import as_list, compare
+from tvmagic.operators.measure import measure_in_turns, numpy_baseline
+from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.races import refuse_races
+from tvmagic.passes import Record, recording
+from tvmagic.tune.alone import alone
+from tvmagic.tune.candidate import replay
+from tvmagic.tune.problem import Problem
+
+if TYPE_CHECKING:
+    from tvmagic.tune.search import Trial
+
+__all__ = ["Choice", "Finish", "Standing", "checked_version"]
+
+_FASTER = 0.99  # of the user's time that a schedule may take to replace it
+_TURN = 0.12  # seconds that each version is measured
+_FAR = 2.5  # times the fastest, above which a version is not measured any more
+_SHORT = 1e-3  # seconds that do not matter
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A version and its seconds a call, measured in turns with the others; `current` if calls use it afterwards."""
+
+    name: str
+    seconds: float
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The version that was found, whether the operator keeps it, whether calls use it, and all that was measured."""
+
+    version: Version
+    kept: bool
+    current: bool
+    standings: tuple[Standing, ...]
+
+
+def checked_version(op: Operator, problem: Problem, trace: Any, name: str) -> Version:
+    """The version of a trace; `TVMagicError` if the trace does not fit, iterations race, or a value is wrong.
+
+    Every element of the outputs is compared, on each set of inputs.
+    """
+    record = Record(title=op.name)
+    with recording(record=record):
+        schedule = replay(op.schedule().mod, trace)
+    version = Version(op, schedule, name, record)
+    refuse_races(version)
+    names = [t.name for t in op.outputs]
+    for inputs, expected in problem.whole:
+        result = compare(as_list(version(*inputs)), expected, names)
+        if not result.ok:
+            raise TVMagicError(f"a schedule of `{op.name}` gives wrong values: {result.verdict}")
+    return version
+
+
+class Finish:
+    """Chooses between the finalists of a search and the versions that the operator has."""
+
+    def __init__(self, op: Operator, problem: Problem, name: str, deadline: float) -> None:
+        self.op, self.problem, self.name, self.deadline = op, problem, name, deadline
+        self.notes: list[str] = []
+        self.inputs = problem.whole[0][0]
+        self.numpy: list[Standing] = []
+        self.compared_with = ""
+
+    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float]) -> Choice:
+        """The fastest right one becomes the operator's version `name`, if it is faster than what calls use now.
+
+        `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
+        not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions, but not instead of the plain loops or of an earlier
+        version of that name.
+        """
+        new = self.checked(finalists)
+        if not new:
+            raise TVMagicError(f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}")
+        previous, replaced = self.op.current, self.op.versions.get(self.name)
+        old = [*self.op.versions.values()] or [previous]
+        best = min(t.seconds or 0.0 for t in finalists)
+        far = {id(v): known[v.name] for v in old if known.get(v.name, 0.0) > max(_FAR * best, _SHORT)}
+        times = far | self.measured([*new, *(v for v in old if id(v) not in far)])
+        best = min(new, key=lambda v: times[id(v)])
+        current = times[id(best)] < _FASTER * times[id(previous)]
+        kept = current or replaced is None and bool(self.op.versions)
+        if kept:
+            self.op.add_version(best)
+        if not current:
+            self.notes.append(f"calls go on using `{previous.name}`: nothing faster was found")
+            if self.op.versions:
+                self.op.add_version(previous)
+        rows = [
+            Standing(v.name, times[id(v)], v is previous and not current) for v in old if not kept or v is not replaced
+        ]
+        rows.append(Standing(best.name if kept else f"{best.name} (new)", times[id(best)], current))
+        rows.sort(key=lambda s: s.seconds)
+        return Choice(best if kept or replaced is None else replaced, kept, current, (*rows, *self.numpy))
+
+    def checked(self, finalists: Sequence[Trial]) -> list[Version]:
+        """The finalists that are right everywhere; more than one only if there is time for it."""
+        found: list[Version] = []
+        for trial in finalists:
+            begun = time.monotonic()
+            try:
+                found.append(checked_version(self.op, self.problem, trial.candidate.trace, self.name))
+            except TVMagicError as error:
+                self.notes.append(f"trial {trial.number} was left out: {error.message}")
+            now = time.monotonic()
+            if found and now + (now - begun) + 0.5 > self.deadline:
+                break
+        return found
+
+    def measured(self, versions: Sequence[Version]) -> dict[int, float]:
+        """Seconds a call of versions by identity, and NumPy's: all in turns, what is much slower by its first calls."""
+        op, inputs = self.op, self.inputs
+        calls: list[Callable[[], Any]] = []
+        for version in versions:
+            outputs = version(*inputs)
+            calls.append(lambda v=version, o=outputs: v(*inputs, out=o))
+        if op.prim_func is None:  # else NumPy would be an interpreter, which is no comparison
+            numpy = numpy_baseline(op, inputs)
+            self.compared_with = numpy.words
+            calls.append(numpy.call)
+        first = [_seconds(call) for call in calls]
+        close = [n for n, once in enumerate(first) if once < max(_FAR * min(first), _SHORT)]
+        turn = min(_TURN, max(self.deadline - time.monotonic(), 0.1) / len(close) / 2)
+        with alone():
+            timings = measure_in_turns([calls[n] for n in close], turn, turns=4, repeats=2)
+        times = {n: timing.best for n, timing in zip(close, timings)}
+        best = [times.get(n, once) for n, once in enumerate(first)]
+        if op.prim_func is None:
+            self.numpy = [Standing("NumPy", best[-1])]
+        return {id(version): seconds for version, seconds in zip(versions, best)}
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

@@ -1,0 +1,57 @@
+"""What no rule fits: loops in parallel and in vectors as far as the schedule's own checks allow it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IterVar
+from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.loops import extent_of, own_loops
+from tvmagic.tune.instant.program import Decisions
+
+__all__ = ["plain_loops"]
+
+_ENOUGH = 8192  # iterations from which threads pay
+
+
+def plain_loops(sch: Schedule, block: Any, machine: Machine, notes: Decisions) -> None:
+    """Run the outermost loop of a block in parallel and the innermost one in vectors, where that is legal."""
+    name, loops = sch.get(block).name_hint, list(sch.get_loops(block))
+    done: list[str] = []
+    at = len(sch.trace.insts)
+    if math.prod(extent_of(sch, loop) or 256 for loop in loops) >= _ENOUGH and _tried(sch.parallel, loops[0]):
+        done.append(f"{sch.get(loops[0]).loop_var.name} in parallel")
+    inner = _innermost(sch, block)
+    if inner is not None and (len(loops) > 1 or not done):
+        lanes = machine.lanes(sch.get(block).writes[0].buffer.dtype)
+        extent = extent_of(sch, inner)
+        if extent is not None and extent % lanes == 0 and lanes > 1:
+            vector = sch.split(inner, [None, lanes])[1] if extent > lanes else inner
+            if _tried(sch.vectorize, vector):
+                done.append(f"{sch.get(vector).loop_var.name} in vectors of {lanes}")
+    if done:
+        notes.items.append((at, f"no rule fits {name}: its plain loops, {' and '.join(done)}"))
+    else:
+        notes.say(f"no rule fits {name}: its plain loops, as nothing of them may run in parallel or in vectors")
+
+
+def _innermost(sch: Schedule, block: Any) -> Any:
+    """The innermost loop, if one variable of the block follows it, and that is not reduced over."""
+    loops = sch.get_loops(block)
+    if not loops or not sch.get(block).writes:
+        return None
+    followers = [var for var, loop in own_loops(sch, block).items() if sch.get_sref(loop) is sch.get_sref(loops[-1])]
+    kinds = {iv.var: iv.iter_type for iv in sch.get(block).iter_vars}
+    return loops[-1] if followers and all(kinds[v] == IterVar.DataPar for v in followers) else None
+
+
+def _tried(call: Any, loop: Any) -> bool:
+    """Whether a call was accepted; one that is refused leaves the schedule as it was."""
+    try:
+        call(loop)
+    except TVMagicError:
+        return False
+    return True

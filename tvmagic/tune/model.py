@@ -1,0 +1,117 @@
+"""The cost model: from features of lowered programs to the logarithm of their times, learned while the search runs.
+
+LightGBM's gradient boosting, if it is installed (3.5 MB; it takes its number of threads as a parameter, so that a fit is
+0.1 s even beside measurements). Without it a ridge regression on the same features, which is worse at what interacts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CostModel", "rank_correlation"]
+
+_FEWEST = 8  # times without which nothing is learned
+_ROUNDS = 120
+
+
+class CostModel:
+    """Predicts seconds; by gradient boosting if `boosted` and LightGBM is there."""
+
+    def __init__(self, boosted: bool = True) -> None:
+        self.boosted = boosted and importlib.util.find_spec("lightgbm") is not None
+        self.fitted: Any = None
+        if self.boosted:  # it takes a second, in which the search has other things to wait for
+            threading.Thread(target=_lightgbm, daemon=True).start()
+
+    @property
+    def name(self) -> str:
+        """What it learns with."""
+        return "gradient boosting" if self.boosted else "ridge regression"
+
+    @property
+    def note(self) -> str:
+        """What is missing for a better one; empty if nothing is."""
+        missing = "the cost model is a ridge regression, as `lightgbm` is not there (pip install 'tvmagic[tune]')"
+        return "" if self.boosted else missing
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has learned from enough times to predict others."""
+        return self.fitted is not None
+
+    def fit(self, features: Sequence[Sequence[float]], seconds: Sequence[float]) -> None:
+        """Learn from programs and their times; fast ones count more, as the search is about them."""
+        if len(seconds) < _FEWEST:
+            return
+        rows, times = np.asarray(features, dtype=np.float64), np.log2(np.asarray(seconds, dtype=np.float64))
+        weights = 1.0 / (1.0 + (times - times.min()))
+        lightgbm = _lightgbm() if self.boosted else None
+        self.boosted = lightgbm is not None
+        self.fitted = _boosted(lightgbm, rows, times, weights) if lightgbm else _Ridge(rows, times, weights)
+
+    def predict(self, features: Sequence[Sequence[float]]) -> list[float]:
+        """Seconds of programs; raises `ValueError` before it is `ready`."""
+        if self.fitted is None:
+            raise ValueError("the model has learned nothing yet")
+        return [2.0 ** float(v) for v in self.fitted.predict(np.asarray(features, dtype=np.float64))]
+
+
+def _boosted(lightgbm: Any, rows: np.ndarray, times: np.ndarray, weights: np.ndarray) -> Any:
+    options = {
+        "objective": "regression", "learning_rate": 0.1, "num_leaves": 15, "min_data_in_leaf": 2,
+        "min_data_in_bin": 1, "feature_fraction": 0.6, "bagging_fraction": 0.8, "bagging_freq": 1,
+        "lambda_l2": 0.1, "num_threads": 1, "verbosity": -1, "deterministic": True, "seed": 0,
+    }  # fmt: skip
+    data = lightgbm.Dataset(rows, times, weight=weights, free_raw_data=True)
+    return lightgbm.train(options, data, _ROUNDS)
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except (ImportError, OSError):  # OSError: its library does not load on this system
+        return None
+    return lightgbm
+
+
+class _Ridge:
+    """Linear regression on standardized features, with a penalty that keeps it calm while there are few times."""
+
+    def __init__(self, rows: np.ndarray, times: np.ndarray, weights: np.ndarray) -> None:
+        self.mean, self.scale = rows.mean(axis=0), rows.std(axis=0)
+        self.scale[self.scale < 1e-9] = np.inf
+        self.low, self.high = float(times.min()) - 1.0, float(times.max()) + 1.0
+        x = np.column_stack([self._standard(rows), np.ones(len(rows))])
+        penalty = np.full(x.shape[1], 2.0)
+        penalty[-1] = 1e-6
+        root = np.sqrt(weights)[:, None]
+        left = (x * root).T @ (x * root) + np.diag(penalty)
+        self.factors = np.linalg.solve(left, (x * root).T @ (times * root[:, 0]))
+
+    def _standard(self, rows: np.ndarray) -> np.ndarray:
+        return (rows - self.mean) / self.scale
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        values = np.column_stack([self._standard(rows), np.ones(len(rows))]) @ self.factors
+        return np.clip(values, self.low, self.high)
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's: 1 if both order alike, -1 if oppositely; equal values share their ranks. NaN if one does not vary."""
+    a, b = _ranks(first), _ranks(second)
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return math.nan
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    array = np.asarray(values, dtype=np.float64)
+    _, places, counts = np.unique(array, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[places]

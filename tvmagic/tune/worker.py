@@ -1,0 +1,265 @@
+"""A process that builds, checks and measures schedules: `python -m tvmagic.tune.worker`.
+
+It reads the path of a problem, then tasks from its input and writes what it found to its output, one JSON text a line. Whatever a schedule does to
+it, a crash in its code or a loop without end, happens to this process alone. A system's alarm ends it when a build or a
+call takes longer than it may, even if the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import structural_hash
+from tvmagic.runtime.threads import num_threads, set_num_threads
+from tvmagic.tune.alone import alone, together
+from tvmagic.tune.candidate import Candidate
+from tvmagic.tune.features import features_of
+from tvmagic.tune.problem import Problem
+
+__all__ = ["Bench", "machine_kind"]
+
+SLOWER = 3.0  # times the best so far that a call may take
+GRACE = 0.3  # seconds that any call may take: ending the process costs more
+_LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take
+_RUNS = 8  # measured of a candidate that may be the best, of which the least counts
+_RUN_SECONDS = 0.01  # how long a run is at least, of as many calls as that takes
+_SECONDS = 0.15  # of measuring a candidate at most, all runs together
+
+
+def machine_kind() -> str:
+    """What times depend on, of the machine that this process runs on: the processor and the number of threads."""
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()}, {num_threads()} threads"
+
+
+class Bench:
+    """The tasks, on one problem. `tell(phase)` is called before each part of a trial that may fail to come back."""
+
+    def __init__(self, problem: Problem, tell: Callable[[str], None] = lambda phase: None) -> None:
+        self.problem, self.tell = problem, tell
+        if problem.threads:
+            set_num_threads(problem.threads)
+        self.kept: dict[str, Any] = {}  # lowered modules by the text of their candidates
+
+    def run(self, task: dict[str, Any]) -> dict[str, Any]:
+        """What a task gives: `look` at candidates, or `try` one."""
+        if task["do"] == "look":
+            with together():
+                return {"looks": [self.look(Candidate(data)) for data in task["candidates"]]}
+        return self.attempt(Candidate(task["candidate"]), task.get("best", {}).get(machine_kind()), task["limit"])
+
+    # ------------------------------------------------------------------ what can be seen without running it
+
+    def look(self, candidate: Candidate) -> dict[str, Any]:
+        """The features of a candidate's lowered program, and its hash by which equal ones are found; or the error."""
+        try:
+            with _patience(_LOWERING):
+                made = candidate.made(self.problem)
+                lowered = self.lowered(made)
+        except TVMagicError as error:
+            return {"error": error.message}
+        seen = {"hash": f"{structural_hash(lowered):x}", "features": features_of(lowered)}
+        return seen if made is candidate else seen | {"trace": made.trace}
+
+    def lowered(self, candidate: Candidate) -> Any:
+        """The lowered module of a candidate."""
+        if candidate.text not in self.kept:
+            if len(self.kept) >= 256:
+                self.kept.clear()
+            self.kept[candidate.text] = candidate.lower(self.problem)
+        return self.kept[candidate.text]
+
+    # ------------------------------------------------------------------ a trial
+
+    def attempt(self, candidate: Candidate, best: float | None, limit: float) -> dict[str, Any]:
+        """Build, check and measure a candidate; `best` are the seconds a call of the best on machines of this kind.
+
+        `limit`: seconds after which a part of it is given up in any case.
+        """
+        started = time.perf_counter()
+        found: dict[str, Any] = {"machine": machine_kind()}
+        try:
+            with together():
+                self.tell("build")
+                begun = time.perf_counter()
+                with _alarm(limit):
+                    found |= self.look(candidate)
+                    found["looked"] = time.perf_counter() - begun
+                    if "error" in found:
+                        raise TVMagicError(found["error"])
+                    module = self.build(Candidate({"trace": found["trace"]}) if "trace" in found else candidate)
+                most = limit if best is None else min(limit, max(SLOWER * best, GRACE))
+                self.tell("run")
+                first = self.check(module, most, limit, best)
+            found |= {"seconds": first, "times": [first], "stopped": True, "checked": False}
+            if best is None or first <= max(SLOWER * best, 1e-3):
+                found |= self.measure(module, best, first, most, limit)
+        except TVMagicError as error:
+            found["error"] = error.message
+        found["elapsed"] = time.perf_counter() - started
+        return found
+
+    def build(self, candidate: Candidate) -> Any:
+        """The compiled module of a candidate."""
+        from tvmagic.codegen import compile_module
+
+        return compile_module(self.lowered(candidate), self.problem.code_target, self.problem.check_bounds)
+
+    def check(self, module: Any, most: float, limit: float, best: float | None) -> float:
+        """Run on each set of inputs and compare; seconds of the least call. `TVMagicError` if a result is wrong.
+
+        A candidate whose first call shows that it is too slow is not called again.
+        """
+        least = math.inf
+        for case in self.problem.cases:
+            outputs = self.fresh(case.inputs)
+            arguments = self.problem.operator.arguments(case.inputs, outputs)
+            with _alarm(limit, most):
+                start = time.perf_counter()
+                module(*arguments)
+                least = min(least, time.perf_counter() - start)
+            result = self.problem.compare(case, outputs)
+            if not result.ok:
+                raise TVMagicError(result.verdict)
+            if best is not None and least > max(SLOWER * best, 1e-3):
+                break
+        return least
+
+    def fresh(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """Outputs for a call, filled so that an element that is not written shows."""
+        op = self.problem.operator
+        outputs = op.fresh_outputs(inputs)
+        for tensor, output in zip(op.outputs, outputs):
+            if not op.is_input(tensor):
+                output.reshape(-1).view(np.uint8).fill(0xA5)
+        return outputs
+
+    def measure(self, module: Any, best: float | None, once: float, most: float, limit: float) -> dict[str, Any]:
+        """Seconds a call, which takes about `once`: the least of several runs, fewer if it cannot be the best."""
+        op, inputs = self.problem.operator, self.problem.cases[0].inputs
+        outputs = op.fresh_outputs(inputs)
+        arguments = op.arguments(inputs, outputs)
+        restart = any(map(op.is_input, op.outputs))  # each call starts from the same values
+
+        def call() -> None:
+            if restart:
+                op.start(inputs, outputs)
+            module(*arguments)
+
+        with alone() as had, _alarm(limit, most + 4 * _SECONDS):
+            times = _runs(call, best, once)
+        found = {"seconds": min(times), "times": times, "checked": True}
+        stopped = best is not None and min(times) > SLOWER * best
+        return found | {"stopped": stopped} | ({} if had else {"busy": True})
+
+
+def _runs(call: Callable[[], None], best: float | None, once: float) -> list[float]:
+    """Seconds a call in each of a few runs; of a slow one in a single run."""
+    if once < _SECONDS:
+        start = time.perf_counter()
+        call()  # others had the caches meanwhile
+        once = min(once, max(time.perf_counter() - start, 1e-7))
+    number = max(1, min(int(_RUN_SECONDS / once), 10_000))
+    times: list[float] = []
+    while len(times) < _RUNS and sum(times) * number < _SECONDS:
+        start = time.perf_counter()
+        for _ in range(number):
+            call()
+        times.append((time.perf_counter() - start) / number)
+        if best is not None and len(times) >= 2 and min(times) > 1.3 * best:
+            break
+    return times
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float, busy: float = math.inf) -> Iterator[None]:
+    """The system ends this process if it is still here after `seconds`, even inside compiled code, or after `busy`
+    seconds of each thread's processor time, which other work on the machine does not use up.
+    """
+    if not hasattr(signal, "setitimer"):  # there who started the process ends it
+        yield
+        return
+    limits = {signal.ITIMER_REAL: seconds, signal.ITIMER_PROF: busy * num_threads()}
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, signal.SIG_DFL)
+    for timer, limit in limits.items():
+        signal.setitimer(timer, max(limit, 0.01) if limit < math.inf else 0)
+    try:
+        yield
+    finally:
+        for timer in limits:
+            signal.setitimer(timer, 0)
+
+
+@contextlib.contextmanager
+def _patience(seconds: float) -> Iterator[None]:
+    """Give up on Python code that takes more than `seconds` of processor time, with a `TVMagicError`."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TVMagicError(f"its program is too large: lowering takes more than {seconds:g} s")
+
+    signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+# ---------------------------------------------------------------------------- the process
+
+
+def main() -> None:
+    """Work on the tasks that come in until there are no more."""
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what compiled code prints must not be read as an answer
+
+    def send(**values: Any) -> None:
+        output.write(json.dumps(values) + "\n")
+        output.flush()
+
+    lines = _lines()
+    bench = Bench(Problem.load(json.loads(next(lines))), lambda phase: send(phase=phase))
+    send(ready=machine_kind())
+    for line in lines:
+        task = json.loads(line)
+        try:
+            send(id=task["id"], result=bench.run(task))
+        except Exception as error:  # a defect of ours costs a candidate, too, and is told
+            send(id=task["id"], result={"error": f"{type(error).__name__}: {error}"})
+
+
+def _lines() -> Iterator[str]:
+    """The lines that come in. When their sender is gone the process ends at once, whatever it is at."""
+    import queue
+
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield lines.get()
+
+
+if __name__ == "__main__":
+    main()
