@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+from instant_cells import random_cell
 
 from tvmagic import te
 from tvmagic.codegen.target import resolved
@@ -19,6 +20,7 @@ from tvmagic.explain.llvm import Facts, _inner_loops, _read_mca, facts_of, mca_c
 from tvmagic.explain.model import model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import footprint, patterns
+from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
 
@@ -267,3 +269,32 @@ def test_threads_that_are_started_often_cost_time() -> None:
     outer = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[0])", "outer")), machine)
     inner = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[1])", "inner")), machine)
     assert inner.nests[0].launches == 96 and outer.nests[0].launches == 1 and inner.time > 1.5 * outer.time
+
+
+# ---------------------------------------------------------------------------- any cell
+
+SEEDS = 12
+
+
+def explained_both(seed: int) -> None:
+    """A random cell's plain loops and its instant schedule are explained, and each call that is proposed runs."""
+    text, size = random_cell(seed)
+    op = operator(f"cell{seed}", text)
+    cell, _ = auto_source(op, WIDE)
+    for version in (op.version("plain"), schedule(op, cell.split("\n", 1)[1], "auto")):
+        found = explain(version, WIDE, size=size or 16, llvm=False, seconds=2)
+        assert all(0 <= row.share <= 1.001 and 0 <= row.roof_share <= 1 for row in found.loops)
+        json.dumps(found.to_json())
+        for finding in [f for f in found.findings if f.call][:1]:
+            schedule(op, finding.cell.split("\n", 1)[1], "pasted", version.scope)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_any_cell_is_explained(seed: int) -> None:
+    explained_both(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SEEDS, 400))
+def test_many_cells_are_explained(seed: int) -> None:
+    explained_both(seed)
