@@ -268,7 +268,7 @@ def test_threads_that_are_started_often_cost_time() -> None:
     machine = resolved(WIDE).machine
     outer = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[0])", "outer")), machine)
     inner = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[1])", "inner")), machine)
-    assert inner.nests[0].launches == 96 and outer.nests[0].launches == 1 and inner.time > 1.5 * outer.time
+    assert inner.nests[0].launches == 96 and outer.nests[0].launches == 1 and inner.time > outer.time
 
 
 # ---------------------------------------------------------------------------- any cell

@@ -148,7 +148,7 @@ def _tensor_text(version: Version, sch: Any, stage: Any) -> str:
 
 def _leaf_text(version: Version, stage: Any, iv: Any, text: str, number: int) -> str:
     for name, value in version.scope.items():
-        if value is iv:
+        if value is iv and not name.startswith("_"):
             return name
     for name in ("axis", "reduce_axis"):
         for place, root in enumerate(getattr(stage.op, name, ())):
@@ -202,7 +202,7 @@ def _loop_names(version: Version, sch: Any) -> dict[For, str]:
     """The loops that the cell has names for."""
     found: dict[For, str] = {}
     for name, value in version.scope.items():
-        if isinstance(value, LoopRV):
+        if isinstance(value, LoopRV) and not name.startswith("_"):
             with contextlib.suppress(TVMagicError):  # loops that were split are gone
                 found[sch.get(value)] = name
     return found

@@ -235,7 +235,10 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if moved < 3 * once:
         return
     view = case.view(nest)
-    edits = [*remedies.blocked(view), *remedies.square(view)] if view is not None else []
+    edits: list[Edit] = []
+    if view is not None:
+        tiles = remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2]) if nest.vectorized else []
+        edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
     where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[nest.limit]
     text = (
         f"`{pattern[0].name}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
@@ -385,7 +388,7 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
             f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
         )
         yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view))
-    elif nest.width < 0.85 * cores:
+    elif nest.width < 0.8 * cores:
         few = loop.extent < cores
         code = "parallel-too-coarse" if few else "parallel-uneven"
         text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip

@@ -21,7 +21,7 @@ from tvmagic.ir.query import variables_in
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
 
 BYTES_A_CYCLE = {"L2": 32.0, "L3": 14.0, "memory": 6.0}
-LAUNCH = 12_000  # cycles to start threads on a parallel loop and to wait for them
+LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 ENTRY = 10  # cycles to enter and leave a loop, with a branch that was not foreseen
 WIDTH = 5  # operations begun in a cycle, of all kinds
 CALL, DIVISION, INDEX_DIVISION = 20, 8, 6  # operations that a function, a division, a division of indices counts as
@@ -321,9 +321,11 @@ class _Body:
             if key not in seen:
                 registers += copies * self.vectors(s.target.lanes, s.target.bits)
             latency = self.machine.fma_latency if s.floating else 1
+            if self.made.by_llvm and not self.made.unrolled:  # a lane of a vector takes its share of the iterations
+                latency /= self.lanes
             seen[key] = seen.get(key, 0.0) + latency * self._runs(s) / copies
             longest = max(longest, seen[key])
-        return registers, longest / (self.lanes if self.made.by_llvm else 1), registers
+        return registers, longest, registers
 
     def _operands(self) -> int:
         """Registers for what an iteration loads once and uses several times."""

@@ -146,18 +146,23 @@ def parallel(view: View, cores: int) -> list[Edit]:
 
 
 def parallel_outside(view: View) -> list[Edit]:
-    """The parallel loop moved outermost, or the outermost loops fused with it."""
+    """The loops outside of the parallel one fused with it, or the parallel loop moved outermost."""
     leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
     found: list[Edit] = []
     if leaf is None or view.leaves[0] is leaf:
         return []
     before = view.leaves[: view.leaves.index(leaf)]
-    if not any(x.reduced for x in before):
-        writer = Writer(view)
-        if view.is_te:
-            writer.lines.append(writer._call("reorder", *(x.text for x in [leaf, *before])))
-            found += _edit(writer)
-    return found
+    if any(x.reduced for x in before) or not view.is_te:
+        return []
+    writer = Writer(view)
+    whole = before[0]
+    for other in [*before[1:], leaf]:
+        whole = writer.fuse(whole, other)
+    writer.mark("parallel", whole)
+    found += _edit(writer)
+    writer = Writer(view)
+    writer.reorder([leaf, *(x for x in view.leaves if x is not leaf)])
+    return found + _edit(writer)
 
 
 def fused_parallel(view: View, numbers: Sequence[Number], cores: int) -> list[Edit]:
