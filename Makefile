@@ -39,8 +39,6 @@ test: lint  ## style, types and every test; on x86-64 some of them as code for o
 	done;; esac
 
 lab: $(STAMP)  ## the tutorials in JupyterLab
-	mkdir -p $(VENV)/share/jupyter/lab/settings
-	cp binder/overrides.json $(VENV)/share/jupyter/lab/settings/  # saved notebooks keep their steppers alive
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
 notebooks: $(STAMP)  ## run every notebook and save its outputs

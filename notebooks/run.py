@@ -3,7 +3,7 @@
     python notebooks/run.py notebooks/01_first_steps.ipynb --results
     python notebooks/run.py notebooks/*.ipynb --in-place
 
-The pages in `build/pages` need neither a kernel nor scripts.
+The pages in `build/pages` need no kernel; where scripts run the steppers in them are live.
 """
 
 from __future__ import annotations
@@ -64,11 +64,9 @@ def save_page(notebook: Any, name: str, folder: Path = PAGES) -> Path:
 
 
 def without_volatile(notebook: Any) -> Any:
-    """The notebook without what differs in every run: widgets' ids and times of execution."""
+    """The notebook without what differs in every run: times of execution, and the states of widgets."""
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-        for output in cell.get("outputs", []):
-            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     notebook.metadata.pop("widgets", None)
     return notebook
 

@@ -16,16 +16,20 @@ LEVEL = {
     "te": 4, "tir": 4,
     "cinn": 5, "ascend": 5, "runtime": 5, "codegen": 5.1,
     "driver": 6,
-    "notation": 7, "operators": 7.1, "tune": 7.2, "explain": 7.3,
+    "notation": 7, "operators": 7.1, "tune": 7.2, "explain": 7.3, "testing": 7.3,
     "notebook": 8,
 }  # fmt: skip
 BESIDE = {"errors", "ir"}  # at one level, and allowed to import each other
 # Modules that only give names at the places where TVM's users, or older notebooks, look for them.
-NAMES_ONLY = {"", "_ffi", "transform", "target", "container", "nd", "script", "tir"}
+NAMES_ONLY = {"", "_ffi", "contrib", "transform", "target", "container", "nd", "script", "tir"}
 # What `ir/hooks.py` may load from below, each because a call that users make on a node needs it.
 HOOKS = {
     "tvmagic.script.printer", "tvmagic.script",  # str(node), node.show()
     "tvmagic.arith.analyzer",  # the number of lanes of `A[i * 4 : i * 4 + 4 : 1]`
+    "tvmagic.tir.transform.memory.flat_index",  # Buffer.offset_of
+    "tvmagic.codegen.llvm_names",  # calls of LLVM's intrinsics, whose names are checked
+    "tvmagic.runtime.ndarray",  # constant arrays of a program
+    "tvmagic.te.saved",  # save_json and load_json of tensors and schedules
     "tvmagic.tir.tensor_intrin",  # TensorIntrin.get finds those that come with the package
     "tvmagic.tir.transform",  # PassContext knows the options of all passes
 }  # fmt: skip

@@ -10,13 +10,13 @@ import itself is quick and loads neither LLVM nor widgets.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
 _MODULES = (
-    "arith", "ascend", "cinn", "codegen", "container", "driver", "errors", "ir", "nd", "notebook", "operators",
-    "passes", "runtime", "script", "target", "te", "tir", "transform", "tune",
+    "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "ir", "nd", "notebook", "operators",
+    "passes", "runtime", "script", "target", "te", "testing", "tir", "transform", "tune",
 )  # fmt: skip
 _NAMES = {
     "IRModule": "tvmagic.ir",
@@ -28,15 +28,17 @@ _NAMES = {
     "lower": "tvmagic.driver",
     "build": "tvmagic.driver",
     "cpu": "tvmagic.runtime",
+    "cuda": "tvmagic.runtime.device",
+    "ext_dev": "tvmagic.runtime.device",
     "device": "tvmagic.runtime",
     "get_global_func": "tvmagic.runtime",
     "register_func": "tvmagic.runtime",
     "recording": "tvmagic.passes",
 }
-_ALIASES = {"error": "tvmagic.errors", "_ffi": "tvmagic._ffi"}
+_ALIASES = {"error": "tvmagic.errors", "ndarray": "tvmagic.nd", "_ffi": "tvmagic._ffi"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
         globals()[name] = value
@@ -50,14 +52,14 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES, *_NAMES, *_ALIASES])
 
 
-def load_ipython_extension(ipython: Any) -> None:
+def load_ipython_extension(ipython: _Any) -> None:
     """`%load_ext tvmagic`"""
     from tvmagic.notebook import load_ipython_extension as load
 
     load(ipython)
 
 
-def unload_ipython_extension(ipython: Any) -> None:
+def unload_ipython_extension(ipython: _Any) -> None:
     """`%unload_ext tvmagic`"""
     from tvmagic.notebook import unload_ipython_extension as unload
 

@@ -1,6 +1,5 @@
 """What holds several values, under TVM's names: sequences are tuples and maps are dicts."""
 
-Array = tuple
-Map = dict
+from tvmagic.ir.container import Array, Map
 
 __all__ = ["Array", "Map"]

@@ -20,6 +20,7 @@ from tvmagic.ir import (
     ForKind,
     IRModule,
     IterVar,
+    Op,
     PointerType,
     PrimFunc,
     PrimType,
@@ -27,6 +28,7 @@ from tvmagic.ir import (
     dtype_of,
     post_order_visit,
 )
+from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 
@@ -166,11 +168,13 @@ def lower(
     Parameters
     ----------
     inp: a TE schedule (with `args`: its tensors, buffers and variables in the order of the
-        function's parameters), a `PrimFunc` or an `IRModule`.
+        function's parameters), a `PrimFunc`, an `IRModule`, or a list of functions and modules, which are merged.
     name: the name of the function in the module.
     binds: buffers to use for some of the tensors.
     simple_mode: leave out LoopPartition.
     """
+    if isinstance(inp, SEQUENCES):
+        inp = merged(inp)
     if isinstance(inp, PrimFunc):
         attrs: dict[str, Any] = {"global_symbol": name}
         if PassContext.current().option("tir.noalias", True):
@@ -199,7 +203,8 @@ def build(
     binds: Mapping[Any, Buffer] | None = None,
     check_bounds: bool = False,
 ) -> Any:
-    """Compile a TE schedule, a function or a module for `target` (the host unless told).
+    """Compile a TE schedule, a function, a module, a list of these, or a mapping from targets to modules for `target`,
+    by default this machine.
 
     Returns a runtime module; calling it runs the function `name`. A function, a module or a schedule whose
     loops were built before with the same options gives the same runtime module, without being lowered again.
@@ -207,6 +212,11 @@ def build(
     """
     from tvmagic import codegen
     from tvmagic.codegen.cache import from_memory
+
+    if isinstance(inputs, MAPPINGS):
+        target, inputs = _of_one_target(inputs)
+    if isinstance(inputs, SEQUENCES):
+        inputs = merged(inputs)
 
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
@@ -225,6 +235,33 @@ def build(
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
     return from_memory(mod, ("build", str(codegen.resolved(target)), check_bounds, options), make)
+
+
+def merged(parts: Sequence[Any]) -> IRModule:
+    """The functions of several modules, and single functions under their global symbols, in one module."""
+    functions: dict[Any, PrimFunc] = {}
+    for part in parts:
+        if not isinstance(part, (IRModule, PrimFunc)):
+            raise TVMagicError(f"a list to be built holds modules and functions, not `{type(part).__name__}`")
+        module = part if isinstance(part, IRModule) else IRModule.from_expr(part)
+        for var, func in module.functions.items():
+            if any(var.name_hint == known.name_hint for known in functions):
+                raise TVMagicError(
+                    f"several of the modules have a function `{var.name_hint}`", hint="rename one of them"
+                )
+            functions[var] = func
+    return IRModule(functions)
+
+
+def _of_one_target(parts: Mapping[Any, Any]) -> tuple[Any, Any]:
+    """The target and the module of a mapping; of several targets those that this machine runs are merged."""
+    targets = {str(target): target for target in parts}
+    if len(targets) == 1:
+        return next(iter(parts.items()))
+    raise TVMagicError(
+        f"code for several targets ({', '.join(f'`{t}`' for t in targets)}) is not one module",
+        hint="build the module of each target by itself",
+    )
 
 
 def with_checks(check_bounds: bool = True) -> contextlib.AbstractContextManager[Any]:
@@ -264,7 +301,7 @@ def _plain_options() -> tuple[Any, ...] | None:
     values = {key: getattr(value, "value", value) for key, value in context.config.items()}
     if context.instruments or not all(isinstance(v, (bool, int, str)) for v in values.values()):
         return None
-    return (context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
+    return (Op.all_rules(), context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
 
 
 # TVM has these names in `driver.build_module`.

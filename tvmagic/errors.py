@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "AssertionFailedError",
     "BoundsError",
     "BuildError",
     "DiagnosticError",
@@ -19,6 +20,9 @@ __all__ = [
     "ScheduleError",
     "TVMError",
     "TVMagicError",
+    "WrongIndexError",
+    "WrongTypeError",
+    "WrongValueError",
     "closest",
     "did_you_mean",
     "visible",
@@ -57,7 +61,7 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
-class TVMagicError(Exception):
+class TVMagicError(RuntimeError):
     """A user's mistake, told so that it can be mended.
 
     Parameters
@@ -154,6 +158,25 @@ class BuildError(TVMagicError):
 
 class BoundsError(TVMagicError, IndexError):
     """An access outside a buffer, found while a kernel compiled with `check_bounds` ran."""
+
+
+# The same errors, for code that asks for one of Python's own classes, as it does with TVM.
+
+
+class WrongValueError(TVMagicError, ValueError):
+    """A value that is not one of those that are allowed."""
+
+
+class WrongTypeError(TVMagicError, TypeError):
+    """A value of a type that is not supported here."""
+
+
+class WrongIndexError(TVMagicError, IndexError):
+    """A place or name that is not there."""
+
+
+class AssertionFailedError(TVMagicError, AssertionError):
+    """A requirement on arguments that does not hold."""
 
 
 class InternalError(TVMagicError):

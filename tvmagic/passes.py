@@ -87,6 +87,7 @@ class Record:
     steps: list[Step] = field(default_factory=list)
     title: str = ""
     sources: dict[str, str] = field(default_factory=dict)
+    sides: tuple[str, str] | None = None  # of a comparison: what its programs before and after are of
     _open: list[Step] = field(default_factory=list, repr=False)
 
     def __iter__(self) -> Iterator[Step]:

@@ -41,6 +41,7 @@ def call(unit: bool, row: int | None, following: int | None = None) -> _Call:
         (call(True, 17), 10, 16, True, 10 * (1 + 60 / 64)),
         (call(True, 17), 10, 16, False, 10),
         (call(True, 17, 32), 1, 16, True, 1),
+        (call(True, 17, 32), 2, 16, True, 2 * (1 + 60 / 64)),
         (call(True, 32, 17), 1, 16, True, 1 + 60 / 64),
         (call(True, None), 10, 16, True, 10),
         (call(False, None), 10, 16, True, 160),
@@ -118,3 +119,12 @@ def test_the_axis_of_a_concat_begins_a_run(place: int, axes: list[str]) -> None:
         parts.append(ops.Abs(ops.Load(ops.Data(graph, f"x{part}", sizes=shape))))
     ops.Output(ops.Store(ops.Concat(parts, made[place])), "out")
     assert [axis.name for axis in ascend.merge_axes(graph).sched_axes] == axes
+
+
+def test_the_axis_of_a_gather_may_go_on_a_run() -> None:
+    graph = AscGraph("rows of a table")
+    z0, z1, _ = [graph.create_axis(f"z{n}", size) for n, size in enumerate((4, 9, 24))]
+    table = ops.Data(graph, "table", sizes=[1, 100, 24])
+    at = ops.Load(ops.Data(graph, "at", [z0, z1], "int32"))
+    ops.Output(ops.Store(ops.Exp(ops.Gather(table, at, z1))), "out")
+    assert [axis.name for axis in ascend.merge_axes(graph).sched_axes] == ["z0z1", "z2"]

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tvmagic
 from tvmagic import cinn, te, tir
+from tvmagic.cinn.text.syntax import Region
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import FloorDiv, IfThenElse, IterVar, decl_buffer, structural_equal
+from tvmagic.ir import (
+    AssertStmt,
+    Block,
+    BufferStore,
+    Evaluate,
+    FloorDiv,
+    IfThenElse,
+    IterVar,
+    LetStmt,
+    PrimFunc,
+    SeqStmt,
+    decl_buffer,
+    post_order_visit,
+    structural_equal,
+)
 from tvmagic.script import cinn_text, from_cinn
 
 
@@ -278,3 +294,38 @@ def test_first_values_that_are_no_init_stay_a_block() -> None:
 def test_a_name_that_ends_like_first_values_is_a_tensor_of_its_own_without_a_reduction() -> None:
     text = block("B__reduce_init[i0] = A[i0]")
     assert [b.name for b in from_cinn(text).buffer_map.values()] == ["A", "B__reduce_init"]
+
+
+def test_a_variable_and_an_assertion_hold_what_follows_them() -> None:
+    first, second, third = [f"B[{n}] = {n}.00000000f" for n in range(3)]
+    text = block(first, "x = (A[i0] + 1.00000000f)", second, 'assert((i0 < 8), "far")', third)
+    assert shapes(from_cinn(text)) == ["store 0", ["let", "store 1", ["assert", "store 2"]]]
+    assert shapes(from_cinn(block(first, 'assert((i0 < 8), "far")'))) == ["store 0", ["assert", "nothing"]]
+
+
+def shapes(found: Any) -> Any:
+    """The statements of the only block inside, as lists and words."""
+    if isinstance(found, PrimFunc):
+        blocks: list[Any] = []
+        post_order_visit(
+            found.body, lambda n: blocks.append(n) if isinstance(n, Block) and n.name_hint == "B" else None
+        )
+        return shapes(blocks[0].body)
+    if isinstance(found, SeqStmt):
+        parts = [shapes(s) for s in found.seq]
+        return [p[0] if isinstance(p, list) and len(p) == 1 else p for p in parts]
+    if isinstance(found, BufferStore):
+        return f"store {found.indices[0]}"
+    if isinstance(found, (LetStmt, AssertStmt)):
+        inner = shapes(found.body)
+        return [
+            "let" if isinstance(found, LetStmt) else "assert",
+            *(inner if isinstance(found.body, SeqStmt) else [inner]),
+        ]
+    return "nothing" if isinstance(found, Evaluate) else type(found).__name__
+
+
+def test_regions_of_the_text_are_no_values() -> None:
+    """Their parts are expressions, for which `==` is no question."""
+    one = Region("B", [(None, 0, 8)])
+    assert one == one and one != Region("B", [(None, 0, 8)]) and len({one, one}) == 1

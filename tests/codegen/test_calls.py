@@ -141,7 +141,7 @@ def test_memory_that_is_not_there():
 
 
 @pytest.mark.parametrize("value, message", [
-    (lambda x: Call("float32", "tir.vscale", []), "no machine code for the operator `tir.vscale`"),
+    (lambda x: Call("float32", "tir.vscale", []), "no machine code for scalable vectors and `vscale`"),
     (lambda x: Call("int32", "tir.exp", [tir.IntImm("int32", 1)]), "`exp` takes floats, not `int32`"),
     (lambda x: tir.Cast("float32", Var("stray", "int32")), "`stray` is used where it is not defined"),
 ])  # fmt: skip

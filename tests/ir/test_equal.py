@@ -170,7 +170,7 @@ def test_modules_match_functions_by_name() -> None:
     missing = get_first_structural_mismatch(one, ir.IRModule({"f": f}))
     assert missing is not None
     assert (str(missing.lhs_path), str(missing.rhs_path)) == (
-        "<root>.functions['g']",
+        '<root>.functions[I.GlobalVar("g")]',
         "<root>.functions[<missing entry>]",
     )
 

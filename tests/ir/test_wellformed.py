@@ -36,17 +36,17 @@ def loop(body: ir.Stmt, var: ir.Var = I, extent: int = 16) -> ir.Stmt:
 V = ir.IterVar((0, 16), "v")
 OTHER = ir.decl_buffer((16,), name="O")
 PROBLEMS = {
-    "undefined variable": (function(store(I)), "Invalid use of undefined variable `i`"),
+    "undefined variable": (function(store(I)), "Invalid use of undefined variable i"),
     "past its scope": (
         function(tir.SeqStmt([loop(store(I)), store(I)])),
-        "undefined variable `i`, which is no longer in scope",
+        "The definition of i is no longer in-scope",
     ),
-    "nested definitions": (function(loop(loop(store(I)))), "multiple nested definitions of variable `i`"),
+    "nested definitions": (function(loop(loop(store(I)))), "multiple nested definitions of variable i"),
     "definitions side by side": (
         function(tir.SeqStmt([loop(store(I)), loop(store(I))])),
-        "multiple definitions of variable `i`",
+        "multiple definitions of variable i",
     ),
-    "a parameter twice": (function(tir.Evaluate(0), I, I), "multiple nested definitions of variable `i`"),
+    "a parameter twice": (function(tir.Evaluate(0), I, I), "multiple nested definitions of variable i"),
     "undeclared buffer": (function(ir.BufferStore(OTHER, 0.0, [0])), "buffer `O`, which is not declared"),
     "freed buffer": (
         function(
@@ -59,7 +59,7 @@ PROBLEMS = {
         ),
         "buffer `O`, which is no longer in scope",
     ),
-    "a let in its own value": (function(tir.LetStmt(I, I + 1, tir.Evaluate(0))), "undefined variable `i`"),
+    "a let in its own value": (function(tir.LetStmt(I, I + 1, tir.Evaluate(0))), "undefined variable i"),
     "loop variable past the bindings": (
         function(loop(block([], [whole(A)], store(I), I))),
         "loop variable `i` is used inside block `b`",

@@ -61,7 +61,7 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.folder = folder
+        self.folder, self.command = folder, command
         settings = folder / ".settings" / "@jupyterlab" / "apputils-extension"
         settings.mkdir(parents=True, exist_ok=True)
         quiet = '{"fetchNews": "false", "checkForUpdates": false, "doNotDisturbMode": true}'

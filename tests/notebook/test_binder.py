@@ -63,10 +63,8 @@ def test_the_files_are_whole() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     least = project["requires-python"].removeprefix(">=")
     assert [int(n) for n in version.split(".")] >= [int(n) for n in least.split(".")]
-    json.loads((folder / "overrides.json").read_text(encoding="utf-8"))
-    for script in ("postBuild", "start"):
-        assert os.access(folder / script, os.X_OK), script
-        subprocess.run(["bash", "-n", str(folder / script)], check=True)
+    assert os.access(folder / "start", os.X_OK)
+    subprocess.run(["bash", "-n", str(folder / "start")], check=True)
     opened = re.findall(r"/lab/tree/(\S+)", (folder / "start").read_text(encoding="utf-8"))
     assert opened and all((ROOT / path).exists() for path in opened)
 
@@ -110,9 +108,6 @@ def test_an_environment_of_exactly_its_files_runs_the_first_notebook(tmp_path: P
         return done.stdout
 
     run("pip", "install", "--quiet", "-r", "binder/requirements.txt")
-    run("./binder/postBuild")
-    overrides = env / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
-    assert overrides.read_bytes() == (ROOT / "binder" / "overrides.json").read_bytes()
     place = run("python", "-c", "import tvmagic; print(tvmagic.__file__)", where=home).strip()
     assert Path(place).is_relative_to(env), "the installed package, not a folder beside the notebooks"
 

@@ -11,16 +11,17 @@ from typing import Any
 
 import nbformat
 import pytest
-from test_stepper import EVIL, long_record, small_record
+from test_stepper import EVIL, long_record, small_record, unrolled_record
 
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.html import style, view_html
-from tvmagic.notebook.stepper import Stepper, packed_view
+from tvmagic.notebook.live import script
+from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
-from tvmagic.passes import Record
+from tvmagic.passes import Record, Step
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -43,14 +44,12 @@ ALIVE = "from IPython.display import Markdown\nMarkdown('the kernel lives')"
 # ---------------------------------------------------------------------------- the stepper by itself
 
 
-def show(page: Any, record: Record) -> Any:
-    """A page with nothing but the stepper of a record, in light colours."""
-    module = str(Stepper._esm).replace("export default", "window.widget =").replace("export ", "")
-    sheet = style("view.css", "stepper.css")
+def show(page: Any, record: Record, after: str = "") -> Any:
+    """A page with nothing but the stepper of a record and what is `after` it, in light colours."""
     page.set_content(
-        f'<!DOCTYPE html><html lang="en"><title>t</title><style>{sheet}</style><body data-jp-theme-light="true"><main id="at"></main>'
+        f'<!DOCTYPE html><html lang="en"><title>t</title><body data-jp-theme-light="true"><main><div class="jp-Cell"><div id="at"></div></div>{after}</main>'
     )
-    page.add_script_tag(content=module + "; window.mount = mount;")
+    page.evaluate("code => { window.mount = new Function(code)().stepper; }", script("stepper"))
     page.evaluate(
         "data => { window.stepper = mount(document.getElementById('at'), data); }", packed_view(make_view(record))
     )
@@ -88,8 +87,28 @@ def test_keys_and_clicks_step(page: Any, record: Record, screenshot: Any) -> Non
     assert current(stepper) == "codegen.assembly"
     assert stepper.get_by_role("button", name="Next").is_disabled()
     stepper.locator("li", has_text="te.InferBound").click()
-    assert stepper.locator(".tm-notes table").count() > 0
+    assert stepper.locator(".tm-notes li").inner_text().startswith("Y: 32 x 32 elements in each iteration of j.outer")
+    assert stepper.locator(".tm-picture svg").is_visible() and not stepper.locator(".tm-notes table").first.is_visible()
+    stepper.get_by_text("Phase 1").click()
+    assert "case 2, Y is computed inside of it" in stepper.locator(".tm-notes table").nth(1).inner_text()
     screenshot(stepper, "stepper_infer_bound")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_words_are_explained_on_hover_and_beside_a_followed_line(
+    page: Any, record: Record, theme: str, screenshot: Any
+) -> None:
+    stepper = show(page, record)
+    page.evaluate(f"document.body.dataset.jpThemeLight = '{'true' if theme == 'light' else 'false'}'")
+    stepper.locator(".tm-text span", has_text="ProducerRealize").first.hover()
+    hint = stepper.locator(".tm-hint")
+    hint.wait_for()
+    assert hint.inner_text().startswith("ProducerRealize: room for the results of a stage")
+    screenshot(stepper, f"glossary_{theme}")
+    stepper.locator(".tm-title").hover()
+    assert not hint.is_visible()
+    stepper.locator(".tm-cell", has_text="T.ProducerRealize").last.click()
+    assert "ProducerRealize: room for" in stepper.locator(".tm-follow").inner_text(), "also without a mouse"
 
 
 def test_changes_are_walked_and_marked(page: Any, record: Record) -> None:
@@ -145,6 +164,30 @@ def test_a_line_of_the_cell_lights_up_what_came_from_it(page: Any, record: Recor
     stepper.locator(".tm-cellsrc summary").click()
     stepper.locator(".tm-cellsrc .tm-row", has_text="Y[i, j] += X").click()
     assert stepper.locator(".tm-view .tm-hit").count() >= 1
+
+
+def test_copies_are_followed_and_relatives_are_named_only_where_that_helps(page: Any, screenshot: Any) -> None:
+    stepper = show(page, unrolled_record())
+    hits, kin = stepper.locator(".tm-view .tm-right.tm-hit"), stepper.locator(".tm-view .tm-kin:not(.tm-hit)")
+    stepper.locator("li", has_text="VectorizeLoop").click()
+    stepper.locator(".tm-cell.tm-right", has_text="T.exp(").click()
+    stepper.locator("li", has_text="UnrollLoop").click()
+    assert hits.count() == 8 and stepper.locator(".tm-view .tm-hit").count() == 9, "the line and all its copies"
+    screenshot(stepper, "stepper_copies")
+    hits.nth(3).click()
+    assert hits.count() == 1 and stepper.locator(".tm-view .tm-hit").count() == 2, "a copy and what it was made of"
+    stepper.locator("li", has_text="codegen.llvm").click()
+    assert 0 < stepper.locator(".tm-view .tm-hit").count() < 60
+    assert kin.count() == 0, "most lines come from this line of the cell, so that says nothing"
+
+
+def test_a_line_of_the_schedule_leads_to_its_call(page: Any) -> None:
+    stepper = show(page, unrolled_record())
+    stepper.locator("li", has_text="codegen.llvm").click()
+    stepper.locator(".tm-cellsrc summary").click()
+    stepper.locator(".tm-cellsrc .tm-row", has_text=".unroll(i)").click()
+    assert current(stepper) == "s[B].unroll(i)"
+    assert "the call of step 3" in stepper.locator(".tm-follow").inner_text()
 
 
 def test_a_line_of_the_cell_is_followed_by_the_keyboard(page: Any, record: Record) -> None:
@@ -257,14 +300,14 @@ def test_other_data_keep_the_step_and_how_it_is_shown(page: Any, record: Record)
     stepper.locator("li", has_text="te.InferBound").click()
     stepper.get_by_role("button", name="Side by side").click()
     stepper.locator("input[type=search]").fill("T.max")
-    renewed = "data => { window.stepper = mount(document.getElementById('at'), data, stepper.kept(data)); }"
+    renewed = "data => { window.stepper = mount(document.getElementById('at'), data); }"
     page.evaluate(renewed, packed_view(make_view(dense_record())))
     assert current(stepper) == "te.InferBound" and stepper.locator(".tm-side").count() == 0
     assert stepper.locator("li.tm-has").count() > 3
-    page.evaluate(renewed, packed_view(make_view(Record([], "empty"))))
+    page.evaluate(renewed, packed_view(make_view(Record([], "dense"))))
     assert stepper.inner_text() == "No pass has run."
     page.evaluate(renewed, packed_view(make_view(small_record())))
-    assert current(stepper) == "Parallelize" and stepper.locator(".tm-side").count() == 0
+    assert current(stepper) == "split" and stepper.locator(".tm-side").count() == 0, "the call that failed"
 
 
 def test_names_of_users_are_text_in_the_stepper(page: Any) -> None:
@@ -285,6 +328,222 @@ def test_names_of_users_are_text_in_the_stepper(page: Any) -> None:
     assert page.locator("img").count() == 0
     page.wait_for_timeout(200)
     assert alerts == []
+
+
+@pytest.mark.parametrize("width", [900, 1600])
+def test_a_failed_schedule_opens_at_the_call(page: Any, axe: str, width: int, screenshot: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    stepper = show(page, small_record())
+    assert current(stepper) == "split"
+    assert "no loop `z`" in stepper.get_by_role("alert").inner_text()
+    assert "failed" in stepper.locator(".tm-head").inner_text()
+    assert stepper.locator(".tm-list .tm-failed").count() == 1 and stepper.locator(".tm-cell.tm-added").count() == 0
+    assert violations(page, axe) == []
+    screenshot(stepper, f"failed_{width}")
+
+
+@pytest.mark.parametrize("width", [900, 1600])
+def test_one_step_is_a_plain_comparison_and_long_lines_go_on(page: Any, axe: str, width: int, screenshot: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    record = small_record()
+    long = f"    for j in range(8):  # {'long ' * 60}"
+    step = Step(
+        "Parallelize", "pass", str(record.steps[1].before), str(record.steps[1].after).replace("    for j", long), 0.1
+    )
+    stepper = show(page, Record([step], "one"))
+    assert stepper.locator(".tm-list, .tm-bar, .tm-help").count() == 0, "nothing to step through"
+    assert stepper.locator(".tm-side").count() == 1, "there is room, as there is no list"
+    if width == 900:
+        stepper.locator(".tm-view").focus()
+        page.keyboard.press("s")
+    view = stepper.locator(".tm-view")
+    assert view.evaluate("e => e.scrollWidth <= e.clientWidth"), "no line is cut"
+    assert stepper.get_by_role("button", name="Copy diff").is_enabled()
+    assert violations(page, axe) == []
+    screenshot(stepper, f"single_{width}")
+
+
+# ---------------------------------------------------------------------------- what is taken out of the page
+
+
+OTHERS = (
+    '<div class="tvmagic"><style>{}</style><table class="tm-table"><tbody><tr><td>1</td></tr></tbody></table></div>'
+)
+
+
+def colours(locator: Any) -> str:
+    return locator.evaluate("e => getComputedStyle(e).backgroundColor")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_followed_line_is_marked_in_changed_lines_beside_other_outputs(page: Any, record: Record, theme: str) -> None:
+    stepper = show(page, record, OTHERS.format(style()) * 2)
+    page.evaluate(f"document.body.dataset.jpThemeLight = '{'true' if theme == 'light' else 'false'}'")
+    stepper.locator(".tm-cell.tm-added", has_text="T.max(").last.click()
+    hit = stepper.locator(".tm-cell.tm-added.tm-hit").last
+    assert colours(hit) == {"light": "rgb(255, 241, 168)", "dark": "rgb(75, 63, 0)"}[theme]
+    assert colours(hit) != colours(stepper.locator(".tm-cell.tm-added:not(.tm-hit)").first)
+    assert stepper.evaluate("e => getComputedStyle(e.querySelector('.tm-list')).listStyleType") == "none"
+
+
+def clipboard(page: Any) -> str:
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.fixture
+def served(page: Any) -> Any:
+    """A page with an address, so that it has a clipboard and a place to store preferences."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.route("http://localhost:1/**", lambda route: route.fulfill(body="<title>t</title>", content_type="text/html"))
+    page.goto("http://localhost:1/")
+    return page
+
+
+def test_programs_and_diffs_are_copied_and_saved(served: Any, record: Record, tmp_path: Path) -> None:
+    stepper = show(served, record)
+    view = make_view(record)
+    before, after = (view.text_lines(n) for n in (view.steps[0].before, view.steps[0].after))
+    for name, lines in (("Copy before", before), ("Copy after", after)):
+        stepper.get_by_role("button", name=name).click()
+        assert clipboard(served).split("\n") == lines
+    assert "copied" in stepper.locator(".tm-tools [role=status]").inner_text()
+    stepper.get_by_role("button", name="Copy diff").click()
+    (tmp_path / "program").write_text("\n".join(before) + "\n")
+    subprocess.run(
+        ["patch", "program"], input=clipboard(served), text=True, cwd=tmp_path, check=True, capture_output=True
+    )
+    assert (tmp_path / "program").read_text() == "\n".join(after) + "\n", "`patch` reads the diff"
+    with served.expect_download() as saved_file:
+        stepper.get_by_role("button", name="Download").click()
+    assert saved_file.value.suggested_filename == "dense-1-z.tile_z.axis_32_32_.py"
+    assert Path(saved_file.value.path()).read_text() == "\n".join(after) + "\n"
+
+
+def test_a_selection_is_copied_by_columns_or_with_signs(served: Any, record: Record) -> None:
+    stepper = show(served, record)
+    select = """([first, last]) => {
+        const cells = [...document.querySelectorAll('.tm-cell[data-line]')];
+        document.getSelection().setBaseAndExtent(cells.at(first).querySelector('.tm-text').firstChild, 0, cells.at(last).lastChild, 1);
+    }"""
+    after = make_view(record).text_lines(make_view(record).steps[0].after)
+    served.evaluate(select, [1, -1])
+    served.keyboard.press("Control+c")
+    assert clipboard(served).split("\n") == after[3:], "the column in which it began, without what is folded"
+    stepper.get_by_role("button", name="Side by side").click()
+    served.evaluate(select, [0, -1])
+    served.keyboard.press("Control+c")
+    lines = clipboard(served).split("\n")
+    assert [line[0] for line in lines] == [" ", " ", " ", "-", "+", "-", "+"] and lines[3][
+        2:
+    ] == "        for i, j in T.grid(128, 64):"
+
+
+def test_a_step_has_an_address(served: Any, record: Record) -> None:
+    stepper = show(served, record)
+    stepper.locator("li", has_text="tir.VectorizeLoop").click()
+    stepper.locator(".tm-view").focus()
+    served.keyboard.press("ArrowDown")
+    stepper.get_by_role("button", name="Link").click()
+    address = clipboard(served)
+    assert re.fullmatch(r"http://localhost:1/#step=\d+&line=\d+&in=[0-9a-f]{6}", address)
+    stepper.locator("li").first.click()
+    served.evaluate("a => { location.hash = new URL(a).hash; }", address)
+    served.wait_for_function(
+        "() => document.querySelector('.tm-list [aria-selected=true]').textContent.includes('VectorizeLoop')"
+    )
+    line = stepper.locator(".tm-at.tm-right .tm-no").inner_text().strip()
+    assert f"&line={line}&" in address
+    served.evaluate("location.hash = '#step=2&in=000000'")
+    served.wait_for_timeout(100)
+    assert current(stepper) == "tir.VectorizeLoop", "the address of another stepper"
+
+
+def test_the_stepper_is_as_large_as_the_window(page: Any, record: Record, screenshot: Any) -> None:
+    stepper = show(page, record)
+    stepper.locator(".tm-view").focus()
+    page.keyboard.press("m")
+    box = page.locator("dialog .tm-stepper").bounding_box()
+    assert box["width"] > 1240 and page.locator("dialog").bounding_box()["height"] == 1000
+    page.keyboard.press("ArrowRight")
+    assert current(stepper).startswith("y.compute_at"), "the keys work there, too"
+    screenshot(page, "maximised")
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0 and page.locator("#at .tm-stepper").count() == 1
+    assert page.evaluate("document.activeElement.className").startswith("tm-view")
+
+
+def test_preferences_hold_for_all_steppers_and_a_step_for_its_cell(served: Any, record: Record) -> None:
+    stepper = show(served, record)
+    stepper.get_by_role("button", name="Hide no-ops").click()
+    stepper.get_by_role("button", name="Fold unchanged").click()
+    stepper.locator("li", has_text="tir.StorageFlatten").click()
+    served.evaluate("data => mount(document.getElementById('at'), data)", packed_view(make_view(dense_record())))
+    assert current(stepper) == "tir.StorageFlatten", "the same cell goes on at its step"
+    stepper = show(served, small_record())
+    pressed = {b.inner_text(): b.get_attribute("aria-pressed") for b in stepper.locator(".tm-bar [aria-pressed]").all()}
+    assert pressed == {"Side by side": "true", "Fold unchanged": "false", "Hide no-ops": "true"}, "another cell"
+    assert current(stepper) == "split"
+
+
+@pytest.mark.parametrize("width", [900, 1600])
+def test_two_schedules_are_in_one_stepper_at_the_same_pass(page: Any, axe: str, width: int, screenshot: Any) -> None:
+    from tvmagic.notebook.comparing import side_by_side
+
+    page.set_viewport_size({"width": width, "height": 800})
+    op = operator("dense", TENSOR.split("\n", 1)[1])
+    versions = [
+        schedule(op, SCHEDULE.split("\n", 1)[1].replace("32, 32", size), name)
+        for size, name in (("32, 32", "V1"), ("8, 64", "V2"))
+    ]
+    stepper = show(page, side_by_side(*versions))
+    heads = stepper.locator(".tm-colhead").all_inner_texts()
+    assert heads == (["dense:V1", "dense:V2"] if width == 1600 else ["dense:V1 (\u2212) and dense:V2 (+)"])
+    stepper.locator("li", has_text="tir.VectorizeLoop").click()
+    assert "of dense:V1 alone" in stepper.locator(".tm-head").inner_text()
+    assert stepper.get_by_role("button", name="Copy dense:V2").is_enabled()
+    assert "T.grid(4, 2)" in stepper.inner_text() and re.search(r"i_outer.*16", stepper.inner_text())
+    assert violations(page, axe) == []
+    screenshot(stepper, f"compare_{width}")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_outputs_of_an_old_definition_are_marked(
+    page: Any, shell: Any, axe: str, theme: str, monkeypatch: pytest.MonkeyPatch, screenshot: Any
+) -> None:
+    """Without a kernel: the output of the `%%tensor` cell knows its definition, and so do all others."""
+    from tvmagic.notebook import results
+    from tvmagic.notebook.display import operator_view
+
+    monkeypatch.setattr(results, "in_kernel", lambda: True)
+
+    def html(shown: Any) -> str:
+        return shown._repr_mimebundle_()["text/html"]
+
+    def defined(text: str) -> str:
+        shell.run_cell_magic("tensor", "f -q", text)
+        return html(operator_view(shell.user_ns["f"]))
+
+    old = defined("A: float32[8]\nB[i] = A[i] + 1.0")
+    others = html(shell.run_line_magic("passes", "f")), html(shell.run_line_magic("bounds", "f"))
+    new = defined("A: float32[8]\nB[i] = A[i] + 2.0")
+    assert html(shell.run_line_magic("bounds", "f")) != others[1]
+    frame = f'<!DOCTYPE html><html lang="en"><title>t</title><body data-jp-theme-light="{str(theme == "light").lower()}"><main>'
+    page.set_content(f'{frame}<div id="cell">{old}</div>{"".join(others)}')
+    page.locator(".tm-stepper").wait_for()
+    marks = page.locator(".tm-stale")
+    put = """html => document.getElementById('cell').replaceChildren(document.createRange().createContextualFragment(html))"""
+    page.wait_for_timeout(300)
+    assert marks.count() == 0
+    page.evaluate(put, new)
+    page.wait_for_function("() => document.querySelectorAll('.tm-stale').length === 2")
+    assert marks.first.inner_text() == "Out of date: f was defined again since. Run this cell again."
+    page.evaluate(
+        "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
+    )
+    assert violations(page, axe) == []
+    screenshot(page, f"stale_{theme}")
+    page.evaluate(put, old)
+    page.wait_for_function("() => document.querySelectorAll('.tm-stale').length === 0")
 
 
 # ---------------------------------------------------------------------------- accessibility
@@ -447,27 +706,108 @@ def test_a_saved_page_shows_all_without_scripts(chromium: Any, tmp_path: Path, s
     assert steps.count() > 20
     last = steps.filter(has_text="tir.VectorizeLoop").first
     last.locator("summary").first.click()
-    assert last.locator(".tm-row.tm-added").first.is_visible()
+    assert last.locator("pre .tm-added").first.is_visible()
     screenshot(page, "saved_page")
     assert [u for u in requests if not u.startswith(("file:", "data:"))] == []
     context.close()
 
 
+PLAY = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A notebook with all that is live, as it is saved; the kernel that ran it is gone."""
+    sys.path.insert(0, str(ROOT / "notebooks"))
+    import run
+
+    folder = tmp_path_factory.mktemp("saved")
+    made = notebook(folder, "saved.ipynb", DEFINE, TENSOR, SCHEDULE, PLAY, "%graph dense -k access -s Z")
+    executed = run.without_volatile(run.execute(folder / made))
+    executed.metadata.kernelspec = {"name": "gone", "display_name": "Gone", "language": "gone"}
+    return executed
+
+
+def reopened(server: Any, saved: Any, page: Any, address: str, trusted: bool, fragment: str = "") -> None:
+    """Open the saved notebook without a kernel."""
+    from nbformat.sign import NotebookNotary
+
+    name = f"{'trusted' if trusted else 'foreign'}.ipynb"
+    saved.metadata["copy"] = name  # the signature is one of the content
+    nbformat.write(saved, server.folder / name)
+    if trusted:
+        notary = NotebookNotary(data_dir=str(server.folder / ".data"))
+        notary.sign(nbformat.read(server.folder / name, as_version=4))
+        notary.store.close()
+    page.goto(server.url(f"{address}/{name}") + fragment, wait_until="domcontentloaded")
+    page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-reject"), lambda refuse: refuse.click())  # a kernel?
+    page.wait_for_selector(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details", timeout=90_000)
+
+
+def test_a_saved_notebook_is_live_without_a_kernel(
+    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+) -> None:
+    """Neither server has settings for widgets; in both the stepper, the playground and the player are there."""
+    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
+        reopened(server, saved, page, address, trusted=True, fragment="#step=2&line=7")
+        stepper = page.locator(".tm-stepper").first
+        stepper.wait_for()
+        assert current(stepper).startswith("y.compute_at"), "the step that the address names"
+        assert stepper.locator(".tm-at .tm-no").last.inner_text().strip() == "7"
+        stepper.get_by_role("button", name="Next").click()
+        assert current(stepper).startswith("z.vectorize")
+        assert page.locator(".tm-stepper").count() == 2 and page.locator("details.tm-step").count() == 0
+        assert page.locator(".tm-knob input").is_disabled(), "there is no kernel that computes"
+        assert "run the cell" in page.locator(".tm-playground > [role=status]").inner_text()
+        player = page.locator(".tm-player:not(.tm-playground)")
+        player.get_by_role("button", name="One access on").click()
+        assert player.locator(".tm-status").inner_text().startswith("1 of")
+        assert page.get_by_text("Error displaying widget").count() == 0
+        screenshot(page, f"saved_{server.command}")
+
+
+def test_a_foreign_notebook_shows_the_static_page(
+    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+) -> None:
+    """A notebook that is not trusted loses scripts and style sheets; what is left is readable."""
+    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
+        reopened(server, saved, page, address, trusted=False)
+        steps = page.locator("details.tm-step")
+        assert steps.count() > 20 and page.locator(".tm-stepper").count() == 0
+        step = steps.filter(has_text="z.tile").first
+        rows = step.locator("pre").last.inner_text().split("\n")
+        assert "-         for i, j in T.grid(128, 64):" in rows
+        tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
+        assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
+        assert page.get_by_text("Error displaying widget").count() == 0
+        step.scroll_into_view_if_needed()
+        screenshot(page, f"foreign_{server.command}")
+
+
+def test_nbconvert_writes_a_live_page(saved: Any, page: Any, tmp_path: Path, screenshot: Any) -> None:
+    from nbconvert import HTMLExporter
+
+    (tmp_path / "saved.html").write_text(HTMLExporter().from_notebook_node(saved)[0], encoding="utf-8")
+    page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
+    stepper = page.locator(".tm-stepper").first
+    stepper.get_by_role("button", name="Next").click()
+    assert current(stepper).startswith("y.compute_at")
+    screenshot(page, "nbconvert")
+
+
 def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab: Any, page: Any, screenshot: Any) -> None:
-    play = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
-    notebook(lab.folder, "play.ipynb", DEFINE, TENSOR, play, "%graph dense -k access -s Z", ALIVE)
+    notebook(lab.folder, "play.ipynb", DEFINE, TENSOR, PLAY, "%graph dense -k access -s Z", ALIVE)
     run_all(page, lab.url("lab/tree/play.ipynb"))
-    slider = page.locator(".widget-slider, .jupyter-widgets.widget-inline-hbox").first
-    slider.wait_for()
+    slider = page.get_by_label("rows", exact=True)
     text = page.locator(".tm-view").first.inner_text()
-    handle = page.locator(".noUi-handle").first
-    handle.focus()
+    page.wait_for_function("() => !document.querySelector('.tm-knob input').disabled")
+    slider.focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_function(
         "before => document.querySelector('.tm-view').innerText !== before", arg=text, timeout=30_000
     )
     screenshot(page, "playground")
-    player = page.locator(".tm-player")
+    player = page.locator(".tm-player:not(.tm-playground)")
     player.scroll_into_view_if_needed()
     player.get_by_role("button", name="One access on").click()
     assert player.locator(".tm-status").inner_text().startswith("1 of")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import re
 from pathlib import Path
@@ -34,10 +35,17 @@ def shown(notebook: Any) -> dict[str, list[str]]:
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or "varies" in cell.metadata.get("tags", []):
             continue
-        texts = [o.text if o.output_type == "stream" else o.get("data", {}).get("text/plain", "") for o in cell.outputs]
+        texts = [o.text if o.output_type == "stream" else words(o.get("data", {})) for o in cell.outputs]
         common = re.split(r"\n *\d+\. codegen\.", "\n".join(texts))[0]
         result[f"{number}: {cell.source}"] = re.sub(r"[ -]+", " ", NUMBER.sub("#", common)).splitlines()
     return result
+
+
+def words(data: Any) -> str:
+    """An output's text, and what its static page says: programs before and after each step, up to the machine code."""
+    page = re.sub(r"(?s)<(script|style|svg)\b.*?</\1>", "", data.get("text/html", ""))
+    page = re.sub(r"<summary>(?=\d+\. )", "\n", page)
+    return f"{data.get('text/plain', '')}\n{html.unescape(re.sub(r'<[^>]*>', ' ', page))}"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -64,6 +72,6 @@ def test_saved_outputs_need_no_widgets_and_name_no_machine(path: Path) -> None:
     assert outputs, "run `make notebooks` and save the outputs"
     for output in outputs:
         assert output.output_type != "error"
-        assert "application/vnd.jupyter.widget-view+json" not in output.get("data", {})
+        assert "application/vnd.jupyter.widget-view+json" not in output.get("data", {}), "gone when it is opened again"
     text = path.read_text(encoding="utf-8")
     assert "/home/" not in text and "/root/" not in text and "site-packages" not in text

@@ -11,6 +11,7 @@ import pytest
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.colour import html_line, pieces
 from tvmagic.notebook.diff import diff_lines, word_marks
+from tvmagic.notebook.glossary import GLOSSARY, words_of
 from tvmagic.notebook.html import page, view_html
 from tvmagic.notebook.stepper import Stepper, packed_numbers, packed_view
 from tvmagic.notebook.terminal import view_text
@@ -95,7 +96,7 @@ def test_word_marks_cover_what_differs() -> None:
 
 def test_equal_texts_are_one_text_and_steps_tell_what_they_changed() -> None:
     view = make_view(small_record())
-    assert [s.changed for s in view.steps] == [False, True, True]
+    assert [s.changed for s in view.steps] == [False, True, False], "a call that failed changed nothing"
     assert (view.steps[1].added, view.steps[1].removed) == (2, 1)
     assert len(view.texts) == 2
     assert view.text_lines(view.steps[1].after) == AFTER.split("\n")
@@ -109,6 +110,33 @@ def test_a_line_is_one_thread_through_the_passes() -> None:
     assert after.threads[1] == -1
 
 
+def unrolled_record() -> Record:
+    from tvmagic.notebook.commands import passes
+    from tvmagic.operators import Source, operator
+    from tvmagic.operators.scheduling import schedule_from_cell
+
+    op = operator("f", "A: float32[64, 8]\nB[i, j] = exp(A[i, j]) + 1.0")
+    cell = Source(
+        "schedule f",
+        "%%schedule f\no, i = s[B].split(B.op.axis[0], 8)\ns[B].vectorize(s[B].op.axis[1])\ns[B].unroll(i)",
+    )
+    record = Record(title="f")
+    version = schedule_from_cell(op, cell, "default", {}, record)
+    version.record = record
+    return passes(version).record
+
+
+def test_every_copy_of_an_unrolled_line_is_linked_to_its_source_and_to_llvm() -> None:
+    view = make_view(unrolled_record())
+    unroll = next(s for s in view.steps if s.name == "tir.UnrollLoop")
+    before, after, ir = (view.texts[n] for n in (unroll.before, unroll.after, view.steps[-2].after))
+    (source,) = [before.threads[i] for i, n in enumerate(before.lines) if "T.exp" in view.lines[n]]
+    copies = [after.threads[i] for i, n in enumerate(after.lines) if "T.exp" in view.lines[n]]
+    assert len(copies) == len(set(copies)) == 8, "each copy is followed by itself"
+    assert {view.parents[t] for t in copies} == {source}
+    assert set(copies) <= set(ir.threads), "and has instructions"
+
+
 def test_notes_of_one_topic_become_a_table() -> None:
     note = make_view(small_record()).steps[0].notes[0]
     assert note.columns == ["min", "extent"]
@@ -119,6 +147,12 @@ def test_only_the_passes_asked_for() -> None:
     assert [s.name for s in make_view(small_record(), ["InferBound"]).steps] == ["te.InferBound"]
     with pytest.raises(TVMagicError, match="no step `Nope`"):
         make_view(small_record(), ["Nope"])
+
+
+def test_the_glossary_has_the_words_of_the_program() -> None:
+    words = words_of(["with T.block('C'):", "    vi = T.axis.remap('S', [i])", "    x = B[T.Ramp(0, 1, 8)]"])
+    assert set(words) == {"block", "T.axis.remap", "Ramp"}
+    assert not any(text.endswith(".") for text in GLOSSARY.values()), "each goes on after a colon"
 
 
 def test_search_gives_the_steps_that_hold_the_text() -> None:
@@ -206,12 +240,12 @@ def test_packed_numbers_unpack(numbers: list[int]) -> None:
     assert unpack(packed_numbers(numbers)) == numbers
 
 
-def test_the_widget_holds_everything_and_a_page_besides() -> None:
+def test_the_output_holds_everything_and_a_page_besides() -> None:
     stepper = Stepper(small_record())
     data = stepper.data
     assert [s["name"] for s in data["steps"]] == ["te.InferBound", "Parallelize", "split"]
-    bundle = stepper._repr_mimebundle_()[0]
-    assert "application/vnd.jupyter.widget-view+json" in bundle
+    bundle = stepper._repr_mimebundle_()
+    assert set(bundle) == {"text/html", "text/plain"}, "a widget would be gone when the notebook is opened again"
     assert "<details" in bundle["text/html"] and "Parallelize" in bundle["text/plain"]
     json.dumps(data)
 
@@ -243,20 +277,27 @@ def shown_playground(size: int, text: str) -> Any:
     return playground(op, Source("schedule matmul", f"%%schedule matmul --play\n{text}"))
 
 
+def knobs_of(shown: Any) -> list[str]:
+    return [name for name, _, _ in shown.drawn["knobs"]]
+
+
 def test_the_playground_redraws_when_a_knob_is_turned() -> None:
     shown = shown_playground(
         64, "rows = knob(4, [2, 4, 8])\nio, jo, ii, ji = s[C].tile(*s[C].axis, rows, 16)\ns[C].vectorize(ji)"
     )
     assert dict(shown.values) == {"rows": 4} and shown.error is None
-    steps = [s["name"] for s in shown.stepper.data["steps"]]
-    before, first = shown.stepper.data["lines"], shown.record
+    steps = [s["name"] for s in shown.drawn["stepper"]["steps"]]
+    before, first = shown.drawn["stepper"]["lines"], shown.record
     shown.turn("rows", 8)
     assert dict(shown.values) == {"rows": 8}
-    assert [s["name"] for s in shown.stepper.data["steps"]] == steps
-    assert shown.stepper.data["lines"] != before
-    assert "vector lanes" in shown.facts.value and "tm-row" in shown.assembly.value
+    assert [s["name"] for s in shown.drawn["stepper"]["steps"]] == steps
+    assert shown.drawn["stepper"]["lines"] != before
+    assert "vector lanes" in shown.drawn["facts"] and "tm-row" in shown.drawn["assembly"]
     shown.turn("rows", 4)
-    assert shown.record is first and shown.stepper.data["lines"] == before, "drawn before, so only measured again"
+    shown.turned = ["rows", 2]
+    assert dict(shown.values) == {"rows": 8}, "what the page says"
+    shown.turned = ["rows", 1]
+    assert shown.record is first and shown.drawn["stepper"]["lines"] == before, "drawn before, so only measured again"
     with pytest.raises(TVMagicError, match="no knob `cols`"):
         shown.turn("cols", 8)
 
@@ -285,13 +326,13 @@ def test_knobs_of_any_values_and_knobs_that_appear_later() -> None:
         32, "y, x = knob([4, 4], [[4, 4], [8, 2], [16, 1]], 'tile')\nif y > 4:\n    x = knob(y // 4, [y // 4, y // 2], 'x')\n"
         "s[C].tile(*s[C].axis, y, x)",
     )  # fmt: skip
-    assert list(shown.sliders) == ["tile"]
+    assert knobs_of(shown) == ["tile"]
     shown.turn("tile", [8, 2])
-    assert list(shown.sliders) == ["tile", "x"] and shown.sliders["x"] in shown.children
+    assert knobs_of(shown) == ["tile", "x"]
     shown.turn("x", 4)
     assert dict(shown.values) == {"tile": [8, 2], "x": 4} and shown.error is None
     shown.turn("tile", [16, 1])
-    assert shown.sliders["x"].options == (("4", 4), ("8", 8)) and shown.values["x"] == 4
+    assert shown.drawn["knobs"][1] == ["x", ["4", "8"], 0] and shown.values["x"] == 4
     shown.turn("x", 8)
     shown.turn("tile", [8, 2])
     assert dict(shown.values) == {"tile": [8, 2], "x": 2} and shown.error is None, "8 is no longer a choice"
@@ -305,13 +346,14 @@ def test_the_playground_shows_an_error_and_goes_on() -> None:
     text = "%%schedule f --play\nwhich = knob(0, [0, 1])\ns[C].split(s[C].axis[which], 4)"
     shown = playground(op, Source("schedule f", text))
     shown.turn("which", 1)
-    assert "IndexError" in shown.facts.value and shown.assembly.value == ""
+    assert "IndexError" in shown.drawn["facts"] and shown.drawn["assembly"] == ""
     shown.turn("which", 0)
-    assert shown.error is None and "vector lanes" in shown.facts.value and "tm-row" in shown.assembly.value
+    assert shown.error is None and "vector lanes" in shown.drawn["facts"] and "tm-row" in shown.drawn["assembly"]
 
 
 def test_the_order_of_accesses_is_that_of_the_loops() -> None:
     from tvmagic.notebook.pictures.access import access_view
+    from tvmagic.notebook.player import player_data
     from tvmagic.operators import operator
     from tvmagic.operators.scheduling import schedule
 
@@ -320,7 +362,7 @@ def test_the_order_of_accesses_is_that_of_the_loops() -> None:
     view = access_view(version, "A")
     assert [a.index for a in view.accesses.events[:5]] == [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)]
     assert view.accesses.complete and not any(a.write for a in view.accesses.events)
-    data = view.player().data
+    data = player_data(view.accesses, view.title)
     assert (data["rows"], data["columns"], data["writes"]) == (4, 6, "r" * 24)
 
 
@@ -332,3 +374,23 @@ def test_regions_tell_what_is_computed_in_vain() -> None:
     (region,) = regions_of(op, op.te_schedule())
     assert (len(region.computed), len(region.used)) == (31, 16) or (len(region.computed), len(region.used)) == (32, 16)
     assert 0.45 < region.waste < 0.55
+
+
+@pytest.mark.parametrize("notation", ["classic", "cinn"])
+def test_passes_in_other_notations_keep_their_places(notation: str) -> None:
+    from tvmagic.notebook.commands import passes
+    from tvmagic.operators import Source, operator_from_cell
+    from tvmagic.script import cinn_text, classic
+
+    cell = Source("tensor f", "%%tensor f\nA: float32[8, 4]\nB[i] += A[i, k]\nC[i] = exp(B[i])")
+    op = operator_from_cell(cell, "f", {}, "float32")
+    shown = passes(op, notation=notation)
+    step = next(s for s in shown.view.steps if s.name == "tir.StorageFlatten")
+    node = next(s.after for s in shown.record if s.name == "tir.StorageFlatten")
+    lines = shown.view.text_lines(step.after)
+    assert "\n".join(lines) == {"classic": classic, "cinn": cinn_text}[notation](node)
+    text = shown.view.texts[step.after]
+    places = {shown.view.origins[text.origins[i]] for i, line in enumerate(lines) if "exp(" in line}
+    assert places == {(("tensor f", 4),)}
+    assembly = shown.view.texts[shown.view.steps[-1].after]
+    assert any((("tensor f", 4)) in shown.view.origins[o] for o in assembly.origins), "down to the assembly"

@@ -98,9 +98,7 @@ def test_sizes_agree_and_numbers_are_checked(scaled):
     scaled(np.zeros(0, "float32"), np.zeros(0, "float32"), 1.0)
 
 
-@pytest.mark.parametrize(
-    "dtype, good, bad", [("int8", -128, 128), ("uint8", 255, -1), ("bool", True, 2), ("int32", 5, 1.5)]
-)
+@pytest.mark.parametrize("dtype, good, bad", [("int8", -128, 128), ("uint8", 255, -1), ("int32", 5, 1.5)])
 def test_integer_parameters_hold_their_range(dtype, good, bad):
     k = Var("k", dtype)
     y = decl_buffer((1,), dtype, "Y")

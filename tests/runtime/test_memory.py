@@ -74,6 +74,7 @@ def test_linkers_go_away_with_their_libraries():
     jit._linkers.current = None
     first = weakref.ref(jit._linkers.take())
     modules = [built(1 + k) for k in range(jit._LINKS + 2)]
+    assert all(module.functions for module in modules)  # linked
     later = weakref.ref(jit._linkers.take())
     assert later() is not first()
     kept = modules[0]

@@ -277,7 +277,7 @@ with lines at the left edge""")
 
 def test_undefined_variables_are_refused() -> None:
     n = Var("n", "int32")
-    with pytest.raises(DiagnosticError, match="undefined variable `n`") as caught:
+    with pytest.raises(DiagnosticError, match="undefined variable n") as caught:
 
         @T.prim_func
         def func(A: T.Buffer((16,), "float32")):

@@ -191,3 +191,12 @@ def test_long_loops_are_counted_without_an_array_of_their_values() -> None:
     assert report(s) == {"B": (1 << 40, 1 << 40)}
     s[B].split(s[B].leaf_iter_vars[0], 3)
     assert report(s) == {"B": (None, 1 << 40)}, "a guard over too many iterations is not counted"
+
+
+def test_what_comes_after_an_unknown_condition_is_counted() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((8,), lambda i: B[i] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    s[B].set_store_predicate(te.var("unknown") > 0)
+    assert report(s) == {"B": (None, 8), "C": (8, 8)}

@@ -221,5 +221,5 @@ def test_the_record_of_calls() -> None:
         s = te.create_schedule(C.op)
         s[C].tile(*C.op.axis, 4, 4)
         s.cache_write(C, "local")
-    assert s.primitive_record == ["vanilla", "split", "split", "reorder", "tile", "set_scope", "cache_write"]
+    assert s.primitive_record == ["vanilla", "split", "split", "reorder", "set_scope", "cache_write"]
     assert [len(x[C].relations) for x in s.schedule_record[:3]] == [0, 1, 2]

@@ -367,6 +367,10 @@ REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
         r"cache_write of `A`, which is a placeholder",
     ),
     "cache_write of two stages": (lambda p: p.s.cache_write([p.B, p.C], "local"), r"the outputs of one operation"),
+    "compute_at a stage of another group": (
+        lambda p: (p.s.create_group(p.C, p.A), p.s[p.B].compute_at(p.s[p.M], p.M.op.axis[0])),
+        r"stage `B`: compute_at `M`, which is in another group",
+    ),
     "a loop that runs once prefetches": (
         lambda p: (p.s[p.C].prefetch(p.B, p.s[p.C].fuse(), 1), ops_text(p.s)),
         r"stage `C`: prefetch at `singleton`, which runs once",
@@ -506,10 +510,6 @@ EXPRESSIONS: dict[str, tuple[Callable[[], Any], str]] = {
         r"2 dimensions, 1 ind",
     ),
     "too many arguments": (lambda: te.compute((4,), lambda i, j: te.const(1.0)), r"takes 2 indices, the shape has 1"),
-    "a float index": (
-        lambda: te.compute((4,), lambda i: te.placeholder((4,), name="A")[1.5] + 1.0),
-        r"index 0 of tensor `A`",
-    ),
     "no value": (lambda: te.compute((4,), lambda i: None, name="B"), r"the function of `B` gives no value"),
     "a negative size": (lambda: te.placeholder((4, -1), name="A"), r"dimension 1 of `A` is negative"),
     "a sum over a data axis": (

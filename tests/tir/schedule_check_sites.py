@@ -13,7 +13,7 @@ from tvmagic.tir.schedule.instruction import InstructionKind
 
 ROOTS = [pathlib.Path(package.__file__).parent for package in (blocks, schedule)]
 # what ends in an error of the schedule: the statement, and functions made for that
-_RAISES = ("ScheduleError", "Mismatch")
+_RAISES = ("ScheduleError", "FunctionChoiceError", "BufferPlaceError", "Mismatch")
 _REFUSALS = ("refuse", "fail")
 
 

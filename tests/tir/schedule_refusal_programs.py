@@ -390,6 +390,102 @@ for i, j in T.grid(8, 8):
     ),
     # A is overwritten after B read it
     "overwritten_input": function(ALLOC + FILL + block("W", "A[vi, vj] = T.float32(0)") + USE),
+    "read_before_and_after": function(
+        ALLOC + FILL + block("W", "A[vi, vj] = T.float32(0)") + block("D", "D[vi, vj] = A[vi, vj]") + USE,
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    "cut_producer": function(
+        ALLOC
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.where(i < 6)
+        B[vi, vj] = A[vi, vj]
+"""
+        + USE
+    ),
+    "read_inside": function(
+        ALLOC
+        + FILL
+        + """
+for i in range(8):
+    with T.block("O"):
+        vi = T.axis.spatial(8, i)
+        for j in range(8):
+            with T.block("I"):
+                vj = T.axis.spatial(8, j)
+                C[vi, vj] = B[vi, vj]
+"""
+    ),
+    "sum_second": function(
+        ALLOC
+        + """
+for i in range(8):
+    for j in range(8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for k in range(8):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi, 0] = T.float32(0)
+            C[vi, 0] = C[vi, 0] + B[vi, vk]
+"""
+    ),
+    "pad_after_read": function(
+        """
+for i in range(8):
+    for j in range(8):
+        with T.block("R"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj]
+    for j in range(8):
+        with T.block("P"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(vj < 4, A[vi, vj], T.float32(0))
+""",
+        SIGNATURE + ', D: T.Buffer((8, 8), "float32")',
+    ),
+    "matched_row": function(
+        ALLOC
+        + FILL
+        + """
+for i in range(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        T.reads(B[vi, 0:8])
+        T.writes(C[vi, 0])
+        M = T.match_buffer(B[vi, 0:8], (8,), offset_factor=1)
+        C[vi, 0] = M[0] + M[7]
+"""
+    ),
+    "shifted_update": function(block("U", "A[vi, vj] = A[T.max(vi - 1, 0), vj]")),
+    "pointer_update": function(
+        """
+for i in range(1):
+    with T.block("U"):
+        T.reads(A[0:8, 0:8])
+        T.writes(A[0:8, 0:8])
+        T.evaluate(T.call_extern("int32", "twist", A.data))
+"""
+    ),
+    # each iteration goes on from what the one before left in A
+    "read_then_written": function(
+        """
+B = T.alloc_buffer((8,))
+for t in range(4):
+    for i in range(8):
+        with T.block("R"):
+            vt, vi = T.axis.remap("SS", [t, i])
+            B[vi] = A[vi, 0]
+    for i in range(8):
+        with T.block("W"):
+            vt, vi = T.axis.remap("SS", [t, i])
+            A[vi, 0] = B[vi] * T.float32(2)
+"""
+    ),
     # D reads C before it is overwritten
     "read_first": function(
         ALLOC + FILL + block("D", "D[vi, vj] = C[vi, vj]") + USE, SIGNATURE + ', D: T.Buffer((8, 8), "float32")'

@@ -667,7 +667,7 @@ def f( A: T.Buffer((128, 128), "float32"), C: T.Buffer((128, 128), "float32") ) 
             vi, vj = T.axis.remap("SS", [i, j])
             T.reads(A[vi - 1:vi + 1, vj - 1:vj + 1])
             T.writes(B[vi, vj])
-            T.block_attr({"explicit_read_region": 0})
+            T.block_attr({"explicit_read_region": [0]})
             B[vi, vj] = A[vi, vj] * 2.0
         for i, j in T.grid(128, 128):
             with T.block("C"):

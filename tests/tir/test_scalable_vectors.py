@@ -3,7 +3,7 @@
 import pytest
 
 import tvmagic as tvm
-from tvmagic import arith, ir, tir
+from tvmagic import arith, codegen, ir, tir
 from tvmagic.errors import InternalError, ScheduleError, TVMagicError
 from tvmagic.script import tir as T
 
@@ -500,3 +500,59 @@ def test_conditions_become_scalable_masks():
 )
 def test_other_conditions_leave_the_loop_serial(condition, body):
     assert "for o, i_s in T.grid(5, 4)" in masked(condition=condition, body=body)
+
+
+# ---------------------------------------------------------------------------- machine code
+
+
+def machine_code(body, parameters="A: T.Buffer((64,)), B: T.Buffer((64,)), n: T.int32"):
+    """LLVM's text and the assembly of a function for a processor with SVE."""
+    lines = "\n".join("    " + line for line in body.split("\n"))
+    function = tvm.script.from_source(f"@T.prim_func\ndef main({parameters}):\n{lines}")
+    with tvm.target.Target(SVE):
+        lowered = tvm.lower(tvm.IRModule({"main": function}))
+        return codegen.llvm_ir(lowered, SVE), codegen.assembly(lowered, SVE)
+
+
+LOOP = "for i in T.vectorized(T.vscale() * 4):\n    "
+
+
+@pytest.mark.parametrize(
+    ("body", "llvm", "assembly"),
+    [
+        (
+            LOOP + "B[i] = A[i] * T.float32(2) + T.float32(1)",
+            ["load <vscale x 4 x float>", "fmul contract <vscale x 4 x float>", "store <vscale x 4 x float>"],
+            ["z0.s"],
+        ),
+        (LOOP + "B[i] = T.Cast('float32', i)", ["@llvm.stepvector.nxv4i32", "sitofp <vscale x 4 x i32>"], ["index"]),
+        (LOOP + "B[i] = A[i * 2]", ["@llvm.masked.gather.nxv4f32.nxv4p0"], ["ld1w"]),
+        (LOOP + "B[i * 2] = A[i]", ["@llvm.masked.scatter.nxv4f32.nxv4p0"], ["st1w"]),
+        (
+            LOOP + "B[i] = T.Select(A[i] < T.float32(1), T.float32(2), A[i])",
+            ["fcmp olt <vscale x 4 x float>", "select <vscale x 4 x i1>"],
+            ["fcmgt"],
+        ),
+        (
+            "for o in range(5):\n    for i in T.vectorized(T.vscale() * 4):\n"
+            "        if o * (T.vscale() * 4) + i < n: B[o * (T.vscale() * 4) + i] = A[o * (T.vscale() * 4) + i]",
+            ["@llvm.get.active.lane.mask.nxv4i1", "@llvm.masked.load.nxv4f32", "@llvm.masked.store.nxv4f32"],
+            ["whilelt", "ld1w", "st1w"],
+        ),
+        ("B[0] = T.Cast('float32', T.vscale())", ["@llvm.vscale.i32()", "vscale_range(1,16)"], ["rdvl"]),
+    ],
+)
+def test_code_for_sve(body, llvm, assembly):
+    found, listing = machine_code(body)
+    for part in llvm:
+        assert part in found
+    for part in assembly:
+        assert part in listing or (part == "whilelt" and "whilelo" in listing) or (part == "rdvl" and "cntw" in listing)
+
+
+@pytest.mark.parametrize("target", ["llvm -mtriple=x86_64-linux-gnu", "llvm -mtriple=aarch64-linux-gnu"])
+@pytest.mark.parametrize("body", ["B[0:T.vscale() * 4] = A[0:T.vscale() * 4]", "B[0] = T.Cast('float32', T.vscale())"])
+def test_other_targets_have_no_code_for_scalable_vectors(target, body):
+    function = tvm.script.from_source(f"@T.prim_func\ndef main(A: T.Buffer((64,)), B: T.Buffer((64,))):\n    {body}")
+    with pytest.raises(TVMagicError, match="no machine code for scalable vectors"):
+        codegen.llvm_ir(tvm.lower(tvm.IRModule({"main": function})), target)

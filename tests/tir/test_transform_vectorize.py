@@ -121,6 +121,40 @@ def test_what_is_no_vector_runs_lane_by_lane_with_a_reason(body: str, reason: st
     assert any(loop.loop_var.name == "j.s" and loop.kind is ForKind.SERIAL for loop in loops)
 
 
+def notes_of(body: str) -> list[tuple[str, str, list[str]]]:
+    mod = module(
+        'def main(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32"), n: T.int32):\n'
+        f"    for j in T.vectorized(4):\n        {body}"
+    )
+    with recording() as record:
+        VectorizeLoop()(mod)
+    return [
+        (n.topic, n.text, list(map(str, n.facts.values()))) for n in record.notes() if n.topic.startswith("vectorize")
+    ]
+
+
+def test_what_became_of_each_access_is_said_with_the_rule() -> None:
+    assert notes_of("A[j + 8] = B[j * 2] + C[n] + C[C[j]]") == [
+        ("vectorize.loop", "loop `j` of 4 iterations becomes vectors: its variable is `T.Ramp(0, 1, 4)`", []),
+        ("vectorize.access", "`A[j + 8]` is written", ["`T.Ramp(8, 1, 4)`", "4 neighbours: one dense vector"]),
+        ("vectorize.access", "`B[j * 2]` is read", ["`T.Ramp(0, 2, 4)`", "elements 2 apart: strided"]),
+        ("vectorize.access", "`C[n]` is read", ["`n`", "the same element in all lanes: one load and a broadcast"]),
+        ("vectorize.access", "`C[j]` is read", ["`T.Ramp(0, 1, 4)`", "4 neighbours: one dense vector"]),
+        ("vectorize.access", "`C[C[j]]` is read", ["`C[0:4]`", "an index for each lane: a gather"]),
+        ("vectorize.rule", "`j + 8`", ["`T.Ramp(8, 1, 4)`", "a scalar moves the ramp"]),
+        ("vectorize.rule", "`j * 2`", ["`T.Ramp(0, 2, 4)`", "a positive factor scales base and stride"]),
+    ]
+
+
+def test_what_was_not_proved_is_said() -> None:
+    (said,) = [text for topic, text, _ in notes_of("A[j] = B[j * n]") if topic == "vectorize.unproved"]
+    assert said == "not proved: `n > 0`, so `j * n` is a product lane by lane, not a ramp"
+
+
+def test_nothing_is_said_of_vectors_that_a_statement_did_not_become() -> None:
+    assert [topic for topic, _, _ in notes_of("A[j + 8] = T.if_then_else(j < n, B[j], 2)")] == ["vectorize.scalar"]
+
+
 def test_a_while_inside_a_vectorized_loop_is_refused() -> None:
     mod = module("""
         def main(A: T.Buffer((8,), "int32")):

@@ -260,3 +260,75 @@ def test_suggest_index_map_finds_the_order_of_loops():
     loops = [tir.For(v, 0, n, 0, tir.Evaluate(0)) for v, n in ((i, 2), (j, 32))]
     found = tir.schedule.analysis.suggest_index_map(tir.decl_buffer([8]), [j % 4 * 2 + i], loops, tir.const(True))
     assert found.is_equivalent_to(tir.IndexMap.from_func(lambda a: (a % 2, a // 2)))
+
+
+# ---------------------------------------------------------------------------- NarrowDataType
+
+WIDE = "A: T.Buffer((T.int64(45),)), B: T.Buffer((T.int64(45),)), D: T.Buffer((T.int64(45),), 'int64')"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "for i, j in T.grid(T.int64(5), T.int64(9)):\n"
+            "    if i * T.int64(9) + j < T.int64(40): B[i * T.int64(9) + j] = A[i * T.int64(9) + j]",
+            "for i, j in T.grid(5, 9):\n    if i * 9 + j < 40:\n        B[i * 9 + j] = A[i * 9 + j]",
+        ),
+        (
+            "for i in range(T.int64(8)): D[i] = D[i + T.int64(1)] * T.int64(2)",
+            "for i in range(8):\n    D[i] = D[i + 1] * T.int64(2)",
+        ),
+        (
+            "for i in range(T.int64(5)): A[i] = T.if_then_else(i < T.int64(3), B[i], T.float32(0))",
+            "for i in range(5):\n    A[i] = T.if_then_else(i < 3, B[i], T.float32(0.0))",
+        ),
+        (
+            "for i in range(T.int64(5)): A[i] = T.Cast('float32', T.Cast('int32', i * T.int64(3)))",
+            'for i in range(5):\n    A[i] = T.Cast("float32", i * 3)',
+        ),
+        (
+            "for i in range(T.int64(5)):\n"
+            "    if D[i] < T.int64(1) << T.int64(40): A[i] = T.float32(0)",
+            "for i in range(5):\n    if D[i] < T.int64(1099511627776):\n        A[i] = T.float32(0.0)",
+        ),
+    ],
+)  # fmt: skip
+def test_conditions_and_indices_are_narrowed(before, after):
+    assert text(t.NarrowDataType(32)(module(before, WIDE))) == after
+
+
+def test_blocks_are_narrowed():
+    body = """
+    for i in range(T.int64(5)):
+        with T.block("b"):
+            v = T.axis.spatial(T.int64(5), i)
+            T.where(i < T.int64(4))
+            B[v] = A[v]
+    """
+    found = text(t.NarrowDataType(32)(module(body, WIDE)))
+    assert "for i in range(5):" in found and "v = T.axis.spatial(5, i)" in found and "T.where(i < 4)" in found
+
+
+# ---------------------------------------------------------------------------- InjectVirtualThread
+
+
+def test_vectors_of_virtual_threads_stay_dense():
+    body = """
+    with T.launch_thread("vthread", 2) as v:
+        E = T.decl_buffer((8,), "int32", scope="shared")
+        E[0:8] = T.Broadcast(v, 8)
+    """
+    found = text(t.InjectVirtualThread()(module(body)))
+    assert "E[T.Mul(0, 8):T.Mul(0, 8) + 8] = T.Broadcast(0, 8)" in found
+    assert "E[T.Mul(1, 8):T.Mul(1, 8) + 8] = T.Broadcast(1, 8)" in found
+
+
+def test_memory_is_repeated_for_threads_that_it_depends_on():
+    body = """
+    with T.launch_thread("vthread", 2) as x:
+        with T.launch_thread("vthread", 2) as y:
+            B = T.decl_buffer((4,), "int32", scope="shared")
+            for i in range(4): B[i] = x
+    """
+    assert "B = T.decl_buffer((8,)" in text(t.InjectVirtualThread()(module(body)))

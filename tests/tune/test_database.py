@@ -176,7 +176,7 @@ def test_load_says_what_it_does_not_find(op: Operator, tmp_path: Path) -> None:
     with pytest.raises(TVMagicError, match="has no schedule of `rows` for this target"):
         load(op, tmp_path / "nothing.jsonl")
     database = kept(op, tmp_path / "results.jsonl", change="nobody")
-    with pytest.raises(TVMagicError, match="no schedule that was found for `rows` is right: trial 1 was left out"):
+    with pytest.raises(TVMagicError, match="no schedule that .* has of `rows` is right here: .*nobody"):
         load(op, database.path)
     assert not op.versions
 

@@ -6,7 +6,7 @@ Names are loaded when they are first used; see `_EXPORTS`.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 # where each public name is defined
 _EXPORTS: dict[str, str] = {
@@ -43,7 +43,7 @@ _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for na
 _SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set", "int_solver"))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     module = _EXPORTS.get(name)
     if name in _SUBMODULES:
         return importlib.import_module(f"tvmagic.arith.{name}")

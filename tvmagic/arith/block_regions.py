@@ -44,6 +44,7 @@ from tvmagic.ir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, L
 __all__ = ["block_access_regions", "block_read_write_regions", "condition_bounds"]
 
 _IF = Op.get("tir.if_then_else")
+_ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 _LIKELY = Op.get("tir.likely")
 Regions = tuple[BufferRegion, ...]
 
@@ -208,6 +209,8 @@ class _Finder(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
+        if node.op is _ACCESS_PTR and self._access_pointer(node):
+            return
         if node.op is not _IF:
             self.visit_children(node)
             return
@@ -217,6 +220,20 @@ class _Finder(Visitor):
             self.visit(then)
         with self._where(condition, False):
             self.visit(other)
+
+    def _access_pointer(self, node: Call) -> bool:
+        """Note what a pointer's mask says: 1 that it reads, 2 that it writes. Whether pointer and mask are known."""
+        _, pointer, offset, extent, mask = node.args
+        buffer = self.buffers.get(pointer) if isinstance(pointer, Var) else None
+        if not isinstance(pointer, Var) or not isinstance(mask, IntImm):
+            return False
+        found = {1: self.reads, 2: self.writes, 3: self.opaque}.get(mask.value & 3)
+        if buffer is not None and found is not None:
+            whole = [Range.from_min_extent(IntImm(size.dtype, 0), size) for size in buffer.shape]
+            self.access(found, buffer, [self.relaxed(r) for r in whole])
+        self.visit(offset)
+        self.visit(extent)
+        return True
 
     @contextmanager
     def _where(self, condition: PrimExpr, holds: bool) -> Generator[None]:

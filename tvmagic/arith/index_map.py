@@ -54,7 +54,7 @@ from tvmagic.ir.derive import node
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["IndexMap"]
+__all__ = ["IndexMap", "SeparatedIndexMap"]
 
 
 _MOST_INDICES = 1 << 22  # of a map that is tried out index by index
@@ -359,10 +359,27 @@ class IndexMap(Node):
             if name != var.name:
                 renamed[var] = var.copy_with_name(name)
         inverse = self.inverse_index_map
-        return IndexMap(
-            [renamed.get(var, var) for var in self.initial_indices],
-            [substitute(index, renamed) for index in self.final_indices],
-            None if inverse is None else inverse.rename_variables(name_of),
+        return self.replace(
+            initial_indices=tuple([renamed.get(var, var) for var in self.initial_indices]),
+            final_indices=tuple([substitute(index, renamed) for index in self.final_indices]),
+            inverse_index_map=None if inverse is None else inverse.rename_variables(name_of),
+        )
+
+    def free_variables(self) -> list[Var]:
+        """The variables of the map that are none of its indices: sizes that are known elsewhere."""
+        own = set(self.initial_indices)
+        found = [var for var in self._variables() if var not in own]
+        inverse = self.inverse_index_map
+        return found if inverse is None else list(dict.fromkeys([*found, *inverse.free_variables()]))
+
+    def with_values(self, values: Mapping[Var, Any]) -> IndexMap:
+        """The map with free variables replaced by expressions or numbers."""
+        if not any(var in values for var in self.free_variables()):
+            return self
+        inverse = self.inverse_index_map
+        return self.replace(
+            final_indices=tuple([substitute(index, values) for index in self.final_indices]),
+            inverse_index_map=None if inverse is None else inverse.with_values(values),
         )
 
     def _variables(self) -> list[Var]:
@@ -386,7 +403,37 @@ class IndexMap(Node):
 
     def _lambda(self) -> str:
         names = ", ".join([var.name for var in self.initial_indices])
-        return f"lambda {names}: ({' '.join([f'{index},' for index in self.final_indices])})"
+        return f"lambda {names}: ({' '.join([f'{part},' for part in self._parts()])})"
+
+    def _parts(self) -> list[Any]:
+        """What a mapping function would give for the map."""
+        return list(self.final_indices)
+
+
+@node
+class SeparatedIndexMap(IndexMap):
+    """An index map whose result is divided into groups of axes.
+
+    Parameters
+    ----------
+    separators: the places of `IndexMap.AXIS_SEPARATOR`, each counted by the final indices in front of it.
+    """
+
+    separators: tuple[int, ...]
+
+    def __init__(
+        self, initial_indices: Sequence[Var], final_indices: Any, inverse_index_map: Any, separators: Sequence[int]
+    ) -> None:
+        super().__init__(initial_indices, final_indices, inverse_index_map)
+        self.separators = tuple(separators)
+
+    def _parts(self) -> list[Any]:
+        places, count = list(self.separators), len(self.final_indices)
+        return [
+            part
+            for i in range(count + 1)
+            for part in (*[IndexMap.AXIS_SEPARATOR] * places.count(i), *self.final_indices[i : i + 1])
+        ]
 
 
 _NUMPY_NAMES: dict[type, str] = {

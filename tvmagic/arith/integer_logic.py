@@ -279,6 +279,9 @@ class IntegerLogic:
             return term
         if isinstance(term, Quotient):
             return ops.floordiv(self.expression(term.dividend, dtype), IntImm(dtype, term.divisor))
+        return self._opaque(term)
+
+    def _opaque(self, term: Opaque) -> PrimExpr:
         return self.opaque[term.number]
 
     # ------------------------------------------------------------------ algebra
@@ -332,7 +335,7 @@ class IntegerLogic:
             elif isinstance(term, Quotient):
                 new = self.quotient(self.replaced_sum(term.dividend, values, exprs), term.divisor)
             else:
-                old = self.opaque[term.number]
+                old = self._opaque(term)
                 changed = substitute(old, exprs)
                 new = Linear({term: 1}, 0) if changed is old else self.linear(changed)
             result = result.plus(new, factor)

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from tvmagic.arith.wrapping import FromParts
-from tvmagic.ir import Call, IntImm, Mutator, PrimExpr, handles
+from tvmagic.ir import Call, DataType, IntImm, Mutator, PrimExpr, handles
 
 __all__ = [
     "SVE_VALUES",
@@ -18,6 +18,7 @@ __all__ = [
     "current_target",
     "is_vscale",
     "known_vscale_values",
+    "most_lanes",
     "prove_for_each_vscale",
     "warn_of_unknown_vscale",
 ]
@@ -41,6 +42,11 @@ def known_vscale_values() -> tuple[int, ...]:
 def is_vscale(e: object) -> bool:
     """Whether `e` is the call `vscale()`."""
     return isinstance(e, Call) and getattr(e.op, "name", "") == "tir.vscale"
+
+
+def most_lanes(dtype: DataType) -> int:
+    """The number of lanes of a vector type; of a scalable one, that on the machine with the longest vectors."""
+    return dtype.vscale_factor * SVE_VALUES[-1] if dtype.is_scalable else dtype.lanes
 
 
 class ContainsVscale(FromParts):

@@ -6,6 +6,7 @@ text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.target import Target, default_target, host_target, resolved
@@ -16,6 +17,7 @@ __all__ = [
     "Target",
     "assembly",
     "assembly_lines",
+    "code_texts",
     "compile_module",
     "default_target",
     "host_target",
@@ -31,31 +33,30 @@ def _module_of(mod: Any) -> IRModule:
 
 @deep
 def with_threads(mod: Any, target: Any = None) -> IRModule:
-    """The lowered module with what its launches of threads need before code is made of them.
+    """The lowered module with what it needs before code is made of it.
 
-    That is barriers and, for a CPU, loops in the place of threads that wait for each other. The other functions
-    do this themselves, unless they are told `prepared`.
+    Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops in the place of
+    threads that wait for each other. The other functions do this themselves; `code_texts` takes what this gives.
     """
     from tvmagic.codegen.threads import prepare_threads
+    from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
-    return prepare_threads(_module_of(mod), resolved(target))
+    target = resolved(target)
+    return prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target)
 
 
 @deep
-def llvm_ir(
-    mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False, prepared: bool = False
-) -> str:
+def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: bool = False) -> str:
     """LLVM IR of the lowered module or function `mod` for any target that LLVM here knows.
 
-    `optimize`: after LLVM's passes, else as it is handed to them. `prepared`: `mod` comes from `with_threads`.
+    `optimize`: after LLVM's passes, else as it is handed to them.
     """
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import optimized
 
     target = resolved(target)
-    module = _module_of(mod) if prepared else with_threads(mod, target)
-    text = emit_module(module, target, check_bounds).text.text()
-    return str(optimized(text, target)) if optimize else text
+    made = emit_module(with_threads(mod, target), target, check_bounds).text
+    return str(optimized(made.text(), target, 3, tuple(made.imports))) if optimize else made.text()
 
 
 @deep
@@ -65,23 +66,36 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = resolved(target)
-    text = emit_module(with_threads(mod, target), target, check_bounds).text.text()
-    return assembly_of(optimized(text, target), target)
+    made = emit_module(with_threads(mod, target), target, check_bounds).text
+    return assembly_of(optimized(made.text(), target, 3, tuple(made.imports)), target)
+
+
+def assembly_lines(mod: Any, target: Any = None) -> Any:
+    """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
+    (`tvmagic.codegen.debug.AssemblyLines`)."""
+    llvm, assembly = code_texts(with_threads(mod, target), target)
+    llvm()
+    return assembly()
 
 
 @deep
-def assembly_lines(mod: Any, target: Any = None, prepared: bool = False) -> Any:
-    """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
-    (`tvmagic.codegen.debug.AssemblyLines`). `prepared`: `mod` comes from `with_threads`."""
-    from tvmagic.codegen.debug import Lines, lines_of_assembly
+def code_texts(mod: Any, target: Any = None) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """What makes the LLVM IR (`LLVMText`) and then the assembly (`AssemblyLines`) of `mod`, which comes from
+    `with_threads`; both know the line of the lowered text that each of their lines comes from."""
+    from tvmagic.codegen.debug import Lines, lines_of_assembly, lines_of_llvm
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = resolved(target)
-    mod = _module_of(mod) if prepared else with_threads(mod, target)
-    lines = Lines(mod)
-    text = emit_module(mod, target, lines=lines, debug=True).text.text()
-    return lines_of_assembly(lines.text, assembly_of(optimized(text, target), target))
+    lines = Lines(_module_of(mod))
+    made: list[Any] = []
+
+    def llvm() -> Any:
+        emitted = emit_module(_module_of(mod), target, lines=lines, debug=True).text
+        made.append(optimized(emitted.text(), target, 3, tuple(emitted.imports)))
+        return lines_of_llvm(lines.text, str(made[0]))
+
+    return deep(llvm), lambda: lines_of_assembly(lines.text, assembly_of(made[0], target))
 
 
 @deep

@@ -19,14 +19,19 @@ __all__ = ["build_host_module"]
 
 
 def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False) -> Any:
-    """`mod` as a `tvmagic.runtime.Module`; the same one for an equal module that was built before."""
+    """`mod` as a `tvmagic.runtime.Module`; the same one for an equal module that was built before.
+
+    Code for another machine can be read and saved; that it does not run here is told when it is called.
+    """
+    refusal: BuildError | None = None
     if not target.is_host:
-        raise BuildError(
-            f"code for `{target}` does not run on this machine",
-            hint="its text can be had with `tvmagic.codegen.llvm_ir` and `tvmagic.codegen.assembly`",
-        )
-    target = target.for_this_machine()
-    make = lambda: _build(mod, target, check_bounds)  # noqa: E731
+        refusal = BuildError(f"code for `{target}` does not run on this machine", hint="its text is `get_source()`")
+    else:
+        try:
+            target = target.for_this_machine()
+        except BuildError as error:
+            refusal = error
+    make = lambda: _build(mod, target, check_bounds, refusal)  # noqa: E731
     return run_step(
         "codegen.build",
         lambda: from_memory(mod, (str(target), check_bounds), make),
@@ -40,15 +45,25 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False)
 _optimized = lru_cache(maxsize=2)(optimized)
 
 
-def _build(mod: IRModule, target: Target, check_bounds: bool) -> Any:
+def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildError | None) -> Any:
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
-    text = context.text.text()
+    text, imports = context.text.text(), tuple(context.text.imports)
     most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
-    module = lambda: _optimized(text, target, most)  # noqa: E731
-    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most))
+    module = lambda: _optimized(text, target, most, imports)  # noqa: E731
+    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most), *imports)
     code = from_disk(text, machine, lambda: object_of(module(), target))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
-    return Module(code, list(context.abis.values()), context.sites, sources, exported(context), len(text))
+    return Module(
+        code,
+        list(context.abis.values()),
+        context.sites,
+        sources,
+        exported(context),
+        len(text),
+        recompiled=lambda added: object_of(optimized(text + added, target, most, imports), target),
+        refusal=refusal,
+        externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
+    )
 
 
 def exported(context: ModuleContext) -> set[str]:

@@ -36,7 +36,7 @@ def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) 
     # C leaves open what lies outside of the target's range, and every machine has its own answer. Here it is the nearest
     # end, and 0 for NaN, on all of them (`ir/meaning.py`).
     if source.bits == 16:
-        wide = DataType("float32").with_lanes(source.lanes)
+        wide = DataType("float32").with_lanes_of(source)
         value, source = emitter.convert(value, source, wide), wide
     kind, argument = llvm_type(target), llvm_type(source)
     word = "fptosi" if target.is_int else "fptoui"
@@ -47,13 +47,13 @@ def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) 
 def _int_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:
     word = "sitofp" if source.is_int else "uitofp"
     if target.bits == 16:  # float32 is exact for 16 bits, float64 nearly always for more
-        wide = DataType("float64" if source.bits > 16 else "float32").with_lanes(target.lanes)
+        wide = DataType("float64" if source.bits > 16 else "float32").with_lanes_of(target)
         return _float_to_float(emitter, _to(word, emitter, value, source, wide), wide, target)
     return _to(word, emitter, value, source, target)
 
 
 def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:
-    single = DataType("float32").with_lanes(source.lanes)
+    single = DataType("float32").with_lanes_of(source)
     if source.code == "bfloat":
         return emitter.convert(_wide_of_bfloat(emitter, value, source), single, target)
     if source.bits == target.bits:  # float16 to bfloat16
@@ -67,18 +67,18 @@ def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType
 
 def _wide_of_bfloat(emitter: Any, value: str, source: DataType) -> str:
     """bfloat16 as float32: its bits are the upper half."""
-    out, word = emitter.out, DataType("uint32").with_lanes(source.lanes)
+    out, word = emitter.out, DataType("uint32").with_lanes_of(source)
     w = llvm_type(word)
     bits = out.op(f"zext {llvm_type(source)} {value} to {w}")
     top = out.op(f"shl {w} {bits}, {constant(word, 16)}")
-    return out.op(f"bitcast {w} {top} to {llvm_type(DataType('float32').with_lanes(source.lanes))}")
+    return out.op(f"bitcast {w} {top} to {llvm_type(DataType('float32').with_lanes_of(source))}")
 
 
 def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataType) -> str:
     """float32 to bfloat16 on its bits, to even on a tie: the machine's instruction, where there is
     one, would make subnormal numbers zero."""
-    out, lanes = emitter.out, source.lanes
-    word = DataType("int32").with_lanes(lanes)
+    out, lanes = emitter.out, source.lane_code
+    word = DataType("int32").with_lane_code(lanes)
     w, flags = llvm_type(word), emitter.condition_type(source)
     bits = out.op(f"bitcast {llvm_type(source)} {value} to {w}")
     top = out.op(f"lshr {w} {bits}, {constant(word, 16)}")
@@ -93,8 +93,8 @@ def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataTy
 
 def _rounded_to_odd(emitter: Any, value: str, source: DataType, single: DataType) -> str:
     """float64 as float32, rounded to odd, so that rounding it again to 16 bits does no harm."""
-    out, lanes = emitter.out, source.lanes
-    word = DataType("int32").with_lanes(lanes)
+    out, lanes = emitter.out, source.lane_code
+    word = DataType("int32").with_lane_code(lanes)
     s, w, flags = llvm_type(single), llvm_type(word), emitter.condition_type(source)
     near = _to("fptrunc", emitter, value, source, single)
     back = _to("fpext", emitter, near, single, source)

@@ -10,7 +10,7 @@ from tvmagic.codegen.abi import symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.ir import Node
 
-__all__ = ["AssemblyLines", "DebugInfo", "Lines", "lines_of_assembly"]
+__all__ = ["AssemblyLines", "DebugInfo", "LLVMText", "Lines", "lines_of_assembly", "lines_of_llvm"]
 
 
 class Lines:
@@ -111,3 +111,53 @@ def lines_of_assembly(source: str, text: str) -> AssemblyLines:
         instruction = row.startswith(("\t", " ")) and not row.lstrip().startswith(".")
         lines.append(current if instruction else 0)
     return AssemblyLines(source, tuple(kept), tuple(lines))
+
+
+class LLVMText(str):
+    """LLVM IR as text that knows what it was made of.
+
+    `line_of[i]` is the line of `source` (from 1) that the i-th line comes from, 0 if it comes from none.
+    """
+
+    source: str
+    line_of: tuple[int, ...]
+
+
+_NODE = re.compile(r"(!\d+) = (.*)")
+_PLACE = re.compile(r"(?:distinct )?!DILocation\(line: (\d+)")
+_DEBUG = re.compile(r",? !dbg (!\d+)")
+_REFERENCE = re.compile(r"!\d+")
+
+
+def lines_of_llvm(source: str, text: str) -> LLVMText:
+    """Read the debug locations of LLVM IR, and leave out all that is there for debugging alone.
+
+    The text is then the one that is made without debug locations: what metadata is left has numbers from 0 on.
+    """
+    rows = text.splitlines()
+    nodes = {m[1]: m[2] for row in rows if (m := _NODE.match(row))}
+    places = {name: int(m[1]) for name, body in nodes.items() if (m := _PLACE.match(body))}
+    program = [
+        row for row in rows if not _NODE.match(row) and not row.startswith(("!llvm.dbg.cu", "!llvm.module.flags"))
+    ]
+    lines = [max((places.get(name, 0) for name in _DEBUG.findall(row)), default=0) for row in program]
+    program = [_DEBUG.sub("", row) for row in program]
+    numbers: dict[str, str] = {}
+    for row in program:  # the nodes that are in use, each before those that it names
+        _number(_REFERENCE.findall(row), nodes, numbers)
+    program = [_REFERENCE.sub(lambda m: numbers.get(m[0], m[0]), row) for row in program]
+    while program and not program[-1].strip():
+        program.pop()
+    kept = [f"{number} = {_REFERENCE.sub(lambda m: numbers[m[0]], nodes[name])}" for name, number in numbers.items()]
+    found = LLVMText("\n".join([*program, *([""] if kept else []), *kept]) + "\n")
+    found.source, found.line_of = source, tuple(lines[: len(program)]) + (0,) * (len(kept) + bool(kept))
+    return found
+
+
+def _number(names: list[str], nodes: dict[str, str], numbers: dict[str, str]) -> None:
+    waiting = names[::-1]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in numbers:
+            numbers[name] = f"!{len(numbers)}"
+            waiting += _REFERENCE.findall(nodes[name])[::-1]

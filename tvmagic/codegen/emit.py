@@ -21,6 +21,7 @@ class ModuleText:
         self.helpers: dict[str, str] = {}
         self.metadata: list[str] = []
         self.named_metadata: list[str] = []
+        self.imports: list[str] = []  # LLVM text, or files with it or with bitcode, to be linked in
 
     def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
         """Declare a function of another module; gives its name with `@`."""

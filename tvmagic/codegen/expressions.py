@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
-from tvmagic.codegen.types import constant, llvm_type, splat
+from tvmagic.codegen.types import constant, flags_type, lanes_name, llvm_type, splat, vector_type
 from tvmagic.codegen.unsafe_loads import needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -57,6 +57,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
+from tvmagic.ir.expr import INT32
 from tvmagic.ir.functor import Visitor, handles, post_order_visit
 from tvmagic.ir.meaning import plain
 
@@ -78,6 +79,10 @@ def _counts(node: PrimExpr) -> bool:
     found: list[PrimExpr] = []
     post_order_visit(node, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None)
     return not found
+
+
+# The numbers 0, 1, 2, ... in the lanes of a scalable vector.
+STEPVECTOR = "llvm.stepvector"
 
 
 class ExpressionEmitter(Visitor):
@@ -140,29 +145,41 @@ class ExpressionEmitter(Visitor):
 
     @handles(Broadcast)
     def broadcast(self, broadcast: Broadcast) -> str:
-        return self.splat(self.visit(broadcast.value), broadcast.value.dtype, broadcast.lanes)
+        return self.splat(self.visit(broadcast.value), broadcast.value.dtype, broadcast.dtype.lane_code)
 
     def splat(self, value: str, dtype: DataType, lanes: int) -> str:
-        """The scalar `value` in `lanes` lanes."""
+        """The scalar `value` in `lanes` lanes; a negative number is a lane code."""
         if lanes == 1:
             return value
-        vector = dtype.with_lanes(lanes)
+        vector = dtype.with_lane_code(lanes)
         if not value.startswith(("%", "@")):
             return splat(value, vector)
         kind = llvm_type(vector)
         first = self.out.op(f"insertelement {kind} poison, {llvm_type(dtype)} {value}, i32 0")
-        return self.out.op(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+        return self.out.op(
+            f"shufflevector {kind} {first}, {kind} poison, {llvm_type(INT32.with_lane_code(lanes))} zeroinitializer"
+        )
 
     @handles(Ramp)
     def ramp(self, ramp: Ramp) -> str:
         base, stride = self.visit(ramp.base), self.visit(ramp.stride)
         scalar, kind = llvm_type(ramp.base.dtype), llvm_type(ramp.dtype)
+        if ramp.dtype.is_scalable:
+            return self._scalable_ramp(ramp, base, stride, kind)
+        lanes = ramp.dtype.lanes
         if isinstance(ramp.stride, IntImm):
-            steps = "<" + ", ".join(f"{scalar} {i * ramp.stride.value}" for i in range(ramp.lanes)) + ">"
+            steps = "<" + ", ".join(f"{scalar} {i * ramp.stride.value}" for i in range(lanes)) + ">"
         else:
-            numbers = "<" + ", ".join(f"{scalar} {i}" for i in range(ramp.lanes)) + ">"
-            steps = self.out.op(f"mul {kind} {self.splat(stride, ramp.stride.dtype, ramp.lanes)}, {numbers}")
-        return self._mark(self.out.op(f"add {kind} {self.splat(base, ramp.base.dtype, ramp.lanes)}, {steps}"), base)
+            numbers = "<" + ", ".join(f"{scalar} {i}" for i in range(lanes)) + ">"
+            steps = self.out.op(f"mul {kind} {self.splat(stride, ramp.stride.dtype, lanes)}, {numbers}")
+        return self._mark(self.out.op(f"add {kind} {self.splat(base, ramp.base.dtype, lanes)}, {steps}"), base)
+
+    def _scalable_ramp(self, ramp: Ramp, base: str, stride: str, kind: str) -> str:
+        code = ramp.dtype.lane_code
+        name = f"{STEPVECTOR}.{suffix(ramp.dtype)}"
+        steps = self.out.op(f"call {kind} {self.context.text.declare(name, kind, '')}()")
+        steps = self.out.op(f"mul {kind} {self.splat(stride, ramp.stride.dtype, code)}, {steps}")
+        return self._mark(self.out.op(f"add {kind} {self.splat(base, ramp.base.dtype, code)}, {steps}"), base)
 
     def _mark(self, name: str, *operands: str) -> str:
         if all(self.is_index(o) for o in operands):
@@ -178,13 +195,13 @@ class ExpressionEmitter(Visitor):
         lanes: list[tuple[str, DataType, int]] = []
         for vector in shuffle.vectors:
             name = self.visit(vector)
-            lanes += [(name, vector.dtype, lane) for lane in range(vector.dtype.lanes)]
+            lanes += [(name, vector.dtype, lane) for lane in range(vector.dtype.lane_code)]
         picked = []
         for index in shuffle.indices:
             if not isinstance(index, IntImm) or not 0 <= index.value < len(lanes):
                 raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=shuffle)
             name, dtype, lane = lanes[index.value]
-            picked.append(name if dtype.lanes == 1 else self.lane(name, dtype, lane))
+            picked.append(name if dtype.lane_code == 1 else self.lane(name, dtype, lane))
         return self.join(picked, shuffle.vectors[0].dtype.element_of)
 
     def lane(self, vector: str, dtype: DataType, lane: int) -> str:
@@ -195,7 +212,7 @@ class ExpressionEmitter(Visitor):
         """The vector of the scalars; the scalar itself where there is one."""
         if len(scalars) == 1:
             return scalars[0]
-        kind, vector = llvm_type(dtype.with_lanes(len(scalars))), "poison"
+        kind, vector = llvm_type(dtype.with_lane_code(len(scalars))), "poison"
         for i, scalar in enumerate(scalars):
             vector = self.out.op(f"insertelement {kind} {vector}, {llvm_type(dtype)} {scalar}, i32 {i}")
         return vector
@@ -223,7 +240,7 @@ class ExpressionEmitter(Visitor):
 
     def _by_float32(self, dtype: DataType, values: list[str], text: Callable[..., str]) -> str:
         """An operation of bfloat16, computed in float32 and rounded once."""
-        wide = DataType("float32").with_lanes(dtype.lanes)
+        wide = DataType("float32").with_lane_code(dtype.lane_code)
         result = self.out.op(text(llvm_type(wide), *[self.convert(v, dtype, wide) for v in values]))
         return self.convert(result, wide, dtype)
 
@@ -254,7 +271,7 @@ class ExpressionEmitter(Visitor):
     def float_comparison(self, word: str, dtype: DataType, a: str, b: str) -> str:
         """LLVM's comparison `word` of floats; those of bfloat16 are compared as float32."""
         if dtype.code == "bfloat":
-            wide = DataType("float32").with_lanes(dtype.lanes)
+            wide = DataType("float32").with_lane_code(dtype.lane_code)
             x = self.convert(a, dtype, wide)
             return self.float_comparison(word, wide, x, x if a == b else self.convert(b, dtype, wide))
         return self.out.op(f"fcmp {word} {llvm_type(dtype)} {a}, {b}")
@@ -262,7 +279,7 @@ class ExpressionEmitter(Visitor):
     @staticmethod
     def condition_type(dtype: DataType) -> str:
         """The type of a condition on every lane of `dtype`."""
-        return "i1" if dtype.lanes == 1 else f"<{dtype.lanes} x i1>"
+        return flags_type(dtype.lane_code)
 
     def intrinsic(self, name: str, dtype: DataType, *args: str, extra: str = "") -> str:
         """A call of LLVM's intrinsic `name` on values of type `dtype`; `extra` goes after the arguments."""
@@ -297,7 +314,9 @@ class ExpressionEmitter(Visitor):
         dtype = node.dtype
         if dtype.bits > 16 or (isinstance(node, Div) and dtype.code != "bfloat"):
             return self._quotient_of_floats(type(node), dtype, a, b)
-        wide = DataType("float32").with_lanes(dtype.lanes)  # 16-bit floats are computed in float32 and rounded once
+        wide = DataType("float32").with_lane_code(
+            dtype.lane_code
+        )  # 16-bit floats are computed in float32 and rounded once
         x, y = (self.convert(v, dtype, wide) for v in (a, b))
         return self.convert(self._quotient_of_floats(type(node), wide, x, y), wide, dtype)
 
@@ -369,7 +388,7 @@ class ExpressionEmitter(Visitor):
         it wraps around. A mask that it does not see is safe; where the loop is unrolled and `i` a number, it may see it.
         """
         kind, number = llvm_type(dtype), constant(dtype, mask)
-        if dtype.lanes != 1 or dtype.bits < 32 or a[0] != "%":
+        if dtype.lane_code != 1 or dtype.bits < 32 or a[0] != "%":
             return self.out.op(f"and {kind} {a}, {number}")
         known = self.context.text.declare(f"llvm.is.constant.{kind}", "i1", kind)
         is_known = self.out.op(f"call i1 {known}({kind} {a})")
@@ -424,7 +443,7 @@ class ExpressionEmitter(Visitor):
     def logical(self, node: BinaryOp) -> str:
         word = "and" if isinstance(node, And) else "or"
         a = self.visit(node.a)
-        if node.dtype.lanes == 1 and self.context.is_guarded(node.b):
+        if node.dtype.lane_code == 1 and self.context.is_guarded(node.b):
             return self._short_circuit(word, a, node.b)
         if self.context.is_guarded(node.b):
             return self._masked_operand(node, a)
@@ -435,7 +454,7 @@ class ExpressionEmitter(Visitor):
         """The vector `a and b` (`a or b`), where the lanes of `b` that `a` decides read nothing."""
         flags, is_and = llvm_type(node.dtype), isinstance(node, And)
         open_lanes = a if is_and else self.out.op(f"xor {flags} {a}, {constant(node.dtype, 1)}")
-        b = self._in_lanes(open_lanes, node.b, node.dtype.lanes)
+        b = self._in_lanes(open_lanes, node.b, node.dtype.lane_code)
         return self.out.op(
             f"select {flags} {open_lanes}, {flags} {b}, {flags} {constant(node.dtype, 0 if is_and else 1)}"
         )
@@ -443,7 +462,7 @@ class ExpressionEmitter(Visitor):
     def _in_lanes(self, lane: str, node: PrimExpr, lanes: int) -> str:
         """The value of `node`, which reads memory in the lanes that `lane` holds for only."""
         outer, self.mask_lanes = self.mask, lanes
-        self.mask = lane if outer is None else self.out.op(f"and <{lanes} x i1> {outer}, {lane}")
+        self.mask = lane if outer is None else self.out.op(f"and {vector_type('i1', lanes)} {outer}, {lane}")
         value = self.visit(node)
         self.mask = outer
         return value
@@ -468,24 +487,22 @@ class ExpressionEmitter(Visitor):
     @handles(Select)
     def select(self, node: Select) -> str:
         condition = self.visit(node.condition)
-        lanes = node.condition.dtype.lanes
-        if lanes > 1 and any(
+        lanes = node.condition.dtype.lane_code
+        if lanes != 1 and any(
             needs_mask(v, node.condition, self.intervals) for v in (node.true_value, node.false_value)
         ):
             return self._masked_sides(condition, node.true_value, node.false_value, lanes)
         then, other = self.visit(node.true_value), self.visit(node.false_value)
         kind = llvm_type(node.dtype)
-        name = self.out.op(
-            f"select {'i1' if lanes == 1 else f'<{lanes} x i1>'} {condition}, {kind} {then}, {kind} {other}"
-        )
+        name = self.out.op(f"select {flags_type(lanes)} {condition}, {kind} {then}, {kind} {other}")
         return self._mark(name, condition, then, other)
 
     def conditional(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> str:
         """`if_then_else`: only the side that is taken is computed."""
         chosen = self.visit(condition)
         kind = llvm_type(then.dtype)
-        lanes = condition.dtype.lanes
-        if lanes > 1:
+        lanes = condition.dtype.lane_code
+        if lanes != 1:
             return self._masked_sides(chosen, then, other, lanes)
         if self.mask is None and not self.context.is_guarded(then) and not self.context.is_guarded(other):
             first, second = self.visit(then), self.visit(other)
@@ -504,7 +521,7 @@ class ExpressionEmitter(Visitor):
         return self.out.op(f"phi {kind} {', '.join(sides)}")
 
     def _masked_sides(self, chosen: str, then: PrimExpr, other: PrimExpr, lanes: int) -> str:
-        flags = f"<{lanes} x i1>"
+        flags = flags_type(lanes)
         inverse = self.out.op(f"xor {flags} {chosen}, splat (i1 true)")
         sides = [self._in_lanes(chosen, then, lanes), self._in_lanes(inverse, other, lanes)]
         kind = llvm_type(then.dtype)
@@ -524,9 +541,9 @@ class ExpressionEmitter(Visitor):
         """`value` of type `source` converted to `target`, as C and NumPy convert."""
         if source is target:
             return value
-        if source.lanes == 1 and target.lanes > 1:
+        if source.is_scalar and target.is_vector:
             scalar = target.element_of
-            return self.splat(self.convert(value, source, scalar), scalar, target.lanes)
+            return self.splat(self.convert(value, source, scalar), scalar, target.lane_code)
         rule = CONVERSIONS.get((family(source), family(target)))
         if rule is None:
             raise BuildError(f"there is no conversion from `{source}` to `{target}`")
@@ -549,4 +566,4 @@ def suffix(dtype: DataType) -> str:
     scalar = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
     base = llvm_type(dtype.element_of)
     base = scalar.get(base, base)
-    return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"
+    return base if dtype.is_scalar else f"{lanes_name(dtype.lane_code)}{base}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tvmagic.arith.scalable import most_lanes
 from tvmagic.ir import (
     Add,
     Broadcast,
@@ -87,7 +88,7 @@ def _floormod(bounds: Intervals, expr: FloorMod, depth: int) -> Interval:
 
 def _ramp(bounds: Intervals, expr: Ramp, depth: int) -> Interval:
     base, stride = bounds.of(expr.base, depth), bounds.of(expr.stride, depth)
-    last = [b + s * (expr.dtype.lanes - 1) for b in base for s in stride]
+    last = [b + s * (most_lanes(expr.dtype) - 1) for b in base for s in stride]
     return _hull([*base, *last])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import has_instruction
-from tvmagic.codegen.types import constant, llvm_type, place_type
+from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
@@ -278,9 +278,14 @@ def _combine(emitter: Any, call: Call) -> str:
 @rule("get_active_lane_mask")
 def _active_lanes(emitter: Any, call: Call) -> str:
     base, limit = (emitter.convert(emitter.visit(a), a.dtype, INT64) for a in call.args)
-    lanes = call.dtype.lanes
-    name = emitter.context.text.declare(f"llvm.get.active.lane.mask.v{lanes}i1.i64", f"<{lanes} x i1>", "i64, i64")
-    return emitter.out.op(f"call <{lanes} x i1> {name}(i64 {base}, i64 {limit})")
+    flags, name = llvm_type(call.dtype), f"llvm.get.active.lane.mask.{lanes_name(call.dtype.lane_code)}i1.i64"
+    name = emitter.context.text.declare(name, flags, "i64, i64")
+    return emitter.out.op(f"call {flags} {name}(i64 {base}, i64 {limit})")
+
+
+@rule("vscale")
+def _vscale(emitter: Any, call: Call) -> str:
+    return emitter.out.op(f"call i32 {emitter.context.text.declare('llvm.vscale.i32', 'i32', '')}()")
 
 
 # ---------------------------------------------------------------------------- pointers
@@ -320,6 +325,16 @@ def _prefetch(emitter: Any, call: Call) -> str:
     name = emitter.context.text.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     emitter.out.do(f"call void {name}(ptr {place}, i32 {write}, i32 {locality}, i32 {data})")
     return "0"
+
+
+@rule("atomic_add")
+def _atomic_add(emitter: Any, call: Call) -> str:
+    dtype, kind = call.dtype, llvm_type(call.dtype)
+    if not dtype.is_scalar or dtype.is_bool or dtype.code == "bfloat" or dtype.is_handle:
+        raise BuildError(f"there is no atomic addition of values of type `{dtype}`", node=call)
+    pointer, value = emitter.visit(call.args[0]), emitter.visit(call.args[1])
+    word = "fadd" if dtype.is_float else "add"
+    return emitter.out.op(f"atomicrmw {word} ptr {pointer}, {kind} {value} seq_cst, align {dtype.bytes}")
 
 
 # ---------------------------------------------------------------------------- calls of other code
@@ -397,7 +412,7 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")
 def _packed(emitter: Any, call: Call) -> str:
     """A function that Python registered: arguments go as 8-byte slots with a code each
-    (0 integer, 1 float, 2 pointer, 3 text)."""
+    (0 integer, 1 float, 2 pointer, 3 text, 4 array)."""
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_packed` is the function's name", node=call)
@@ -423,6 +438,8 @@ def _packed(emitter: Any, call: Call) -> str:
 
 
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
+    if isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.tvm_stack_make_array":
+        return 4, "ptr", emitter.visit(arg)
     if isinstance(arg, StringImm):
         return 3, "ptr", emitter.visit(arg)
     value = emitter.visit(arg)
@@ -431,3 +448,7 @@ def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
     if arg.dtype.is_float:
         return 1, "double", emitter.convert(value, arg.dtype, DataType("float64"))
     return 0, "i64", emitter.convert(value, arg.dtype, INT64)
+
+
+# What declares further rules.
+import tvmagic.codegen.descriptors  # noqa: E402,F401  # pyright: ignore[reportUnusedImport]

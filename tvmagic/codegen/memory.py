@@ -10,7 +10,15 @@ from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter, suffix
-from tvmagic.codegen.types import constant, llvm_type, memory_type, place_type
+from tvmagic.codegen.types import (
+    constant,
+    flags_type,
+    lanes_name,
+    llvm_type,
+    memory_type,
+    place_type,
+    vector_type,
+)
 from tvmagic.errors import BuildError
 from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
 from tvmagic.ir.functor import handles
@@ -68,7 +76,7 @@ def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool
 
     `strided`: the indices are, or will be, multiplied by strides, which count elements of the whole memory.
     """
-    groups = buffer.offset_of(indices)
+    groups = buffer.unsimplified_offset_of(indices)
     offset = groups[0]
     for group, size in zip(groups[1:], buffer.get_flattened_buffer().shape[1:]):
         offset = offset + group if strided else offset * size + group
@@ -128,19 +136,28 @@ class MemoryEmitter(ExpressionEmitter):
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> str:
         buffer = node.buffer
-        predicate = self._lane_mask(node.predicate, node.dtype.lanes // buffer.dtype.lanes)
-        if predicate is not None and self.context.check_bounds and node.dtype.lanes > 1:
-            outer, self.mask, self.mask_lanes = self.mask, predicate, node.dtype.lanes // buffer.dtype.lanes
+        predicate = self._lane_mask(node.predicate, node.dtype.lane_code // buffer.dtype.lane_code)
+        if predicate is not None and self.context.check_bounds and node.dtype.lane_code != 1:
+            outer, self.mask, self.mask_lanes = self.mask, predicate, node.dtype.lane_code // buffer.dtype.lane_code
             value = self._load(node, predicate)
             self.mask = outer
             return value
         return self._load(node, predicate)
 
+    def volatile(self, buffer: Buffer, word: str, predicate: str | None) -> str:
+        """The word for an access of volatile memory, which has no predicate; empty for others."""
+        if buffer.data not in self.context.volatile:
+            return ""
+        if predicate is not None:
+            raise BuildError(f"The masked {word} intrinsic does not support declaring {word} as volatile.")
+        return "volatile "
+
     def _load(self, node: BufferLoad, predicate: str | None) -> str:
         buffer = node.buffer
+        self.volatile(buffer, "load", predicate)
         self.context.check_access(self, node, predicate)
         index = self.flat_index(buffer, node.indices)
-        lanes = index.dtype.lanes
+        lanes = index.dtype.lane_code
         if lanes == 1:
             if self.mask is not None:
                 return self._guarded(lambda: self._contiguous_load(buffer, self.wide_index(index), 1), buffer.dtype)
@@ -155,9 +172,9 @@ class MemoryEmitter(ExpressionEmitter):
             if predicate is not None:
                 return self._masked_load(buffer, base, lanes, predicate)
             return self._contiguous_load(buffer, base, lanes)
-        if buffer.dtype.lanes > 1:
+        if buffer.dtype.lane_code != 1:
             return self._each_lane_load(buffer, index)
-        if stride is not None and predicate is None:
+        if stride is not None and predicate is None and lanes > 0:
             return self._strided_load(buffer, index, stride)  # type: ignore[arg-type]
         return self._gather(buffer, index, predicate)
 
@@ -165,13 +182,13 @@ class MemoryEmitter(ExpressionEmitter):
         own = self.visit(predicate) if predicate is not None else None
         if self.mask is None or lanes == 1:
             return own
-        return self.mask if own is None else self.out.op(f"and <{lanes} x i1> {self.mask}, {own}")
+        return self.mask if own is None else self.out.op(f"and {vector_type('i1', lanes)} {self.mask}, {own}")
 
     def _guarded(self, emit: Callable[[], str], dtype: DataType) -> str:
         """A scalar load that is done only where some lane of the mask is on."""
         assert self.mask is not None
         lanes = self.mask_lanes
-        some = self.out.op(f"bitcast <{lanes} x i1> {self.mask} to i{lanes}")
+        some = self.out.op(f"bitcast {vector_type('i1', lanes)} {self.mask} to i{lanes}")
         some = self.out.op(f"icmp ne i{lanes} {some}, 0")
         taken, done = self.out.new_block("guarded"), self.out.new_block("done")
         first = self.out.block
@@ -184,10 +201,10 @@ class MemoryEmitter(ExpressionEmitter):
         return self.out.op(f"phi {llvm_type(dtype)} [ {constant(dtype, 0)}, %{first} ], [ {value}, %{last} ]")
 
     def _contiguous_load(self, buffer: Buffer, base: str, lanes: int) -> str:
-        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+        dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
         align = buffer.dtype.element_of.bytes
         value = self.out.op(
-            f"load {memory_type(dtype)}, ptr {self.address(buffer, base)}, align {align}{self.alias(buffer)}"
+            f"load {self.volatile(buffer, 'load', None)}{memory_type(dtype)}, ptr {self.address(buffer, base)}, align {align}{self.alias(buffer)}"
         )
         return self.from_memory(value, dtype)
 
@@ -196,7 +213,7 @@ class MemoryEmitter(ExpressionEmitter):
         if not dtype.is_bool:
             return value
         kind = memory_type(dtype)
-        return self.out.op(f"icmp ne {kind} {value}, {'0' if dtype.lanes == 1 else 'zeroinitializer'}")
+        return self.out.op(f"icmp ne {kind} {value}, {'0' if dtype.lane_code == 1 else 'zeroinitializer'}")
 
     def to_memory(self, value: str, dtype: DataType) -> str:
         """A value of a register as it is stored."""
@@ -205,7 +222,7 @@ class MemoryEmitter(ExpressionEmitter):
         return self.out.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}")
 
     def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
-        lanes, dtype = index.dtype.lanes, buffer.dtype
+        lanes, dtype = index.dtype.lane_code, buffer.dtype
         if abs(stride) > _WIDEST_SHUFFLE or stride == 0:
             return self._each_lane_load(buffer, index)
         span = (lanes - 1) * abs(stride) + 1
@@ -213,7 +230,7 @@ class MemoryEmitter(ExpressionEmitter):
         if stride < 0:
             base = self.out.op(f"add i64 {base}, {(lanes - 1) * stride}")
         wide = self._contiguous_load(buffer, base, span)
-        kind = llvm_type(dtype.with_lanes(span))
+        kind = llvm_type(dtype.with_lane_code(span))
         first = 0 if stride > 0 else span - 1
         places = ", ".join(f"i32 {first + lane * stride}" for lane in range(lanes))
         return self.out.op(f"shufflevector {kind} {wide}, {kind} poison, <{lanes} x i32> <{places}>")
@@ -222,21 +239,21 @@ class MemoryEmitter(ExpressionEmitter):
         values: list[str] = []
         for position in self._lane_indices(index):
             value = self._contiguous_load(buffer, position, 1)
-            if buffer.dtype.lanes == 1:
+            if buffer.dtype.lane_code == 1:
                 values.append(value)
             else:
-                values += [self.lane(value, buffer.dtype, i) for i in range(buffer.dtype.lanes)]
+                values += [self.lane(value, buffer.dtype, i) for i in range(buffer.dtype.lane_code)]
         return self.join(values, buffer.dtype.element_of)
 
     def _lane_indices(self, index: PrimExpr) -> list[str]:
         """The i64 index of each lane."""
         if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
             base, stride = self.wide_index(index.base), index.stride.value
-            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.dtype.lanes)]
+            return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.dtype.lane_code)]
         vector = self._wide_vector(index)
         return [
-            self.out.op(f"extractelement <{index.dtype.lanes} x i64> {vector}, i32 {i}")
-            for i in range(index.dtype.lanes)
+            self.out.op(f"extractelement {vector_type('i64', index.dtype.lane_code)} {vector}, i32 {i}")
+            for i in range(index.dtype.lane_code)
         ]
 
     def _wide_vector(self, index: PrimExpr) -> str:
@@ -244,33 +261,37 @@ class MemoryEmitter(ExpressionEmitter):
         if dtype.bits == 64:
             return name
         word = "sext" if dtype.is_int else "zext"
-        return self.out.op(f"{word} {llvm_type(dtype)} {name} to <{dtype.lanes} x i64>")
+        return self.out.op(f"{word} {llvm_type(dtype)} {name} to {vector_type('i64', dtype.lane_code)}")
 
     def _pointers(self, buffer: Buffer, index: PrimExpr) -> str:
         vector, base = self._wide_vector(index), self.visit(buffer.data)
-        lanes = index.dtype.lanes
-        return self.out.op(f"getelementptr {place_type(buffer.dtype)}, ptr {base}, <{lanes} x i64> {vector}")
+        lanes = index.dtype.lane_code
+        return self.out.op(
+            f"getelementptr {place_type(buffer.dtype)}, ptr {base}, {vector_type('i64', lanes)} {vector}"
+        )
 
     def _gather(self, buffer: Buffer, index: PrimExpr, predicate: str | None) -> str:
-        dtype = buffer.dtype.with_lanes(index.dtype.lanes)
-        kind, lanes = memory_type(dtype), dtype.lanes
-        flags = f"<{lanes} x i1>"
-        memory = DataType("uint8").with_lanes(lanes) if dtype.is_bool else dtype
+        dtype = buffer.dtype.with_lane_code(index.dtype.lane_code)
+        kind, lanes = memory_type(dtype), dtype.lane_code
+        flags = flags_type(lanes)
+        memory = DataType("uint8").with_lane_code(lanes) if dtype.is_bool else dtype
         name = self.context.text.declare(
-            f"llvm.masked.gather.{suffix(memory)}.v{lanes}p0", kind, f"<{lanes} x ptr>, i32, {flags}, {kind}"
+            f"llvm.masked.gather.{suffix(memory)}.{lanes_name(lanes)}p0",
+            kind,
+            f"{vector_type('ptr', lanes)}, i32, {flags}, {kind}",
         )
         pointers, align = self._pointers(buffer, index), buffer.dtype.bytes
         value = self.out.op(
-            f"call {kind} {name}(<{lanes} x ptr> {pointers}, i32 {align}, {flags} {predicate or 'splat (i1 true)'}, "
+            f"call {kind} {name}({vector_type('ptr', lanes)} {pointers}, i32 {align}, {flags} {predicate or 'splat (i1 true)'}, "
             f"{kind} zeroinitializer){self.alias(buffer)}"
         )
         return self.from_memory(value, dtype)
 
     def _masked_load(self, buffer: Buffer, base: str, lanes: int, predicate: str) -> str:
-        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
-        kind, flags = memory_type(dtype), f"<{dtype.lanes} x i1>"
-        predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lanes)
-        memory = DataType("uint8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+        dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
+        kind, flags = memory_type(dtype), flags_type(dtype.lane_code)
+        predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lane_code)
+        memory = DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype
         name = self.context.text.declare(f"llvm.masked.load.{suffix(memory)}.p0", kind, f"ptr, i32, {flags}, {kind}")
         value = self.out.op(
             f"call {kind} {name}(ptr {self.address(buffer, base)}, i32 {buffer.dtype.element_of.bytes}, "
@@ -282,15 +303,16 @@ class MemoryEmitter(ExpressionEmitter):
         if times == 1:
             return predicate
         places = ", ".join(f"i32 {i // times}" for i in range(lanes * times))
-        flags = f"<{lanes} x i1>"
+        flags = flags_type(lanes)
         return self.out.op(f"shufflevector {flags} {predicate}, {flags} poison, <{lanes * times} x i32> <{places}>")
 
     # ------------------------------------------------------------------ stores
 
     def store_value(self, buffer: Buffer, indices: tuple[PrimExpr, ...], value: str, predicate: str | None) -> None:
         """Store the value called `value` at `indices`, in the lanes of `predicate`."""
+        self.volatile(buffer, "store", predicate)
         index = self.flat_index(buffer, indices)
-        lanes = index.dtype.lanes
+        lanes = index.dtype.lane_code
         if lanes == 1:
             self._contiguous_store(buffer, self.wide_index(index), 1, value)
             return
@@ -302,30 +324,34 @@ class MemoryEmitter(ExpressionEmitter):
                 self._contiguous_store(buffer, base, lanes, value)
             else:
                 self._masked_store(buffer, base, lanes, value, predicate)
-        elif predicate is None:
+        elif predicate is None and lanes > 0:
             self._each_lane_store(buffer, index, value)
         else:
             self._scatter(buffer, index, value, predicate)
 
     def _contiguous_store(self, buffer: Buffer, base: str, lanes: int, value: str) -> None:
-        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+        dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
         place = self.address(buffer, base)
         value = self.to_memory(value, dtype)
         align = buffer.dtype.element_of.bytes
-        self.out.do(f"store {memory_type(dtype)} {value}, ptr {place}, align {align}{self.alias(buffer)}")
+        word = f"store {self.volatile(buffer, 'store', None)}"
+        self.out.do(f"{word}{memory_type(dtype)} {value}, ptr {place}, align {align}{self.alias(buffer)}")
 
     def _each_lane_store(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
         """One store a lane, the last lane last: where lanes share a place, it wins."""
-        dtype, each = buffer.dtype.with_lanes(buffer.dtype.lanes * index.dtype.lanes), buffer.dtype.lanes
+        dtype, each = (
+            buffer.dtype.with_lane_code(buffer.dtype.lane_code * index.dtype.lane_code),
+            buffer.dtype.lane_code,
+        )
         for lane, position in enumerate(self._lane_indices(index)):
             parts = [self.lane(value, dtype, lane * each + i) for i in range(each)]
             self._contiguous_store(buffer, position, 1, self.join(parts, buffer.dtype.element_of))
 
     def _masked_store(self, buffer: Buffer, base: str, lanes: int, value: str, predicate: str) -> None:
-        dtype = buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
-        kind, flags = memory_type(dtype), f"<{dtype.lanes} x i1>"
-        predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lanes)
-        memory = DataType("uint8").with_lanes(dtype.lanes) if dtype.is_bool else dtype
+        dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
+        kind, flags = memory_type(dtype), flags_type(dtype.lane_code)
+        predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lane_code)
+        memory = DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype
         name = self.context.text.declare(f"llvm.masked.store.{suffix(memory)}.p0", "void", f"{kind}, ptr, i32, {flags}")
         value = self.to_memory(value, dtype)
         self.out.do(
@@ -333,19 +359,21 @@ class MemoryEmitter(ExpressionEmitter):
             f"i32 {buffer.dtype.element_of.bytes}, {flags} {predicate}){self.alias(buffer)}"
         )
 
-    def _scatter(self, buffer: Buffer, index: PrimExpr, value: str, predicate: str) -> None:
-        if buffer.dtype.lanes > 1:
+    def _scatter(self, buffer: Buffer, index: PrimExpr, value: str, predicate: str | None) -> None:
+        if buffer.dtype.lane_code != 1:
             raise BuildError(f"buffer `{buffer.name}` of vectors cannot be stored to with a mask at scattered places")
-        dtype = buffer.dtype.with_lanes(index.dtype.lanes)
-        kind, lanes = memory_type(dtype), dtype.lanes
-        memory = DataType("uint8").with_lanes(lanes) if dtype.is_bool else dtype
+        dtype = buffer.dtype.with_lane_code(index.dtype.lane_code)
+        kind, lanes = memory_type(dtype), dtype.lane_code
+        memory = DataType("uint8").with_lane_code(lanes) if dtype.is_bool else dtype
         name = self.context.text.declare(
-            f"llvm.masked.scatter.{suffix(memory)}.v{lanes}p0", "void", f"{kind}, <{lanes} x ptr>, i32, <{lanes} x i1>"
+            f"llvm.masked.scatter.{suffix(memory)}.{lanes_name(lanes)}p0",
+            "void",
+            f"{kind}, {vector_type('ptr', lanes)}, i32, {vector_type('i1', lanes)}",
         )
         value = self.to_memory(value, dtype)
         self.out.do(
-            f"call void {name}({kind} {value}, <{lanes} x ptr> {self._pointers(buffer, index)}, "
-            f"i32 {buffer.dtype.bytes}, <{lanes} x i1> {predicate}){self.alias(buffer)}"
+            f"call void {name}({kind} {value}, {vector_type('ptr', lanes)} {self._pointers(buffer, index)}, "
+            f"i32 {buffer.dtype.bytes}, {flags_type(lanes)} {predicate or 'splat (i1 true)'}){self.alias(buffer)}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.arith.scalable import is_vscale
 from tvmagic.codegen import bounds, vector_math
 from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
@@ -27,11 +28,12 @@ from tvmagic.ir import (
     GlobalVar,
     IntImm,
     IRModule,
+    Node,
     PrimExpr,
     PrimFunc,
     Stmt,
 )
-from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -72,6 +74,7 @@ class ModuleContext:
     _nodes: dict[str, str] = field(default_factory=dict)
     _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
     sizes: dict[Any, Any] = field(default_factory=dict)
+    volatile: set[Any] = field(default_factory=set)  # pointers whose accesses are neither joined nor left out
 
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
@@ -116,7 +119,12 @@ class ModuleContext:
         """The attributes of every function."""
         width = self.target.attrs.get("vector-width")
         extra = f' "prefer-vector-width"="{width}"' if width else ""
-        return f'nounwind "no-trapping-math"="true"{extra}'
+        if self.target.mcpu or self.target.mattr:
+            _, cpu, features = cpu_and_features(self.target)
+            extra += f' "target-cpu"="{cpu}"' if cpu else ""
+            extra += f' "target-features"="{features}"' if features else ""
+        scalable = " vscale_range(1,16)" if self.target.has_sve else ""
+        return f'nounwind{scalable} "no-trapping-math"="true"{extra}'
 
     def subprogram(self, node: Any, name: str) -> str:
         """The debug information of a function, as a suffix of its head."""
@@ -303,8 +311,25 @@ def quoted(name: str) -> str:
     return name if plain else f'"{name}"'
 
 
+def refuse_scalable(stmt: Stmt, target: Target) -> None:
+    """Refuse scalable vectors: a target without them ends the process when LLVM meets them."""
+
+    def look(node: Node) -> bool:
+        if isinstance(node, PrimExpr) and (node.dtype.is_scalable or is_vscale(node)):
+            raise BuildError(
+                f"there is no machine code for scalable vectors and `vscale` for `{target}`",
+                node=node,
+                hint="name a processor that has them, such as `llvm -mtriple=aarch64-linux-gnu -mattr=+sve`",
+            )
+        return True
+
+    pre_order_visit(stmt, look)
+
+
 def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     """Add the code of `func` to the module."""
+    if not context.target.has_sve:
+        refuse_scalable(func.body, context.target)
     context.function_name = abi.name
     context.work = Work(func.body)
     context.repeated = loops_of_repeated_chains(func.body)
@@ -358,6 +383,6 @@ def emit_module(
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
-    for var, func in mod.functions.items():
+    for var, func in sorted(mod.functions.items(), key=lambda item: context.abis[item[0]].name):
         emit_function(context, context.abis[var], func)
     return context

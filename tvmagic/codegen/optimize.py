@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from functools import cache
 from typing import Any
 
@@ -24,22 +25,28 @@ def _set_options() -> None:
     llvm.set_option("tvmagic", "-enable-interleaved-mem-accesses=false")
 
 
-def optimized(text: str, target: Target, most: int = 3) -> Any:
-    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`."""
+def optimized(text: str, target: Target, most: int = 3, imports: tuple[str, ...] = ()) -> Any:
+    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`.
+
+    `imports`: modules of users that are linked in: LLVM text, or the name of a file `.ll` or `.bc`.
+    """
     _set_options()
     machine = target_machine(target)
-    return interruptible(lambda: _optimized(text, target, machine, most))
+    return interruptible(lambda: _optimized(text, target, machine, most, imports))
 
 
-def _optimized(text: str, target: Target, machine: Any, most: int) -> Any:
+def _optimized(text: str, target: Target, machine: Any, most: int, imports: tuple[str, ...]) -> Any:
     import llvmlite.binding as llvm
 
+    # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
+    context = llvm.create_context()
     try:
-        # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
-        module = llvm.parse_assembly(text, llvm.create_context())
+        module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refused the code made for it: {error}") from error
+    for source in imports:
+        _link_in(module, source, context)
     level = min(int(target.attrs.get("opt-level", 3)), most)
     options = llvm.create_pipeline_tuning_options(level)
     options.loop_vectorization = options.slp_vectorization = level >= 2
@@ -50,6 +57,35 @@ def _optimized(text: str, target: Target, machine: Any, most: int) -> Any:
     llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, where they are
     passes.detach()
     return module
+
+
+def _link_in(module: Any, source: str, context: Any) -> None:
+    """Add the functions of a user's module."""
+    other: Any = None
+    try:
+        other = _parsed(source, context)
+        other.triple, other.data_layout = module.triple, module.data_layout
+        other.verify()
+        module.link_in(other)
+        return
+    except (RuntimeError, OSError) as error:
+        reason = str(error)
+    # closed here: what an error's traceback holds goes away in any order, and LLVM needs the context last
+    for made in (other, module):
+        if made is not None:
+            made.close()
+    raise BuildError(f"what `import_llvm` names is not LLVM text that can be linked in: {reason}")
+
+
+def _parsed(source: str, context: Any) -> Any:
+    """The module of LLVM text, or of a file with it or with bitcode."""
+    import llvmlite.binding as llvm
+
+    name = source.strip()
+    if "\n" not in name and name.endswith(".bc"):
+        return llvm.parse_bitcode(pathlib.Path(name).read_bytes(), context)
+    is_file = "\n" not in name and name.endswith(".ll")
+    return llvm.parse_assembly(pathlib.Path(name).read_text() if is_file else source, context)
 
 
 def object_of(module: Any, target: Target) -> bytes:

@@ -161,6 +161,13 @@ class FunctionEmitter(MemoryEmitter):
     def attribute(self, stmt: AttrStmt) -> Stmt | None:
         if stmt.attr_key in ("thread_extent", "virtual_thread"):
             return self.context.threads.launch(self, stmt)
+        if stmt.attr_key == "pragma_import_llvm":
+            if not isinstance(stmt.value, StringImm):
+                raise BuildError("`import_llvm` takes LLVM text, or the name of a file with it", node=stmt)
+            if stmt.value.value not in self.context.text.imports:
+                self.context.text.imports.append(stmt.value.value)
+        elif stmt.attr_key == "volatile_scope":
+            self.context.volatile.add(stmt.node)
         if stmt.attr_key == ANY_ORDER and not self.any_order:
             self.any_order = True
             self.statement(stmt.body)
@@ -187,14 +194,14 @@ class FunctionEmitter(MemoryEmitter):
     @handles(BufferStore)
     def store(self, stmt: BufferStore) -> None:
         value = self.visit(stmt.value)
-        lanes = stmt.value.dtype.lanes // stmt.buffer.dtype.lanes
+        lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
         predicate = self._lane_mask(stmt.predicate, lanes)
         self.context.check_access(self, stmt, predicate)
         self.store_value(stmt.buffer, stmt.indices, value, predicate)
 
     @handles(IfThenElse)
     def if_then_else(self, stmt: IfThenElse) -> None:
-        if stmt.condition.dtype.lanes > 1:
+        if stmt.condition.dtype.lane_code != 1:
             raise BuildError("the condition of an `if` differs from lane to lane", node=stmt, hint="run VectorizeLoop")
         condition = self.visit(stmt.condition)
         then, other, done = (self.out.new_block(hint) for hint in ("then", "else", "endif"))
@@ -226,7 +233,13 @@ class FunctionEmitter(MemoryEmitter):
     def loop(self, stmt: For) -> Stmt | None:
         if stmt.kind is ForKind.THREAD_BINDING and self.context.target.is_nvptx:
             return self.context.threads.bind(self, stmt)
-        if stmt.kind is ForKind.PARALLEL and self.parent is None and self.context.has_threads:
+        if stmt.kind is ForKind.PARALLEL and self.parent is not None:
+            raise BuildError(
+                "Nested parallel loop is not supported",
+                node=stmt,
+                hint="let the inner loop be serial, or fuse both and mark the result parallel",
+            )
+        if stmt.kind is ForKind.PARALLEL and self.context.has_threads:
             from tvmagic.codegen.parallel import emit_parallel
 
             emit_parallel(self, stmt)

@@ -9,7 +9,17 @@ from functools import lru_cache
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
-__all__ = ["constant", "float_bits", "llvm_type", "memory_type", "place_type", "splat"]
+__all__ = [
+    "constant",
+    "flags_type",
+    "float_bits",
+    "lanes_name",
+    "llvm_type",
+    "memory_type",
+    "place_type",
+    "splat",
+    "vector_type",
+]
 
 # Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
 # the process where the bits of a vector are no integer type any more.
@@ -22,22 +32,35 @@ _FLOATS = {("float", 16): "half", ("bfloat", 16): "i16", ("float", 32): "float",
 @lru_cache(maxsize=4096)
 def llvm_type(dtype: DataType) -> str:
     """The type of a value in a register: bools are `i1`, bfloat16 is `i16`."""
-    return _vector(_scalar(dtype), dtype.lanes)
+    return vector_type(_scalar(dtype), dtype.lane_code)
 
 
 @lru_cache(maxsize=4096)
 def memory_type(dtype: DataType) -> str:
     """The type of a value in memory: bools take a byte."""
-    return _vector("i8", dtype.lanes) if dtype.is_bool else llvm_type(dtype)
+    return vector_type("i8", dtype.lane_code) if dtype.is_bool else llvm_type(dtype)
 
 
 def place_type(dtype: DataType) -> str:
     """The type of an element's place in an array, as long as the element: LLVM pads a vector of 5 bytes to 8."""
     size = dtype.bytes
-    return memory_type(dtype) if dtype.lanes == 1 or size & (size - 1) == 0 else f"[{size} x i8]"
+    return memory_type(dtype) if dtype.is_scalar or size & (size - 1) == 0 else f"[{size} x i8]"
 
 
-def _vector(scalar: str, lanes: int) -> str:
+def flags_type(code: int) -> str:
+    """The type of a bool for each lane; `code` is the lane code of the vectors, or 1."""
+    return vector_type("i1", code)
+
+
+def lanes_name(code: int) -> str:
+    """How the names of LLVM's intrinsics write the lanes of a lane code: `v4`, `nxv4`."""
+    return f"v{code}" if code > 0 else f"nxv{-code}"
+
+
+def vector_type(scalar: str, lanes: int) -> str:
+    """The type of as many lanes of `scalar` as the lane code `lanes` says."""
+    if lanes < 0:
+        return f"<vscale x {-lanes} x {scalar}>"
     if lanes > _MOST_LANES:
         raise BuildError(
             f"a vector of {lanes} lanes is too wide, the widest has {_MOST_LANES}",
@@ -57,7 +80,7 @@ def _scalar(dtype: DataType) -> str:
     if dtype.is_handle:
         return "ptr"
     if dtype.is_int or dtype.is_uint:
-        if dtype.bits not in (8, 16, 32, 64):
+        if dtype.bits not in (1, 8, 16, 32, 64):  # `int1` is for the flags of LLVM's intrinsics
             raise BuildError(f"there is no machine code for values of type `{dtype}`", hint="use 8, 16, 32 or 64 bits")
         return f"i{dtype.bits}"
     return "void"
@@ -65,7 +88,7 @@ def _scalar(dtype: DataType) -> str:
 
 def splat(text: str, dtype: DataType) -> str:
     """The scalar constant `text` as a constant of `dtype`, which may be a vector type."""
-    return text if dtype.lanes == 1 else f"splat ({_scalar(dtype)} {text})"
+    return text if dtype.is_scalar else f"splat ({_scalar(dtype)} {text})"
 
 
 @lru_cache(maxsize=4096)

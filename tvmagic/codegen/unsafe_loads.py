@@ -14,7 +14,7 @@ __all__ = ["needs_mask"]
 
 def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> bool:
     """Whether `side`, taken in the lanes of `condition`, has a load that may be outside of its buffer in other lanes."""
-    finder = _Unsafe(condition.dtype.lanes, intervals)
+    finder = _Unsafe(condition.dtype.lane_code, intervals)
     finder.visit(side)
     if not finder.unsafe:
         return False
@@ -33,7 +33,7 @@ class _Unsafe(Visitor):
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
         self.visit_children(node)
-        lanes = node.indices[-1].dtype.lanes if node.indices else 1
+        lanes = node.indices[-1].dtype.lane_code if node.indices else 1
         if lanes in (1, self.lanes) and not all(map(self._inside, node.indices, node.buffer.shape)):
             self.unsafe.append(node)
 

@@ -71,7 +71,7 @@ class Work(ChainVisitor):
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> None:
-        self.total += max(1, node.dtype.lanes // 8)
+        self.total += max(1, abs(node.dtype.lane_code) // 8)
         self.visit_children(node)
 
     @handles(IntImm)
@@ -80,7 +80,7 @@ class Work(ChainVisitor):
 
     @handles(Call, BufferLoad)
     def costly(self, node: PrimExpr) -> None:
-        self.total += 4 * max(1, node.dtype.lanes // 8)
+        self.total += 4 * max(1, abs(node.dtype.lane_code) // 8)
         self.visit_children(node)
 
     @handles(For)

@@ -8,10 +8,11 @@ through `hooks`.
 # What is imported here is what the package offers.
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
-from tvmagic.ir import base, diagnostics, module
+from tvmagic.ir import base, container, diagnostics, module
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
+from tvmagic.ir.container import Array, Map
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.equal import (
     ObjectPathPair,
@@ -93,8 +94,8 @@ from tvmagic.ir.functor import (
 )
 from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.json import load_json, make_node, register_json, save_json
-from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span
-from tvmagic.ir.op import CallEffect, Op
+from tvmagic.ir.node import NODE_CLASSES, Field, Identified, Kind, Node, Span
+from tvmagic.ir.op import CallEffect, CallEffectKind, Op
 from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.registry import EnvFunc, register_intrin_lowering, register_op_attr
 from tvmagic.ir.specialize import specialize
@@ -123,10 +124,11 @@ from tvmagic.ir.stmt import (
     stmt_seq,
 )
 from tvmagic.ir.stores import stored_together
+from tvmagic.ir.unknown import Any
 from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, verify_well_formed
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name == "transform":  # TVM's passes are reached here too
         return importlib.import_module("tvmagic.transform")
     raise AttributeError(f"module `tvmagic.ir` has no name `{name}`")

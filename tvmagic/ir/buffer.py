@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import (
@@ -80,6 +80,18 @@ class Buffer(Node):
         self.buffer_type = "auto" if buffer_type in ("auto", "auto_broadcast", 2) else ""
         self.axis_separators = exprs(axis_separators) if axis_separators else ()  # type: ignore[assignment]
         self.span = span
+        self._check_separators()
+
+    def _check_separators(self) -> None:
+        last = 0
+        for separator in self.axis_separators:
+            if not last <= separator.value <= len(self.shape):
+                places = ", ".join(str(s) for s in self.axis_separators)
+                raise WrongValueError(
+                    f"the axis separators [{places}] of buffer `{self.name}` do not rise from 0 to its "
+                    f"{len(self.shape)} dimensions"
+                )
+            last = separator.value
 
     def scope(self) -> str:
         """The memory it lives in: `global`, `local`, `shared`, ..."""
@@ -144,7 +156,11 @@ class Buffer(Node):
         return BufferRegion(self, result) if region else BufferLoad(self, result)
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
-        """The flat index of the element at `indices`, one for each group of axes."""
+        """The flat index of the element at `indices`, one for each group of axes, simplified."""
+        return list(provided("flat index")()(self, exprs(indices)))
+
+    def unsimplified_offset_of(self, indices: Any) -> list[PrimExpr]:
+        """The flat index of the element at `indices`, one for each group of axes, as shape and strides give it."""
         groups: list[PrimExpr] = []
         start, positions = 0, exprs(indices)
         for end in [*(int(s) for s in self.axis_separators), len(self.shape)]:

@@ -7,8 +7,21 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.dtype import DataType, dtype_of
-from tvmagic.ir.expr import BOOL, INT32, Broadcast, Call, Cast, FloatImm, IntImm, PrimExpr, Ramp, expr
-from tvmagic.ir.meaning import Neutral, convert_number
+from tvmagic.ir.expr import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    Broadcast,
+    Call,
+    Cast,
+    FloatImm,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    StringImm,
+    expr,
+)
+from tvmagic.ir.meaning import Neutral, convert_number, round_float
 from tvmagic.ir.node import Span
 from tvmagic.ir.operators import lanes_of
 
@@ -27,14 +40,14 @@ __all__ = [
 
 
 def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
-    """The constant `value`; int32 (int64 where it does not fit), float32 or bool unless told."""
+    """The constant `value`, by default int32 or int64, float32 or float64 (the smaller if it fits), or bool."""
     if dtype is None:
         if isinstance(value, bool):
             dtype = BOOL
         elif isinstance(value, int):
             dtype = INT32 if -(1 << 31) <= value < 1 << 31 else "int64"
         elif isinstance(value, float):
-            dtype = "float32"
+            dtype = "float64" if FLOAT32.largest < abs(value) < math.inf else "float32"
         elif hasattr(value, "dtype"):
             dtype = str(value.dtype)
         else:
@@ -46,6 +59,8 @@ def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExp
     """The constant `value` of type `dtype`; a Broadcast for a vector type."""
     if dtype.is_vector:
         return Broadcast(make_const(dtype.element_of, value, span), lanes_of(dtype), span)
+    if dtype.is_uint and value < 0:
+        raise TVMagicError(f"the literal {value} does not fit into `{dtype}`, which has no negative values")
     if dtype.is_int or dtype.is_uint:
         return IntImm(dtype, int(value), span)
     if dtype.is_float:
@@ -101,12 +116,9 @@ def _largest(dtype: DataType, negative: bool) -> float:
 
 
 def _largest_float(dtype: DataType) -> float:
-    if dtype.code == "bfloat":
-        return float.fromhex("0x1.fep127")
-    table = {16: 65504.0, 32: float.fromhex("0x1.fffffep127"), 64: float.fromhex("0x1.fffffffffffffp1023")}
-    if not dtype.is_float or dtype.bits not in table:
+    if not dtype.is_float or dtype.largest == math.inf:
         raise TVMagicError(f"`{dtype}` has no largest value")
-    return table[dtype.bits]
+    return dtype.largest
 
 
 def infinity(dtype: Any, span: Span | None = None) -> PrimExpr:
@@ -119,6 +131,8 @@ def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
     value, dtype = expr(value), dtype_of(dtype)
     if value.dtype is dtype:
         return value
+    if isinstance(value, StringImm):
+        raise TVMagicError(f"Can't cast a handle to other types: the text {value} is not a number")
     if dtype.is_scalar:
         if isinstance(value, (IntImm, FloatImm)) and not dtype.is_handle:
             return _cast_constant(dtype, value)
@@ -147,7 +161,10 @@ def _keeps_sums(source: DataType, target: DataType) -> bool:
 def _cast_constant(dtype: DataType, value: IntImm | FloatImm) -> PrimExpr:
     number = value.value
     if dtype.is_float:
-        number = Neutral(_largest(dtype, number < 0)) if type(number) is Neutral else float(number)
+        if type(number) is Neutral:
+            number = Neutral(_largest(dtype, number < 0))
+        elif abs(number) > dtype.largest:
+            number = round_float(float(number), dtype)
         return FloatImm(dtype, number, value.span)
     return IntImm(dtype, convert_number(number, dtype), value.span)
 

@@ -275,14 +275,19 @@ def deep_comparison(cls: type[Node], names: dict[str, Any]) -> Function:
             tests.append(f"({x} is {y} or deep_equal({x}, {y}))")
         else:
             tests.append(f"{x} is {y}")
-    return generate(f"same_{cls.__name__}", ["a", "b"], [f"return {' and '.join(tests) or 'True'}"], names)
+    # a class without fields is what it is by identity
+    return generate(
+        f"same_{cls.__name__}", ["a", "b"], [f"return {' and '.join(tests) if cls.FIELDS else 'False'}"], names
+    )
 
 
 def hasher(cls: type[Node], seed: int, names: dict[str, Any]) -> Function:
     """`hash_node(numbers, node)`: the structural hash of a node of `cls`; `numbers` are those of the variables met."""
     terms = [str(seed)]
     for f in cls.FIELDS:
-        if f.kind in _SEVERAL or f.kind is Kind.VAR_DEFS:
+        if f.kind is Kind.VAR_DEF or f.kind is Kind.VAR_DEFS:
+            terms.append(f"definition{'s' if f.kind is Kind.VAR_DEFS else ''}(numbers, node.{f.name})")
+        elif f.kind in _SEVERAL:
             terms.append(f"items(numbers, node.{f.name})")
         elif f.kind is not Kind.NAME:
             terms.append(f"table[type(node.{f.name})](numbers, node.{f.name})")

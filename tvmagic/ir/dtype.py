@@ -6,6 +6,7 @@ one object, so that two dtypes are compared by `is` where speed matters.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -13,18 +14,30 @@ from tvmagic.errors import TVMagicError
 
 __all__ = ["DataType", "dtype_of"]
 
-_PATTERN = re.compile(r"(int|uint|float|bfloat|handle|bool|void)(\d*)(?:x(\d+)|xvscalex(\d+))?$")
+_PATTERN = re.compile(
+    r"(int|uint|float|bfloat|handle|bool|void|e4m3_float(?=8)|e5m2_float(?=8))(\d*)(?:x(\d+)|xvscalex(\d+))?$"
+)
 _DEFAULT_BITS = {"int": 32, "uint": 32, "float": 32, "handle": 64, "bool": 1, "bfloat": 16, "void": 0}
 _TABLE: dict[str, DataType] = {}
+# the largest finite value of each type of floats
+_LARGEST = {
+    "float16": 65504.0,
+    "float32": float.fromhex("0x1.fffffep127"),
+    "float64": float.fromhex("0x1.fffffffffffffp1023"),
+    "bfloat16": float.fromhex("0x1.fep127"),
+    "e4m3_float8": 448.0,
+    "e5m2_float8": 57344.0,
+}
 
 
 class DataType(str):
     """The type of a scalar or of a vector of scalars.
 
-    Attributes: `code` (`int`, `uint`, `float`, `bfloat`, `bool`, `handle`, `void`), `bits` of one
-    lane, `lanes` (1 for a scalar), and the tests `is_int` (signed), `is_uint` (`bool` included, as
-    in TVM), `is_float` (`bfloat16` included), `is_bool`, `is_handle`, `is_vector`, `is_scalable`,
-    `is_index` (a scalar int32 or int64, the types that constants fold in).
+    Attributes: `code` (`int`, `uint`, `float`, `bfloat`, `e4m3_float`, `e5m2_float`, `bool`, `handle`, `void`), `bits` of
+    one lane, `lanes` (1 for a scalar), and the tests `is_int` (signed), `is_uint` (`bool` included, as
+    in TVM), `is_float` (`bfloat16` and `is_float8` included), `is_float8`, `is_bool`, `is_handle`, `is_vector`,
+    `is_scalable`, `is_index` (a scalar int32 or int64, the types that constants fold in). `largest` is the largest finite
+    value of a float.
 
     A scalable vector has `vscale_factor` times as many lanes as the machine's `vscale`, which is not a number
     here: to ask for its `lanes` is an error. `lane_code` is what two types have in common whose lanes go
@@ -38,6 +51,8 @@ class DataType(str):
     is_int: bool
     is_uint: bool
     is_float: bool
+    is_float8: bool
+    largest: float
     is_bool: bool
     is_handle: bool
     is_vector: bool
@@ -91,11 +106,11 @@ class DataType(str):
         return self
 
 
-class _BoolVector(DataType):
-    """The type of several bools: it has two spellings, `uint1x4` and `boolx4`."""
+class _Bools(DataType):
+    """The type of a bool, or of several: `bool` is also spelled `uint1`, and `uint1x4` is `boolx4`."""
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, str) and other.replace("boolx", "uint1x", 1) == str(self))
+        return self is other or (isinstance(other, str) and _spelled(other) == _spelled(self))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -103,26 +118,31 @@ class _BoolVector(DataType):
     __hash__ = str.__hash__
 
 
-class _Scalable(_BoolVector):
+class _Scalable(_Bools):
     """The type of a vector whose number of lanes only the machine knows."""
 
     is_scalable = True
 
-    @property
-    def lanes(self) -> int:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def lanes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """An error: the number of lanes is not known."""
         raise TVMagicError(
             f"the number of lanes of `{self}` is not known: Can't fetch the lanes of a scalable vector at a compile time"
         )
 
     @lanes.setter
-    def lanes(self, value: int) -> None:
+    def lanes(self, value: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         pass
 
     @property
     def vscale_factor(self) -> int:  # type: ignore[override]
         """Its lanes over `vscale`."""
         return -self.lane_code
+
+
+def _spelled(text: str) -> str:
+    """The text of a type, in the one spelling for bools."""
+    return str.replace(text, "bool", "uint1", 1) if text[:4] == "bool" else str(text)
 
 
 def _parse(text: str) -> DataType:
@@ -142,13 +162,15 @@ def _parse(text: str) -> DataType:
     canonical = _canonical_text(code, bits, lanes)
     value = _TABLE.get(canonical)
     if value is None:
-        cls = _Scalable if lanes < 0 else _BoolVector if code == "bool" and lanes > 1 else DataType
+        cls = _Scalable if lanes < 0 else _Bools if code == "bool" else DataType
         value = str.__new__(cls, canonical)
         value.code, value.bits, value.lane_code, value.lanes = code, bits, lanes, lanes
         value.is_bool = code == "bool"
         value.is_int = code == "int"
         value.is_uint = code == "uint" or code == "bool"
-        value.is_float = code == "float" or code == "bfloat"
+        value.is_float8 = code in ("e4m3_float", "e5m2_float") and bits == 8
+        value.is_float = code == "float" or code == "bfloat" or value.is_float8
+        value.largest = _LARGEST.get(f"{code}{bits}", math.inf)
         value.is_handle = code == "handle"
         value.is_vector = lanes != 1
         value.is_index = code == "int" and lanes == 1 and bits in (32, 64)

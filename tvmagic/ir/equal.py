@@ -20,6 +20,8 @@ from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.unknown import Any as Any_
+from tvmagic.ir.values import SEQUENCES
 
 __all__ = [
     "ObjectPathPair",
@@ -63,7 +65,9 @@ class Comparison:
 
     def equal(self, a: object, b: object) -> bool:
         cls = type(a)
-        return cls is type(b) and COMPARE[cls](self, a, b)
+        if cls is not type(b):  # sequences of all kinds are the same kind of thing
+            return isinstance(a, SEQUENCES) and isinstance(b, SEQUENCES) and _same_items(self, a, b)
+        return COMPARE[cls](self, a, b)
 
     def bind(self, a: Any, b: Any) -> bool:
         self.forward[id(a)] = id(b)
@@ -132,7 +136,7 @@ def _same_buffer(state: Comparison, a: Buffer, b: Buffer) -> bool:
 
 def _same_items(state: Comparison, a: Any, b: Any) -> bool:
     for i, (x, y) in enumerate(zip(a, b)):
-        if type(x) is not type(y) or not COMPARE[type(x)](state, x, y):
+        if not (COMPARE[type(x)](state, x, y) if type(x) is type(y) else state.equal(x, y)):
             return state.differs("index", i)
     return len(a) == len(b) or state.differs("missing index", min(len(a), len(b)))
 
@@ -159,7 +163,8 @@ def _same_plain(state: Comparison, a: Any, b: Any) -> bool:
 
 
 def _same_array(state: Comparison, a: Any, b: Any) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+    """Whether two NumPy arrays, or two NDArrays, have the same type, shape and bytes."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _same_float(state: Comparison, a: FloatImm, b: FloatImm) -> bool:
@@ -197,12 +202,12 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
     first = {var.name_hint: var for var in a.functions}
     second = {var.name_hint: var for var in b.functions}
     for name in sorted(first.keys() ^ second.keys()):
-        return state.differs("missing key", name) or state.differs("attr", "functions")
+        return state.differs("missing key", first.get(name) or second[name]) or state.differs("attr", "functions")
     for name, var in first.items():
         state.bind(var, second[name])
     for name in sorted(first):
         if not state.equal(a.functions[first[name]], b.functions[second[name]]):
-            return state.differs("key", name) or state.differs("attr", "functions")
+            return state.differs("key", first[name], second[name]) or state.differs("attr", "functions")
     return state.equal(a.attrs, b.attrs) or state.differs("attr", "attrs")
 
 
@@ -211,7 +216,7 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
 
 def _same_value(state: Comparison, a: Any, b: Any) -> bool:
     """Whether two plain values (or operators, or functions called) are equal."""
-    return type(a) is type(b) and COMPARE[type(a)](state, a, b)
+    return state.equal(a, b)
 
 
 class _Compares(dict[type, Compare]):
@@ -246,6 +251,7 @@ COMPARE.update(
         PrimFunc: _same_function,
         IRModule: _same_module,
         dict: _same_mapping,
+        Any_: _same_object,
     }
 )
 
@@ -255,7 +261,7 @@ COMPARE.update(
 
 def _as_node(value: Any) -> Any:
     """What stands for an expression (a comparison, a slice of a tensor) as the expression."""
-    return value.asobject() if hasattr(value, "asobject") else value
+    return value.asobject() if hasattr(value, "asobject") and not isinstance(value, Node) else value
 
 
 @deep
@@ -296,8 +302,6 @@ def _extend(path: ObjectPath, part: Any, kind: str, key: Any) -> ObjectPath:
 
 
 def _item(part: Any, key: Any) -> Any:
-    if isinstance(key, str) and any(isinstance(k, GlobalVar) for k in part):
-        return next((value for k, value in part.items() if k.name_hint == key), None)
     return part.get(key)
 
 
@@ -315,7 +319,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     if mismatch is None:
         return
     raise StructuralMismatch(
-        f"StructuralEqual check failed, caused by lhs at {mismatch.lhs_path}:\n{_shown(lhs, mismatch.lhs_path)}\n"
+        f"ValueError: StructuralEqual check failed, caused by lhs at {mismatch.lhs_path}:\n{_shown(lhs, mismatch.lhs_path)}\n"
         f"and rhs at {mismatch.rhs_path}:\n{_shown(rhs, mismatch.rhs_path)}"
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import check_written_size
 from tvmagic.ir.derive import node
@@ -15,7 +16,23 @@ from tvmagic.ir.node import Node, Span
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
 from tvmagic.ir.values import MAPPINGS
 
-__all__ = ["IRModule", "PrimFunc", "TensorIntrin", "pointer_var"]
+__all__ = ["IRModule", "PrimFunc", "TensorIntrin", "name_as_python", "pointer_var"]
+
+# the names of the Python functions and classes from which functions and modules were read
+_python_names: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
+
+
+def name_as_python(node: Any, name: str) -> None:
+    """Let `node.__name__` be `name`, that of the Python function or class from which a function or module was read."""
+    _python_names[node] = name
+
+
+def _python_name(node: Any) -> str:
+    """The name of the Python function or class from which it was read; else its `global_symbol`."""
+    name = _python_names.get(node) or node.attrs.get("global_symbol")
+    if name is None:
+        raise AttributeError(f"this {type(node).__name__} has no name")
+    return str(name)
 
 
 @node
@@ -68,6 +85,8 @@ class PrimFunc(Node):
         """The function with another body."""
         return self if body is self.body else self.replace(body=body)
 
+    __name__ = property(_python_name)
+
     @property
     def root_block(self) -> Block | None:
         """The block that a TensorIR function's body is."""
@@ -77,7 +96,7 @@ class PrimFunc(Node):
         """The function with some parameters replaced by values, or by a buffer of known shape."""
         from tvmagic.ir.specialize import specialize
 
-        return specialize(self, param_map)
+        return specialize(self, param_map) if param_map else self
 
 
 @node
@@ -93,8 +112,12 @@ class IRModule(Node):
     def __init__(self, functions: Mapping[Any, PrimFunc] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
         self.functions = {}
         for name, function in (functions or {}).items():
-            self.functions[GlobalVar(name) if isinstance(name, str) else name] = function
+            var = GlobalVar(name) if isinstance(name, str) else name
+            var.returns(function.ret_type)
+            self.functions[var] = function
         self.attrs, self.span = attr_dict(attrs), None
+
+    __name__ = property(_python_name)
 
     @staticmethod
     def from_expr(func: PrimFunc) -> IRModule:
@@ -184,7 +207,7 @@ class TensorIntrin(Node):
             provided("tensor intrinsic")  # those that come with the package register when they are loaded
         found = TensorIntrin._registry.get(name)
         if found is None and not allow_missing:
-            raise TVMagicError(f"there is no intrinsic `{name}`")
+            raise WrongValueError(f"there is no intrinsic `{name}`: it is not registered")
         return found
 
 

@@ -1,7 +1,8 @@
 """Structural hash: programs that are structurally equal have the same one.
 
-It does not change from run to run: variables count by the order in which they occur, texts by a
-checksum.
+It does not change from run to run: variables that the program defines count by the order in which they occur, texts
+by a checksum. A free variable is equal to itself only and counts by its identity, or with `map_free_vars` by the order
+too.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ __all__ = ["structural_hash"]
 class Numbers(dict[int, int]):
     """The hashes of the variables met so far, and of the buffers.
 
-    A variable counts by its place in the order in which they occur. A buffer counts by its fields:
+    A variable counts by its place in the order in which they occur; `map_free`: free ones too. A buffer counts by its fields:
     two buffers with the same fields are equal.
     """
 
-    __slots__ = ("buffers", "shared")
+    __slots__ = ("buffers", "map_free", "shared")
 
-    def __init__(self) -> None:
+    def __init__(self, map_free: bool) -> None:
         super().__init__()
+        self.map_free = map_free
         self.buffers: dict[int, int] = {}
         self.shared: dict[int, int] = {}  # of expressions: parts that are shared are hashed once
 
@@ -48,6 +50,16 @@ def _text_hash(text: str) -> int:
 
 def _hash_var(numbers: Numbers, var: Var) -> int:
     known = numbers.get(id(var))
+    if known is not None:
+        return known
+    if numbers.map_free:
+        return _hash_definition(numbers, var)
+    known = numbers[id(var)] = hash((id(var), -1))
+    return known
+
+
+def _hash_definition(numbers: Numbers, var: Var) -> int:
+    known = numbers.get(id(var))
     if known is None:
         kind = var.type_annotation
         of_type = _text_hash(var.dtype) if type(kind) is PrimType else HASH[type(kind)](numbers, kind)
@@ -58,8 +70,14 @@ def _hash_var(numbers: Numbers, var: Var) -> int:
 def _hash_buffer(numbers: Numbers, buffer: Buffer) -> int:
     known = numbers.buffers.get(id(buffer))
     if known is None:
+        outer, numbers.map_free = numbers.map_free, True  # a buffer defines its pointer and the variables of its shape
         known = numbers.buffers[id(buffer)] = _buffer_fields(numbers, buffer)
+        numbers.map_free = outer
     return known
+
+
+def _hash_definitions(numbers: Numbers, variables: Any) -> int:
+    return hash(tuple([_hash_definition(numbers, var) for var in variables]))
 
 
 def _hash_items(numbers: Numbers, items: Any) -> int:
@@ -90,7 +108,7 @@ def _hash_plain_float(numbers: Numbers, value: float) -> int:
 
 
 def _hash_function(numbers: Numbers, function: PrimFunc) -> int:
-    parts = [HASH[type(p)](numbers, p) for p in function.params]
+    parts = [_hash_definition(numbers, p) for p in function.params]
     for param in function.params:
         buffer = function.buffer_map.get(param)
         parts.append(0 if buffer is None else _hash_buffer(numbers, buffer))
@@ -104,7 +122,13 @@ def _hash_module(numbers: Numbers, module: IRModule) -> int:
 
 
 def _generate(cls: type[Node]) -> Hasher:
-    return hasher(cls, _text_hash(cls.__name__), {"table": HASH, "items": _hash_items})
+    names = {
+        "table": HASH,
+        "items": _hash_items,
+        "definition": _hash_definition,
+        "definitions": _hash_definitions,
+    }
+    return hasher(cls, _text_hash(cls.__name__), names)
 
 
 class _Hashers(dict[type, Hasher]):
@@ -152,6 +176,6 @@ _buffer_fields = _generate(Buffer)
 
 @deep
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A hash that structurally equal programs share (whether free variables are mapped or not)."""
-    node = node.asobject() if hasattr(node, "asobject") else node
-    return HASH[type(node)](Numbers(), node)
+    """A hash that structurally equal programs share; `map_free_vars` as for `structural_equal`."""
+    node = node.asobject() if hasattr(node, "asobject") and not isinstance(node, Node) else node
+    return HASH[type(node)](Numbers(map_free_vars), node)

@@ -18,6 +18,10 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "print": ("tvmagic.script.printer", "print_node"),
     "show": ("tvmagic.script", "show"),
     "analyzer": ("tvmagic.arith.analyzer", "Analyzer"),
+    "array": ("tvmagic.runtime.ndarray", "of_numpy"),
+    "flat index": ("tvmagic.tir.transform.memory.flat_index", "FlatIndex"),
+    "llvm intrinsics": ("tvmagic.codegen.llvm_names", "names"),
+    "te records": ("tvmagic.te.saved", "register_records"),
     "tensor intrinsic": ("tvmagic.tir.tensor_intrin", "registered"),
     "pass options": ("tvmagic.tir.transform", "all_passes"),
 }

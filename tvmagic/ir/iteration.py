@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmagic.errors import TVMagicError
@@ -9,7 +10,7 @@ from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.node import Node, Span
 from tvmagic.ir.operators import Call
-from tvmagic.ir.values import SEQUENCES, IntImm, PrimExpr, StandsFor, Var, expr
+from tvmagic.ir.values import SEQUENCES, IntImm, PrimExpr, PrimType, StandsFor, Type, Var, expr
 
 if TYPE_CHECKING:
     from tvmagic.ir import ops
@@ -123,7 +124,10 @@ class CommReducer(Node):
 
 @node(walk="combiner axis source init condition value_index")
 class Reduce(PrimExpr):
-    """The reduction of `source` over `axis`; element `value_index` of a tuple reduction."""
+    """The reduction of `source` over `axis`; element `value_index` of a tuple reduction.
+
+    A `combiner` of None is a placeholder of tools: such a reduction can be built, not computed.
+    """
 
     combiner: CommReducer
     source: tuple[PrimExpr, ...]
@@ -140,10 +144,23 @@ class Reduce(PrimExpr):
 class GlobalVar(Node):
     """The name of a function in a module; it is what it is by identity.
 
-    Calling it builds the call of that function.
+    Calling it builds the call of that function, of the type that the function returns.
     """
 
     name_hint: str
 
+    @property
+    def ret_type(self) -> Type | None:
+        """What the function returns; None if that is not known."""
+        return _returned.get(self)
+
+    def returns(self, ret_type: Type | None) -> None:
+        """Let it be known what the function returns."""
+        if ret_type is not None:
+            _returned[self] = ret_type
+
     def __call__(self, *args: Any) -> Call:
-        return Call("void", self, args)
+        return Call(self.ret_type.dtype if isinstance(self.ret_type, PrimType) else "void", self, args)
+
+
+_returned: weakref.WeakKeyDictionary[GlobalVar, Type] = weakref.WeakKeyDictionary()

@@ -12,19 +12,20 @@ import enum
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
 from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES, class_of
 
-__all__ = ["load_json", "make_node", "register_json", "save_json"]
+__all__ = ["load_json", "make_node", "register_json", "register_record", "save_json"]
 
 VERSION = 1
 _codecs: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {}
@@ -39,6 +40,31 @@ def register_json(name: str, cls: type, to_plain: Callable[[Any], Any], from_pla
     _codecs[name] = cls, to_plain, from_plain
 
 
+class _Record(NamedTuple):
+    """How objects of a class are saved: as what `parts` gives, and made again by `build`."""
+
+    name: str
+    parts: Callable[[Any], dict[str, Any]]
+    build: Callable[[dict[str, Any]], Any]
+
+
+_records: dict[type, _Record] = {}
+
+
+def register_record(
+    name: str, cls: type, parts: Callable[[Any], dict[str, Any]], build: Callable[[dict[str, Any]], Any]
+) -> None:
+    """Let objects of `cls` be saved like nodes, each once: `parts` gives what they are made of by name (nodes, other
+    such objects, numbers, texts, lists, mappings), and `build` makes one of that. No object may be a part of itself."""
+    _records[cls] = _Record(name, parts, build)
+
+
+def _record_of(value: Any) -> _Record | None:
+    if class_of(value).__module__.startswith("tvmagic.te.") and not _records:
+        provided("te records")()
+    return _records.get(class_of(value))
+
+
 # ---------------------------------------------------------------------------- writing
 
 
@@ -49,12 +75,14 @@ class _Writer:
         self.numbers: dict[int, int] = {}
         self.nodes: list[list[Any]] = []
         self.open: set[int] = set()
+        self.contents: dict[int, tuple[str, list[Any]]] = {}
+        self.kept: list[Any] = []  # so that no other object gets the identity of one that was written
 
     def encode(self, value: Any) -> Any:
         encoder = _ENCODERS.get(class_of(value))
         if encoder is not None:
             return encoder(self, value)
-        if isinstance(value, Node):
+        if isinstance(value, Node) or _record_of(value) is not None:
             return {"node": self.number(value)}
         if isinstance(value, enum.IntEnum):
             return int(value)
@@ -68,7 +96,7 @@ class _Writer:
                 return {"object": [name, json.dumps(to_plain(value))]}
         raise TVMagicError(f"an object of type `{type(value).__name__}` cannot be saved as JSON")
 
-    def number(self, root: Node) -> int:
+    def number(self, root: Any) -> int:
         """The number of a node; it and what it is made of are written first, where they are not yet."""
         stack = [root]
         while stack:
@@ -76,8 +104,8 @@ class _Writer:
             if id(node) in self.numbers:
                 stack.pop()
                 continue
-            names = _saved_fields(type(node))
-            parts = [p for name in names for p in _nodes_in(getattr(node, name)) if id(p) not in self.numbers]
+            head, values = self.content(node)
+            parts = [p for value in values for p in _nodes_in(value) if id(p) not in self.numbers]
             if parts:
                 if id(node) in self.open:
                     raise TVMagicError(f"a `{type(node).__name__}` is a part of itself")
@@ -85,22 +113,35 @@ class _Writer:
                 stack += reversed(parts)
                 continue
             self.open.discard(id(node))
-            fields = [self.encode(getattr(node, name)) for name in names]
+            fields = [self.encode(value) for value in values]
             self.numbers[id(node)] = len(self.nodes)
-            self.nodes.append([type(node).__name__, *fields])
+            self.nodes.append([head, *fields])
+            self.contents.pop(id(node), None)
             stack.pop()
         return self.numbers[id(root)]
 
+    def content(self, node: Any) -> tuple[str, list[Any]]:
+        """What is written of a node: its class and its fields; of another object its name and its parts."""
+        record = _record_of(node)
+        if record is None:
+            cls = class_of(node)
+            return cls.__name__, [getattr(node, name) for name in _saved_fields(cls)]
+        known = self.contents.get(id(node))
+        if known is None:
+            known = self.contents[id(node)] = ("@" + record.name, [record.parts(node)])
+            self.kept.append(node)
+        return known
 
-def _nodes_in(value: Any) -> list[Node]:
-    """The nodes that a field holds."""
+
+def _nodes_in(value: Any) -> list[Any]:
+    """The nodes, and other objects with parts, that a field holds."""
     if isinstance(value, Node):
         return [value]
     if isinstance(value, SEQUENCES):
         return [node for item in value for node in _nodes_in(item)]
     if isinstance(value, MAPPINGS):
         return [node for pair in value.items() for node in _nodes_in(pair)]
-    return []
+    return [] if class_of(value) in _ENCODERS or _record_of(value) is None else [value]
 
 
 def _encode_float(writer: _Writer, value: float) -> Any:
@@ -203,6 +244,8 @@ class _Reader:
     def build(self, number: int, entry: Any) -> Node:
         if not isinstance(entry, SEQUENCES) or not entry or not isinstance(entry[0], str):
             raise TVMagicError(f"node {number} of the JSON text is not a list that begins with a class")
+        if entry[0].startswith("@"):
+            return self.build_record(number, entry)
         cls = NODE_CLASSES.get(entry[0])
         if cls is None:
             raise TVMagicError(f"node {number} of the JSON text is of the unknown class `{entry[0]}`")
@@ -211,6 +254,14 @@ class _Reader:
                 f"node {number} of the JSON text, a `{entry[0]}`, has {len(entry) - 1} fields, not {len(cls.FIELDS)}"
             )
         return _built(cls, [self.decode(raw) for raw in entry[1:]])
+
+    def build_record(self, number: int, entry: Any) -> Any:
+        provided("te records")()
+        record = next((r for r in _records.values() if "@" + r.name == entry[0]), None)
+        parts: Any = self.decode(entry[1]) if len(entry) == 2 else None
+        if record is None or not isinstance(parts, MAPPINGS):
+            raise TVMagicError(f"entry {number} of the JSON text is of the unknown class `{entry[0]}`")
+        return record.build({str(key): value for key, value in parts.items()})
 
 
 def _built(cls: type[Node], values: list[Any]) -> Node:
@@ -230,9 +281,12 @@ def make_node(type_key: str, **fields: Any) -> Node:
     if cls is None:
         raise TVMagicError(f"there is no class of nodes `{type_key}`")
     names = [f.name for f in cls.FIELDS]
+    span = fields.pop("span", None)
     for name in {*names} ^ {*fields}:
         raise TVMagicError(f"a `{cls.__name__}` has the fields {', '.join(f'`{n}`' for n in names)}, not `{name}`")
-    return _built(cls, [fields[name] for name in names])
+    node = _built(cls, [fields[name] for name in names])
+    node.span = span
+    return node
 
 
 def _node_at(reader: _Reader, number: Any) -> Node:
@@ -265,7 +319,7 @@ def _array(reader: _Reader, parts: Any) -> Any:
         array = numpy.frombuffer(base64.b64decode(data, validate=True), dtype=numpy.dtype(str(dtype)))
         if array.dtype.hasobject:
             raise ValueError("objects")
-        return array.reshape([int(n) for n in shape])
+        return provided("array")(array.reshape([int(n) for n in shape]))
     except (ValueError, TypeError) as error:
         raise TVMagicError("an array in the JSON text cannot be read") from error
 
@@ -349,5 +403,5 @@ def load_json(json_str: str) -> Any:
         raise TVMagicError("the JSON text does not hold a program", hint="it is written by save_json")
     try:
         return _Reader(data["nodes"]).decode(data["root"])
-    except (AttributeError, TypeError, IndexError) as error:
+    except (AttributeError, TypeError, LookupError, ValueError) as error:
         raise TVMagicError("the JSON text does not hold a program whose parts fit together") from error

@@ -94,11 +94,23 @@ def round_float(value: float, dtype: DataType) -> float:
         (bits,) = struct.unpack("<I", struct.pack("<f", round_float(value, _FLOAT32)))
         bits += 0x7FFF + ((bits >> 16) & 1)
         return struct.unpack("<f", struct.pack("<I", (bits >> 16 << 16) & 0xFFFFFFFF))[0]
+    if dtype.is_float8:
+        return _round_float8(value, dtype)
     code = "<f" if dtype.bits == 32 else "<e"
     try:
         return struct.unpack(code, struct.pack(code, value))[0]
     except OverflowError:
         return math.copysign(math.inf, value)
+
+
+def _round_float8(value: float, dtype: DataType) -> float:
+    """The nearest float with 3 bits behind the point and no infinity (e4m3), or with 2 (e5m2)."""
+    fraction, least = (3, -6) if dtype.code == "e4m3_float" else (2, -14)
+    unit = math.ldexp(1.0, max(math.frexp(value)[1] - 1, least) - fraction)
+    rounded = round(value / unit) * unit
+    if abs(rounded) <= dtype.largest:
+        return math.copysign(rounded, value)
+    return math.nan if dtype.code == "e4m3_float" else math.copysign(math.inf, value)
 
 
 _FLOAT32 = DataType("float32")

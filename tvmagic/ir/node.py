@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from tvmagic.ir.hooks import provided
 
-__all__ = ["NODE_CLASSES", "Field", "Kind", "Name", "Node", "Object", "Operands", "Span"]
+__all__ = ["NODE_CLASSES", "Field", "Identified", "Kind", "Name", "Node", "Object", "Operands", "Span"]
 
 # An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
@@ -74,7 +74,17 @@ def _print(node: Node, **options: Any) -> str:
     return provided("print")(node, **options)
 
 
-class Node:
+class Identified:
+    """What is itself by identity, which `same_as` asks for."""
+
+    __slots__ = ()
+
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very object."""
+        return self is other
+
+
+class Node(Identified):
     """A part of a program. It is not changed after it was built.
 
     `FIELDS` are the declared fields, those of the base classes first, in the order in which they are walked and
@@ -115,10 +125,6 @@ class Node:
 
     def retype(self) -> None:
         """Set what follows from the fields, such as the `dtype` of an operator, once they are in place."""
-
-    def same_as(self, other: object) -> bool:
-        """Whether `other` is this very object."""
-        return self is other
 
     def __str__(self) -> str:
         return _print(self)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.ir.node import Identified
 
-__all__ = ["CallEffect", "Op"]
+__all__ = ["CallEffect", "CallEffectKind", "Op"]
 
 
 class CallEffect(enum.IntEnum):
@@ -28,11 +29,25 @@ class CallEffect(enum.IntEnum):
     OPAQUE = 7
 
 
-class Op:
+class CallEffectKind:
+    """The effects of calls under TVM's names: the values of the attribute `TCallEffectKind` of operators."""
+
+    ExprAnnotation = 0
+    Pure = 1
+    ReadState = 2
+    UpdateState = 3
+    SpecialCallArg = 4
+    EmbedInfo = 5
+    ControlJump = 6
+    Opaque = UpdateState  # as in TVM
+
+
+class Op(Identified):
     """An operator. There is one object for each name; `Op.get("tir.exp")` finds it."""
 
-    __slots__ = ("_attrs", "effect", "name", "script_name", "vectorizable")
+    __slots__ = ("_attrs", "effect", "is_of_user", "name", "script_name", "vectorizable")
     registry: ClassVar[dict[str, Op]] = {}
+    with_rules: ClassVar[set[str]] = set()  # the operators for which users have given rules for lowering
 
     def __init__(self, name: str, effect: CallEffect, vectorizable: bool, script_name: str) -> None:
         self.name = name
@@ -40,6 +55,7 @@ class Op:
         self.vectorizable = vectorizable
         self.script_name = script_name
         self._attrs: dict[str, tuple[int, Any]] = {}
+        self.is_of_user = False
 
     @staticmethod
     def get(name: str) -> Op:
@@ -47,6 +63,15 @@ class Op:
         op = Op.registry.get(name)
         if op is None:
             raise TVMagicError(f"there is no operator `{name}`", hint=did_you_mean(name, Op.registry))
+        return op
+
+    @staticmethod
+    def made(name: str) -> Op:
+        """The operator called `name`; a new one, whose calls count as opaque, if there is none yet."""
+        op = Op.registry.get(name)
+        if op is None:
+            op = Op.registry[name] = Op(name, CallEffect.OPAQUE, False, "")
+            op.is_of_user = True
         return op
 
     def set_attr(self, key: str, value: Any, level: int = 10) -> None:
@@ -60,8 +85,22 @@ class Op:
                 hint=f"pass level={level + 1} to replace it",
             )
         self._attrs[key] = level, value
+        if key.endswith(".FLowerIntrin"):
+            Op.with_rules.add(self.name)
         if key in _FIELDS:
             setattr(self, *_FIELDS[key](value))
+
+    def lowering_rule(self, kind: str) -> Callable[[Any], Any] | None:
+        """The rule by which a user has calls of the operator rewritten for targets of this kind."""
+        if self.name not in Op.with_rules:
+            return None
+        return self.get_attr(f"{kind}.FLowerIntrin") or self.get_attr("default.FLowerIntrin")
+
+    @staticmethod
+    def all_rules() -> tuple[tuple[str, str, int], ...]:
+        """What identifies the rules for lowering that are known now: operator, attribute and object."""
+        attrs = [(name, *item) for name in sorted(Op.with_rules) for item in sorted(Op.get(name)._attrs.items())]
+        return tuple([(name, key, id(value[1])) for name, key, value in attrs if key.endswith(".FLowerIntrin")])
 
     def get_attr(self, key: str) -> Any:
         """The value of an attribute, or None."""
@@ -84,10 +123,6 @@ class Op:
     def __repr__(self) -> str:
         return f"Op({self.name})"
 
-    def same_as(self, other: object) -> bool:
-        """Whether `other` is this very object."""
-        return self is other
-
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Op.get, (self.name,)
 
@@ -95,7 +130,7 @@ class Op:
 # attributes that the compiler keeps as fields
 _FIELDS: dict[str, Callable[[Any], tuple[str, Any]]] = {
     "TVectorizable": lambda value: ("vectorizable", bool(value)),
-    "TCallEffectKind": lambda value: ("effect", CallEffect(value)),
+    "TCallEffectKind": lambda value: ("effect", CallEffect(int(value))),
     "TScriptPrinterName": lambda value: ("script_name", str(value)),
 }
 
@@ -125,7 +160,7 @@ _register(CallEffect.PURE, "tvm_thread_invariant")
 _register(CallEffect.READ_STATE, "tvm_struct_get masked_load anylist_getitem")
 _register(
     CallEffect.UPDATE_STATE,
-    """tvm_struct_set anylist_setitem_call_packed anylist_setitem_call_cpacked checked_index""",
+    """atomic_add tvm_struct_set anylist_setitem_call_packed anylist_setitem_call_cpacked checked_index""",
 )
 _register(CallEffect.SPECIAL_CALL_ARG, "tvm_stack_make_shape tvm_stack_make_array")
 _register(CallEffect.CONTROL_JUMP, "ret")

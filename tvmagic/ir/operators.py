@@ -199,6 +199,13 @@ class Let(PrimExpr):
     def retype(self) -> None:
         self.dtype = self.body.dtype
 
+    def check(self) -> None:
+        if self.var.dtype is not self.value.dtype:
+            raise TVMagicError(
+                f"`{self.var.name}` of type `{self.var.dtype}` cannot be a value of type `{self.value.dtype}`",
+                hint="convert the value with astype",
+            )
+
 
 @node
 class Call(PrimExpr):

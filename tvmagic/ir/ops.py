@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.constants import cast as cast
 from tvmagic.ir.constants import const as const
 from tvmagic.ir.constants import infinity as infinity
@@ -23,8 +23,10 @@ from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import (
     BOOL,
     EQ,
+    FLOAT32,
     GE,
     GT,
+    INT32,
     LE,
     LT,
     NE,
@@ -49,14 +51,17 @@ from tvmagic.ir.expr import (
     Select,
     StringImm,
     Sub,
-    convert,
     expr,
 )
 from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.meaning import ROUNDINGS, wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
 from tvmagic.ir.operators import lanes_of
+
+if TYPE_CHECKING:
+    from tvmagic.ir.iteration import GlobalVar
 
 # ---------------------------------------------------------------------------- arithmetic
 
@@ -115,7 +120,11 @@ def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     """`lhs - rhs`"""
-    return binary(Sub, lhs, rhs, span)
+    result = binary(Sub, lhs, rhs, span)
+    if result.dtype.is_uint and isinstance(result, IntImm) and isinstance(lhs, IntImm) and isinstance(rhs, IntImm):
+        if lhs.value < rhs.value:
+            raise TVMagicError(f"{lhs} - {rhs} is below zero, which `{result.dtype}` does not hold")
+    return result
 
 
 def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
@@ -125,12 +134,19 @@ def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """`a / b` as C divides: integers towards zero."""
-    return binary(Div, a, b, span)
+    return binary(Div, a, _divisor(b), span)
+
+
+def _divisor(b: Any) -> PrimExpr:
+    b = expr(b)
+    if isinstance(b, FloatImm) and b.value == 0:
+        raise TVMagicError("division by the constant zero", node=b)
+    return b
 
 
 def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """`a / b` on floats; on two integers the rounding must be named."""
-    a, b = expr(a), expr(b)
+    a, b = expr(a), _divisor(b)
     if not a.dtype.is_float and not b.dtype.is_float:
         raise TVMagicError(
             "`/` on two integers does not say how it rounds",
@@ -244,7 +260,10 @@ def logical_not(a: Any, span: Span | None = None) -> PrimExpr:
 
 def _chain(name: str, combine: Callable[..., PrimExpr], args: tuple[Any, ...], span: Span | None) -> PrimExpr:
     if not args:
-        raise TVMagicError(f"`{name}` takes one condition or more")
+        raise WrongValueError(f"`{name}` takes one condition or more")
+    for arg in args:
+        if not expr(arg).dtype.is_bool:
+            raise TVMagicError(f"`{name}` takes bools, not `{expr(arg).dtype}`", hint="write a comparison")
     result = expr(args[0])
     for arg in args[1:]:
         result = combine(result, arg, span)
@@ -299,7 +318,9 @@ def bitwise_xor(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
 def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
     """`~x`"""
     x = expr(x)
-    return Call(x.dtype, "tir.bitwise_not", (x,), span)
+    if x.dtype.is_float:
+        raise TVMagicError("Cannot use ~ operator on float type Expr.")
+    return Call(x.dtype, "tir.bitwise_not", (_integers("bitwise_not", x, 0)[0],), span)
 
 
 def _check_shift(y: PrimExpr, bits: int) -> None:
@@ -348,7 +369,14 @@ sinh, cosh = _float_call("sinh"), _float_call("cosh")
 asin, acos, atan = _float_call("asin"), _float_call("acos"), _float_call("atan")
 asinh, acosh, atanh = _float_call("asinh"), _float_call("acosh"), _float_call("atanh")
 sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
-clz = _float_call("clz")
+
+
+def clz(x: Any, span: Span | None = None) -> PrimExpr:
+    """How many of the leading bits of `x`, an integer, are zero; an int32."""
+    x = expr(x)
+    return Call(INT32.with_lanes(x.dtype.lanes), "tir.clz", (x,), span)
+
+
 popcount = _float_call("popcount")
 
 
@@ -434,6 +462,8 @@ def isnan(x: Any, span: Span | None = None) -> PrimExpr:
         return make_const(_bool_type(x), 0)
     if isinstance(x, FloatImm):
         return IntImm(BOOL, math.isnan(x.value))
+    if x.dtype.bits == 16:
+        x = cast(FLOAT32.with_lanes(x.dtype.lanes), x)
     return Call(_bool_type(x), "tir.isnan", (x,), span)
 
 
@@ -522,18 +552,34 @@ def _descriptor(arg: Any) -> Any:
 
 
 def call_llvm_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:
-    """A call of the LLVM intrinsic `name`."""
-    return Call(dtype, "tir.call_llvm_intrin", (convert(name), *args), span)
+    """A call of the LLVM intrinsic `name` (or of its number, see `llvm_lookup_intrinsic_id`).
+
+    The first argument, an uint32, says how many of the others determine which of the overloaded functions is meant. A
+    `dtype` of `""` is void. Raises a ValueError if there is no such intrinsic.
+    """
+    return Call(dtype, "tir.call_llvm_intrin", (_intrinsic_name(name), *args), span)
 
 
 def call_llvm_pure_intrin(dtype: Any, name: Any, *args: Any, span: Span | None = None) -> Call:
     """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
-    return Call(dtype, "tir.call_llvm_pure_intrin", (convert(name), *args), span)
+    return Call(dtype, "tir.call_llvm_pure_intrin", (_intrinsic_name(name), *args), span)
+
+
+def _intrinsic_name(name: Any) -> StringImm:
+    names = provided("llvm intrinsics")()
+    name = name.value if isinstance(name, (StringImm, IntImm)) else name
+    return StringImm(names.checked(name) if isinstance(name, str) else names.name_of(int(name)))
 
 
 def type_annotation(dtype: Any) -> Call:
     """A dtype as an argument of a call."""
     return Call(dtype, "tir.type_annotation", ())
+
+
+def atomic_add(pointer: Any, value: Any, span: Span | None = None) -> Call:
+    """Add `value` to what `pointer` (`address_of(A[i])`) points to, at once for all threads; gives the old value."""
+    value = expr(value)
+    return Call(value.dtype, "tir.atomic_add", (pointer, value), span)
 
 
 def address_of(buffer_load: Any, span: Span | None = None) -> Call:
@@ -555,3 +601,16 @@ def vscale() -> Call:
 def let(var: Any, value: Any, body: Any, span: Span | None = None) -> Let:
     """`body` with `var` standing for `value`."""
     return Let(var, value, body, span)
+
+
+def call_tir(global_var: GlobalVar, *args: Any) -> Call:
+    """A call of a function of the module by its name, of the type that it returns."""
+    return global_var(*args)
+
+
+def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+    """The number by which the LLVM at hand knows the intrinsic `name`, such as `llvm.ctpop.i8`; an uint32.
+
+    Raises a ValueError if there is no such intrinsic.
+    """
+    return IntImm("uint32", provided("llvm intrinsics")().number_of(name))

@@ -78,7 +78,10 @@ class EnvFunc(Node):
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
-    """Set the attribute `attr_key` of the operator `op_name` to `value`; a decorator where `value` is left out.
+    """Set the attribute `attr_key` of the operator `op_name` to `value`; a decorator if `value` is left out.
+
+    If there is no such operator yet, it is made; with an empty `attr_key` that is all. Calls of one without a
+    `TCallEffectKind` count as opaque.
 
     `TVectorizable` says whether a vector argument gives a vector result, `TCallEffectKind` is a `CallEffect`,
     `TScriptPrinterName` the name that TVMScript prints; `llvm.FLowerIntrin` and `default.FLowerIntrin` are rules of the
@@ -86,9 +89,12 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     """
 
     def register(found: Any) -> Any:
-        Op.get(op_name).set_attr(attr_key, found, level)
+        op.set_attr(attr_key, found, level)
         return found
 
+    op = Op.made(op_name)
+    if not attr_key:
+        return value
     return register if value is None else register(value)
 
 

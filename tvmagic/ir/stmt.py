@@ -10,6 +10,7 @@ from tvmagic.ir.buffer import Buffer, BufferDef, BufferRegion, MatchBufferRegion
 from tvmagic.ir.derive import PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, access_dtype
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Name, Node, Object
 from tvmagic.ir.operators import check_mask_element
 from tvmagic.ir.values import SEQUENCES
@@ -137,7 +138,7 @@ class Allocate(Stmt):
 
 @node
 class AllocateConst(Stmt):
-    """`body` with the constant array `data` (NumPy) behind `buffer_var`."""
+    """`body` with the constant array `data` (an NDArray of this type and shape) behind `buffer_var`."""
 
     buffer_var: Var
     dtype: DataType
@@ -145,6 +146,10 @@ class AllocateConst(Stmt):
     data: Any
     body: Stmt
     annotations: dict[str, Any]
+
+    def check(self) -> None:
+        if not hasattr(self.data, "copyfrom"):
+            self.data = provided("array")(self.data)
 
 
 @node

@@ -7,10 +7,11 @@ loading, so `expr` puts them in place once all are there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
 from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.node import Kind, Name, Node, Span
@@ -122,10 +123,10 @@ class ExprOp:
         return ops.greater_equal(self, other)
 
     def __eq__(self, other: object) -> Any:
-        return EqualOp(self, other)
+        return EqualOp(self, other) if other is not None else _compared_with_none(self)
 
     def __ne__(self, other: object) -> Any:
-        return NotEqualOp(self, other)
+        return NotEqualOp(self, other) if other is not None else not _compared_with_none(self)
 
     def __hash__(self) -> int:
         return id(self) >> 4
@@ -143,6 +144,12 @@ class ExprOp:
     def astype(self, dtype: Any, span: Span | None = None) -> PrimExpr:
         """`self` converted to `dtype`."""
         return ops.cast(dtype, self, span)
+
+
+def _compared_with_none(value: ExprOp) -> bool:
+    if isinstance(value, PrimExpr):
+        raise WrongValueError("an expression is not compared with None", hint="write `is None` or `is not None`")
+    return False
 
 
 class _Comparison(ExprOp):
@@ -226,7 +233,7 @@ def convert(value: Any) -> Any:
         return value.asobject()
     if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
         return ops.const(value.item(), str(value.dtype))
-    if callable(value):
+    if callable(value) or hasattr(value, "__array__"):
         return value
     raise TVMagicError(f"`{value!r}` cannot stand in a program", hint="use a number or an expression")
 
@@ -293,9 +300,19 @@ PLAIN_CONVERTERS.update({"DataType": dtype_of, "int": int})
 
 
 class Type(Node):
-    """The type of a variable or of a function's result."""
+    """The type of a variable or of a function's result. Types compare by structure."""
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        from tvmagic.ir.equal import structural_equal
+
+        return self is other or (isinstance(other, Type) and structural_equal(self, other))
+
+    def __hash__(self) -> int:
+        from tvmagic.ir.hash import structural_hash
+
+        return structural_hash(self)
 
 
 @node
@@ -309,6 +326,8 @@ class Var(PrimExpr):
     type_annotation: Type
 
     def __init__(self, name: str, dtype: Any = "int32", span: Span | None = None) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what a user gives
+            raise WrongTypeError(f"the name of a variable is a text, not `{name!r}`")
         self.name = name
         if isinstance(dtype, Type):
             self.type_annotation = dtype
@@ -395,7 +414,7 @@ class IntImm(ConstExpr):
         if not self.dtype.is_scalar:
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
         low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
-        if not low <= value < high and (bits < 64 or value.bit_length() > 64):
+        if not low <= value < high:
             raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
         self.value = value
         self.span = span
@@ -419,7 +438,9 @@ class IntImm(ConstExpr):
             return self.value == other.value
         if isinstance(other, ExprOp):
             return ops.equal(self, other)
-        return False if isinstance(other, (str, type(None))) else self.value == other
+        if other is None:
+            return _compared_with_none(self)
+        return False if isinstance(other, str) else self.value == other
 
     def __ne__(self, other: object) -> Any:
         if isinstance(other, ExprOp) and not isinstance(other, IntImm):
@@ -436,10 +457,16 @@ class FloatImm(ConstExpr):
 
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
+        if not self.dtype.is_float or not self.dtype.is_scalar:
+            raise TVMagicError(f"`FloatImm` takes a floating-point type, not `{self.dtype}`")
         try:
             self.value = value if isinstance(value, float) else float(value)  # `Neutral` stays what it is
         except OverflowError:
             raise TVMagicError(f"the number is too large for `{self.dtype}`") from None
+        if self.dtype.bits < 64 and self.dtype.largest < abs(self.value) < math.inf:
+            raise TVMagicError(
+                f"the literal {self.value} does not fit into `{self.dtype}`, whose largest value is {self.dtype.largest}"
+            )
         self.span = span
 
     def __float__(self) -> float:

@@ -57,12 +57,19 @@ __all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_forme
 class Problem(NamedTuple):
     """One way in which a program is not well-formed, the part that it is about, and what that is in.
 
-    `inside`: the function and the statements around the part, outermost first.
+    `inside`: the function and the statements around the part, outermost first. `further`: what else the message says,
+    after the place.
     """
 
     message: str
     node: Any
     inside: tuple[Any, ...]
+    further: str = ""
+
+    def text(self, path: ObjectPath | None = None) -> str:
+        """The whole message, with the place if it is given."""
+        place = "" if path is None else f" at {path}"
+        return f"{self.message}{place}. {self.further}" if self.further else f"{self.message}{place}"
 
     def path(self, root: Any) -> ObjectPath:
         """The path to the part from the function or module that was checked."""
@@ -126,17 +133,19 @@ class _Checker(Visitor):
         self._opened: list[list[Var]] = [[]]
         self._place: list[Any] = []
 
-    def report(self, message: str, node: Any = None) -> None:
-        self.problems.append(Problem(message, node if node is not None else self._place[-1], tuple(self._place)))
+    def report(self, message: str, node: Any = None, further: str = "") -> None:
+        self.problems.append(
+            Problem(message, node if node is not None else self._place[-1], tuple(self._place), further)
+        )
 
     # ------------------------------------------------------------------ names
 
     def define(self, var: Var, place: Any = None) -> None:
         if var in self.in_scope:
-            self.report(f"ill-formed, due to multiple nested definitions of variable `{var.name}`", place)
+            self.report(f"ill-formed, due to multiple nested definitions of variable {var.name}", place)
             return
         if var in self.ever_defined:
-            self.report(f"ill-formed, due to multiple definitions of variable `{var.name}`", place)
+            self.report(f"ill-formed, due to multiple definitions of variable {var.name}", place)
         self.ever_defined.add(var)
         self.in_scope[var] = place
         self._opened[-1].append(var)
@@ -168,8 +177,8 @@ class _Checker(Visitor):
     @handles(Var)
     def use(self, var: Var) -> None:
         if var not in self.in_scope:
-            state = ", which is no longer in scope" if var in self.ever_defined else ""
-            self.report(f"Invalid use of undefined variable `{var.name}`{state}", var)
+            further = f"The definition of {var.name} is no longer in-scope." if var in self.ever_defined else ""
+            self.report(f"Invalid use of undefined variable {var.name}", var, further)
         elif self.blocks and var in self.blocks[-1].loops_outside:
             block = self.blocks[-1].block
             self.report(
@@ -239,6 +248,8 @@ class _Checker(Visitor):
 
     def open_attribute(self, node: AttrStmt) -> None:
         self.visit(node.value)
+        if node.attr_key == "buffer_bind_scope" and isinstance(node.node, TUPLES):
+            self.define_all_in(node.node[0])  # the first buffer is the region of the second one that the value says
         if isinstance(node.node, IterVar):
             self.thread(node.node)
 
@@ -247,8 +258,10 @@ class _Checker(Visitor):
         self.visit(node.message)
 
     def thread(self, axis: IterVar) -> None:
-        """Threads may be bound several times, each time to the same extent."""
-        if axis.var in self.threads or axis.var not in self.ever_defined:
+        """Threads may be bound several times in a function, each time to the same extent."""
+        if axis.var in self.ever_defined and axis.var not in self.threads:
+            self.report(f"ill-formed, due to multiple definitions of variable {axis.var.name}", axis)
+        else:
             self.threads.add(axis.var)
             self.ever_defined.add(axis.var)
             if axis.var not in self.in_scope:
@@ -384,6 +397,7 @@ class _Checker(Visitor):
     def function(self, function: PrimFunc) -> None:
         self._place.append(function)
         self._opened.append([])
+        self.threads = set()
         for param in function.params:
             self.define(param, param)
         for param in function.params:
@@ -470,5 +484,5 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True, check
         problem = problems[0]
         path = problem.path(obj)
         shown = obj.script(path_to_underline=[path], num_context_lines=2)
-        raise WellFormednessError(f"{problem.message} at {path}:\n{shown}", node=problem.node, root=obj)
+        raise WellFormednessError(f"{problem.text(path)}:\n{shown}", node=problem.node, root=obj)
     return not problems

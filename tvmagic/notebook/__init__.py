@@ -1,7 +1,7 @@
 """The notebook: magics, the stepper, pictures, lexers, and plain functions that do the same.
 
 `%load_ext tvmagic` gives the magics and the display of our objects; `%unload_ext tvmagic` takes
-them away. Only this package imports IPython, ipywidgets, anywidget and Pygments.
+them away. Only this package imports IPython, anywidget and Pygments.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import cell_magic, line_magic
 
 from tvmagic.errors import InternalError, TVMagicError, closest
+from tvmagic.notebook.results import Shown
 
 __all__ = ["PARSERS", "Argument", "Arguments", "Choice", "argument", "did_you_mean", "duration", "magic", "positive"]
 
@@ -144,7 +145,11 @@ def magic(description: str, *arguments: Argument, cell: bool = False) -> Callabl
         @functools.wraps(function)
         def run(self: Any, line: str, *text: str) -> Any:
             try:
-                return function(self, parser.read(line), *text)
+                arguments = parser.read(line)
+                result = function(self, arguments, *text)
+                if isinstance(result, Shown) and not result.of:
+                    result.of = self.definition_of(getattr(arguments, "name", None))
+                return result
             except (TVMagicError, UsageError):
                 raise
             except MemoryError as error:

@@ -8,9 +8,11 @@ notebook.bench(dense)             # %bench dense
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator, Version
@@ -40,6 +42,7 @@ def passes(
     show_unchanged: bool = True,
     code: bool = True,
     verify: bool = False,
+    notation: str = "tvmscript",
 ) -> Passes:
     """Every schedule call and pass of an operator, to step through.
 
@@ -51,11 +54,12 @@ def passes(
     show_unchanged: show passes that changed nothing.
     code: end with LLVM IR and assembly.
     verify: run the program after every step and compare it with NumPy.
+    notation: how programs are written: `tvmscript`, `classic` (as TVM printed them before) or `cinn`.
     """
     chosen = version_of(value, version)
     record = record_of(chosen, target, code)
     marks = verify_marks(record, chosen.operator) if verify else ()
-    return Passes(record, only, show_unchanged, marks)
+    return Passes(record, only, show_unchanged, marks, notation)
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:
@@ -173,28 +177,12 @@ def _number(value: Any) -> Any:
     return getattr(value, "value", None) if hasattr(value, "value") else str(value)
 
 
-_PHASES = (
-    ("infer_bound.attach_path", "Attach paths: the loops around each stage"),
-    ("infer_bound.leaf", "Phase 1: a set for each loop of each consumer"),
-    ("infer_bound.up", "Phase 2: the sets passed up to the consumer's root variables"),
-    ("infer_bound.request", "Phase 3: the regions that consumers ask for"),
-    ("infer_bound.gather", "Phase 4: the union of what is asked for, by axis"),
-    ("infer_bound.down", "PassDownDomain: from the roots to the loops"),
-)
-
-
 def phase_tables(record: Record) -> list[Shown]:
-    """InferBound's notes as one table a phase."""
-    from tvmagic.notebook.view import plain
-
-    tables: list[Shown] = []
-    for topic, title in _PHASES:
-        notes = record.notes(topic)
-        if notes:
-            columns = list(notes[0].facts)
-            rows = [[plain(n.facts.get(c, "")) for c in columns] for n in notes]
-            tables.append(Table(columns, rows, title))
-    return tables
+    """InferBound's notes: a sentence for each stage, and one table a phase."""
+    notes = [n for n in record.notes() if n.topic.startswith(PREFIX)]
+    tables: list[Shown] = [Table(p.columns, p.rows, p.title) for p in phases(notes)]
+    sentences = stage_sentences(notes)
+    return [Table([], [], "What is computed at a time, and why", sentences), *tables] if sentences else tables
 
 
 def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
@@ -218,7 +206,7 @@ def bench(
     """Times of the versions of an operator (all unless told) beside NumPy's, measured in turns, as a table.
 
     The columns are the median and the least of the runs' seconds a call, how many times the speed of the last row
-    that is (by the least times), and how many calls were measured.
+    that is, by the least times and by the medians, and how many calls were measured.
 
     `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
     """
@@ -238,11 +226,18 @@ class BenchmarkTable(Table):
 
 
 def bench_table(result: Benchmark) -> BenchmarkTable:
-    """A benchmark as a table: seconds a call (`Timing`), and the baseline's best time over that of each."""
-    reference = result.reference.best
+    """A benchmark as a table: seconds a call (`Timing`), and the baseline's time over that of each: by the best times,
+    which other work on the machine changes least, and by the medians."""
+    base, name = result.reference, result.baseline.name
+    ratios = [(base.best / t.best, base.median / t.median) for _, t in result.rows]
     rows = [
-        [name, format_seconds(t.median), format_seconds(t.best), f"{reference / t.best:.2f}", t.calls]
-        for name, t in result.rows
+        [version, format_seconds(t.median), format_seconds(t.best), f"{best:.2f}", f"{median:.2f}", t.calls]
+        for (version, t), (best, median) in zip(result.rows, ratios)
     ]
-    columns = ["version", "median", "best", f"times {result.baseline.name}'s speed", "calls"]
-    return BenchmarkTable(result, columns, rows)
+    columns = ["version", "median", "best", f"times {name}'s speed", "by the medians", "calls"]
+    apart = [
+        f"{version} against {name}: {best:.2f} by the best times, {median:.2f} by the medians; which of them is faster is open"
+        for (version, _), (best, median) in zip(result.rows, ratios)
+        if (best - 1) * (median - 1) < 0
+    ]
+    return BenchmarkTable(replace(result, notes=[*result.notes, *apart]), columns, rows)

@@ -24,7 +24,10 @@ def label(version: Version) -> str:
 def side_by_side(first: Version, second: Version) -> Record:
     """A record whose steps hold the program of the first version before, of the second after, by pass."""
     a, b = (_passes(record_of(v)) for v in (first, second))
-    record = Record(title=f"{label(first)} against {label(second)}")
+    record = Record(title=f"{label(first)} against {label(second)}", sides=(label(first), label(second)))
+    for version in (first, second):
+        if version.record is not None:
+            record.sources.update(version.record.sources)
     for name in [n for n in a if n in b]:
         left, right = a[name], b[name]
         changed = program_of(left).lines != program_of(right).lines

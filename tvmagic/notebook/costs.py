@@ -87,7 +87,7 @@ class CostListing(Shown):
                 f'<span style="display:inline-block;height:.8em;width:{width}%;background:var(--tm-accent)"></span>'
                 f'<span class="tm-sr">{escape(words)}</span></span>'
             )
-            rows.append(f'<span class="tm-row">{bar}{html_line(line, "tvmscript")}</span>')
+            rows.append(f'<span class="tm-row">{bar}{html_line(line, "tvmscript")}\n</span>')
         box = (
             '<div class="tm-scroll" style="max-height:32em" tabindex="0" role="group" aria-label="Program with costs">'
         )

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-__all__ = ["Row", "diff_lines", "word_marks"]
+__all__ = ["LIKE", "Row", "diff_lines", "likeness", "word_marks"]
 
 _WORDS = re.compile(r"\w+|\s+|.")
-_LIKE = 0.45
+LIKE = 0.45
 _PAIRING_LIMIT = 40
 _MATCHED = 40_000  # pairs of lines that are all compared with each other
 
@@ -145,16 +145,16 @@ def _pairs(a: Sequence[str], b: Sequence[str], left: range, right: range) -> lis
     if not left or not right:
         return []
     if len(left) > _PAIRING_LIMIT or len(right) > _PAIRING_LIMIT:
-        return [(p, q) for p, q in zip(left, right) if _likeness(a[p], b[q]) >= _LIKE]
+        return [(p, q) for p, q in zip(left, right) if likeness(a[p], b[q]) >= LIKE]
     best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    like = [[_likeness(a[p], b[q]) for q in right] for p in left]
+    like = [[likeness(a[p], b[q]) for q in right] for p in left]
     for x in range(len(left) - 1, -1, -1):
         for y in range(len(right) - 1, -1, -1):
-            pair = like[x][y] + best[x + 1][y + 1] if like[x][y] >= _LIKE else 0.0
+            pair = like[x][y] + best[x + 1][y + 1] if like[x][y] >= LIKE else 0.0
             best[x][y] = max(pair, best[x + 1][y], best[x][y + 1])
     result, x, y = [], 0, 0
     while x < len(left) and y < len(right):
-        if like[x][y] >= _LIKE and best[x][y] == like[x][y] + best[x + 1][y + 1]:
+        if like[x][y] >= LIKE and best[x][y] == like[x][y] + best[x + 1][y + 1]:
             result.append((left[x], right[y]))
             x, y = x + 1, y + 1
         elif best[x][y] == best[x + 1][y]:
@@ -170,7 +170,7 @@ def _words(line: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=65536)
-def _likeness(a: str, b: str) -> float:
+def likeness(a: str, b: str) -> float:
     """From 0 to 1: how much of two lines is the same, by words."""
     left, right = _words(a), _words(b)
     if not left or not right:
@@ -179,7 +179,7 @@ def _likeness(a: str, b: str) -> float:
     if len(shorter) > 2 and longer[: len(shorter)] == shorter:
         return 0.8  # a line that only grew
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= _LIKE else 0.0
+    return matcher.ratio() if matcher.quick_ratio() >= LIKE else 0.0
 
 
 def word_marks(before: str, after: str) -> tuple[Marks, Marks]:

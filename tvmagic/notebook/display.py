@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.html import escape, frame
-from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
+from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table, about, definition
 from tvmagic.notebook.text import program_of
 from tvmagic.operators import Operator, Version
 
@@ -33,6 +34,14 @@ class _Operator(Shown):
         if self.op.versions:
             parts.append(f'<div class="tm-meta">schedules: {escape(", ".join(self.op.versions))}</div>')
         return frame("".join(parts), f"Operator {self.op.name}", styled)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        bundle = super()._repr_mimebundle_(include, exclude)
+        if "text/html" not in bundle or self.op.source is None:
+            return bundle
+        script = (files("tvmagic.notebook") / "static" / "stale.js").read_text()
+        page = about(bundle["text/html"], definition(self.op.name, self.op.source.text), "data-defines")
+        return {**bundle, "text/html": f"{page}<script>{script}</script>"}
 
     def text(self, colour: bool | None = None) -> str:
         parts = [self.op.signature]

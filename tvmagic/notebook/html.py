@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.diff import Row
@@ -20,9 +21,11 @@ __all__ = ["escape", "frame", "notes_html", "page", "style", "table", "view_html
 
 CONTEXT = 3
 # Characters of markup: for all unchanged parts that are folded, and for all steps together.
-_FOLDED_ROOM = 200_000
-_ROOM = 800_000
-_GUTTER = {"same": " ", "moved": " ", "added": "+", "removed": "-"}
+_FOLDED_ROOM = 8_000
+_ROOM = 60_000
+# Lines of one run; what is longer, such as an assembly, is cut in the middle.
+_LONG = 120
+_GUTTER = {"same": "  ", "added": "+ ", "removed": "- "}
 
 
 def escape(text: object) -> str:
@@ -37,9 +40,10 @@ def sentence(text: object) -> str:
 
 @cache
 def style(*names: str) -> str:
-    """The style sheets of those names in `static/`."""
+    """The style sheets of those names in `static/`, without comments and blanks that say nothing."""
     folder = files("tvmagic.notebook") / "static"
-    return "\n".join((folder / name).read_text() for name in names or ("view.css",))
+    sheets = "\n".join((folder / name).read_text() for name in names or ("view.css",))
+    return re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r"/\*.*?\*/\s*", "", sheets, flags=re.S)).strip()
 
 
 _theme = "auto"
@@ -80,13 +84,21 @@ def page(body: str, title: str) -> str:
     )
 
 
-def view_html(view: View, show_unchanged: bool = True, opened: int | None = None) -> str:
+def view_html(view: View, show_unchanged: bool = True, opened: int | None = None, styled: bool = True) -> str:
     """The page of a view: one foldable part a step.
 
-    `opened` is the number of the step that is unfolded at first; the first that changed unless told.
+    It is made to be read without a style sheet too (GitHub and JupyterLab take it out of notebooks that are not
+    trusted), and to be small: what is far from a change is left out of long records.
+    `opened` is the number of the step that is unfolded at first: by default the one that failed, or the first that
+    changed the program.
     """
     if opened is None:
-        opened = next((i for i, s in enumerate(view.steps) if s.changed and s.after is not None), -1)
+        failed = next((i for i, s in enumerate(view.steps) if s.error), -1)
+        opened = (
+            failed
+            if failed >= 0
+            else next((i for i, s in enumerate(view.steps) if s.changed and s.after is not None), -1)
+        )
     folded = _FOLDED_ROOM // max(1, len(view.steps))
     room = _ROOM
     body = [f'<div class="tm-title">{escape(view.title or "Passes")}: {summary_text(view)}</div>']
@@ -94,7 +106,7 @@ def view_html(view: View, show_unchanged: bool = True, opened: int | None = None
         if step.changed or step.error or show_unchanged:
             body.append(_step_html(view, step, number, number == opened, min(folded, room), room > 0))
             room -= len(body[-1])
-    return frame("".join(body), f"Passes of {view.title}" if view.title else "Passes")
+    return frame("".join(body), f"Passes of {view.title}" if view.title else "Passes", styled)
 
 
 def summary_text(view: View) -> str:
@@ -105,7 +117,14 @@ def summary_text(view: View) -> str:
     steps = "1 step" if len(view.steps) == 1 else f"{len(view.steps)} steps"
     if any(s.kind == "compare" for s in view.steps):
         return f"{steps}, different after {changed}"
-    return f"{steps}, {changed} changed the program, {format_seconds(sum(s.seconds for s in view.steps))}"
+    failed = (
+        ", the last failed"
+        if view.steps and view.steps[-1].error
+        else ", one failed"
+        if any(s.error for s in view.steps)
+        else ""
+    )
+    return f"{steps}, {changed} changed the program{failed}, {format_seconds(sum(s.seconds for s in view.steps))}"
 
 
 def step_meta(step: StepView) -> str:
@@ -115,7 +134,7 @@ def step_meta(step: StepView) -> str:
 
 
 def _step_html(view: View, step: StepView, number: int, opened: bool, folded: int, whole: bool) -> str:
-    state = "" if step.changed else " tm-same"
+    state = "" if step.changed or step.error else " tm-same"
     parts = [
         f'<details class="tm-step{state}"{" open" if opened else ""}><summary>',
         f'{number + 1}. <span class="tm-name">{escape(step.name)}</span> ',
@@ -124,11 +143,11 @@ def _step_html(view: View, step: StepView, number: int, opened: bool, folded: in
     if step.options or step.place:
         parts.append(f'<div class="tm-meta">{escape("; ".join(t for t in (step.options, step.place) if t))}</div>')
     if step.error:
-        parts.append(f'<div class="tm-error">{escape(step.error)}</div>')
+        parts.append(f'<div class="tm-error">{sentence(step.error)}</div>')
     if whole:
         parts.append("".join(_rows_html(view, step, folded)))
     else:
-        parts.append('<div class="tm-meta">The record is long; this step shows in the notebook itself.</div>')
+        parts.append('<div class="tm-meta">The record is long; the live stepper shows this step.</div>')
     parts.append(notes_html(step.notes))
     parts.append("</div></details>")
     return "".join(parts)
@@ -142,21 +161,25 @@ def _mark_html(step: StepView) -> str:
 
 
 def _rows_html(view: View, step: StepView, room: int) -> Iterator[str]:
-    """The comparison as one column, long unchanged parts folded; left out where they need too much room."""
+    """The comparison as one column: runs of lines that are new, gone or the same, long unchanged ones folded."""
     yield '<div class="tm-scroll" tabindex="0" role="group" aria-label="Program">'
     spent = 0
-    for unchanged, rows in runs(step.rows, step.changed):
-        lines = [line for row in rows for line in _row_html(view, step, row)]
-        text = f"<pre>{''.join(lines)}</pre>"
+    whole = all(row.kind in ("added", "same") for row in step.rows) and not any(row.kind == "same" for row in step.rows)
+    for unchanged, rows in runs(step.rows, step.changed and not whole):
         if unchanged and len(rows) > 2:
+            text = _lines_html(view, step, rows, whole)
             spent += len(text)
             label = f"{len(rows)} unchanged lines"
             if spent > room:
-                yield f'<div class="tm-meta" style="padding-left:8px">... {label}</div>'
+                yield f'<div class="tm-meta">\u22ef {label}</div>'
             else:
                 yield f'<details class="tm-fold"><summary>{label}</summary>{text}</details>'
+        elif len(rows) > _LONG:
+            yield _lines_html(view, step, rows[: _LONG // 2], whole)
+            yield f'<div class="tm-meta">\u22ef {len(rows) - _LONG} more lines</div>'
+            yield _lines_html(view, step, rows[-_LONG // 2 :], whole)
         else:
-            yield text
+            yield _lines_html(view, step, rows, whole)
     yield "</div>"
 
 
@@ -178,23 +201,34 @@ def runs(rows: Sequence[Row], changed: bool, context: int = CONTEXT) -> Iterator
         yield not near[-1], run
 
 
-def _row_html(view: View, step: StepView, row: Row) -> Iterator[str]:
-    if row.kind == "edited":
-        yield _line_html(view, step.before, row.before, "removed", row.before_marks)
-        yield _line_html(view, step.after, row.after, "added", row.after_marks)
-    elif row.after is not None:
-        yield _line_html(view, step.after, row.after, row.kind, row.after_marks)
-    else:
-        yield _line_html(view, step.before, row.before, row.kind, row.before_marks)
+# The colours of lines for where there is no style sheet: seen on white and on black.
+_TINTS = {"added": "rgba(46, 160, 67, 0.18)", "removed": "rgba(248, 81, 73, 0.18)"}
 
 
-def _line_html(view: View, text: int | None, line: int | None, kind: str, marks: tuple[tuple[int, int], ...]) -> str:
+def _lines_html(view: View, step: StepView, rows: Sequence[Row], whole: bool) -> str:
+    """Rows as one text with signs; neighbours that are all new, or all gone, are one element. `whole`: no signs."""
+    parts: list[str] = []
+    for kind, lines in groupby(_signed(view, step, rows, whole), key=lambda item: item[0]):
+        text = "".join(f"{line}\n" for _, line in lines)
+        tint = _TINTS.get(kind)
+        parts.append(f'<span class="tm-{kind}" style="background-color:{tint}">{text}</span>' if tint else text)
+    return f"<pre>{''.join(parts)}</pre>"
+
+
+def _signed(view: View, step: StepView, rows: Sequence[Row], whole: bool) -> Iterator[tuple[str, str]]:
+    """The lines of rows, each with its kind, with its sign and changed words inside of `<ins>` or `<del>`."""
+    for row in rows:
+        if row.kind in ("edited", "removed") or row.after is None:
+            kind = "removed" if row.kind in ("edited", "removed") else "same"
+            yield kind, _GUTTER[kind] + _marked(view, step.before, row.before, row.before_marks, "del")
+        if row.after is not None:
+            kind = "added" if row.kind in ("edited", "added") and not whole else "same"
+            yield kind, ("" if whole else _GUTTER[kind]) + _marked(view, step.after, row.after, row.after_marks, "ins")
+
+
+def _marked(view: View, text: int | None, line: int | None, marks: tuple[tuple[int, int], ...], tag: str) -> str:
     assert text is not None and line is not None
-    program = view.texts[text]
-    tag = "del" if kind == "removed" else "ins"
-    code = html_line(view.lines[program.lines[line]], program.language, marks, tag)
-    state = f" tm-{kind}" if kind in ("added", "removed") else ""
-    return f'<span class="tm-row{state}"><span class="tm-gut">{_GUTTER[kind]}</span>{code}</span>'
+    return html_line(view.lines[view.texts[text].lines[line]], "text", marks, tag)
 
 
 def notes_html(notes: Iterable[NoteView]) -> str:
@@ -204,6 +238,11 @@ def notes_html(notes: Iterable[NoteView]) -> str:
 
 
 def _note_html(note: NoteView) -> Iterator[str]:
+    if note.svg:  # only the live stepper draws: without a style sheet a picture is but its words, which are said
+        return
+    if note.fold:
+        yield f"<details><summary>{escape(note.fold)}</summary>{table(note.columns, note.rows)}</details>"
+        return
     if len(note.texts) > 1 and note.columns:
         rows = [[text, *row] for text, row in zip(note.texts, note.rows)]
         if len(set(note.texts)) == 1:

@@ -20,10 +20,11 @@ from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown, Table
+from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
+from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
-from tvmagic.operators.scheduling import schedule_from_cell
+from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
 
 __all__ = ["MAGICS", "TensorMagics"]
@@ -161,7 +162,8 @@ class TensorMagics(Magics):
             version = schedule_from_cell(op, source, arguments.version, self.namespace, record)
             record = commands.record_of(version, self._target(arguments.target), self.show_code)
             refuse_races(version)
-        except TVMagicError:
+        except TVMagicError as error:
+            blame(record, error)
             if op.attempt is not None and record.steps and not arguments.quiet:
                 display(Passes(record, None, self.show_unchanged))
             raise
@@ -232,7 +234,9 @@ class TensorMagics(Magics):
         if arguments.time:
             parts.append(commands.bench(version, seconds=self.bench_seconds, size=max(arguments.size, 16)))
         if parts:
-            display(Parts(*parts, title=version.operator.name))
+            checked = Parts(*parts, title=version.operator.name)
+            checked.of = self.definition_of(version.operator.name)
+            display(checked)
 
     # ------------------------------------------------------------------------ lines
 
@@ -245,6 +249,13 @@ class TensorMagics(Magics):
         HIDE,
         VERIFY,
         argument("--text", action="store_true", help="show text instead of the stepper"),
+        argument(
+            "--notation",
+            type=Choice(*NOTATIONS),
+            default="tvmscript",
+            metavar="N",
+            help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
+        ),
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -255,6 +266,7 @@ class TensorMagics(Magics):
             show_unchanged=self.show_unchanged and not arguments.hide,
             code=self.show_code,
             verify=arguments.verify,
+            notation=arguments.notation,
         )
         if arguments.text:
             print(shown.text())
@@ -408,6 +420,11 @@ class TensorMagics(Magics):
     def operators(self) -> dict[str, Operator]:
         """The operators among the user's names."""
         return {n: v for n, v in self.namespace.items() if isinstance(v, Operator) and not n.startswith("_")}
+
+    def definition_of(self, name: str | None) -> str:
+        """What tells the present definition of the operator `name` from others; empty if it was not made by a cell."""
+        op = self.namespace.get(name or "")
+        return definition(op.name, op.source.text) if isinstance(op, Operator) and op.source is not None else ""
 
     def _operator(self, name: str, magic: str) -> Operator:
         found = self.namespace.get(name)

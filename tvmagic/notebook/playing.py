@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-import ipywidgets
+import anywidget
+import traitlets
 
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.notebook.costs import cost_rows
 from tvmagic.notebook.errors import error_lines
-from tvmagic.notebook.html import escape, frame
+from tvmagic.notebook.html import escape, frame, theme, view_html
+from tvmagic.notebook.live import live_html
 from tvmagic.notebook.results import Listing, Shown, Table
-from tvmagic.notebook.stepper import Stepper, packed_view
+from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import View, format_seconds, make_view
 from tvmagic.operators import Operator, Source, Version
 from tvmagic.operators.knobs import Knob, Knobs
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.races import refuse_races
-from tvmagic.operators.scheduling import schedule_from_cell
+from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record, recording
 
 __all__ = ["Playground", "playground"]
@@ -79,12 +83,21 @@ class _Failure(Shown):
         return "\n".join(self.lines)
 
 
-class Playground(ipywidgets.VBox):
+class Playground(anywidget.AnyWidget):
     """Sliders above a stepper, costs, measured time and assembly.
+
+    What is shown is HTML that is live in the page, so that a saved notebook shows it too. This object is the model
+    by which the page reaches the kernel; it is not displayed itself. `drawn` is what the page shows, `turned` the
+    knob that was turned last there, as its name and the number of the choice.
 
     `values` are the knobs' values; setting one by `turn(name, value)` does what its slider does.
     `seconds` is how long the last redrawing took. Values that were drawn before are only measured again.
     """
+
+    _esm = Path(__file__).parent / "static" / "link.js"
+    key = traitlets.Unicode().tag(sync=True)
+    drawn = traitlets.Dict().tag(sync=True)
+    turned = traitlets.List().tag(sync=True)
 
     def __init__(self, op: Operator, source: Source, name: str, namespace: Mapping[str, Any]) -> None:
         self.op, self.source, self.version_name, self.namespace = op, source, name, dict(namespace)
@@ -95,14 +108,8 @@ class Playground(ipywidgets.VBox):
         self.timing: Timing | None = None
         self._known: dict[str, _Drawn] = {}
         self._drawn = self._at_values()
-        self.stepper = Stepper(self._drawn.view)
-        self.facts = ipywidgets.HTML()
-        self.assembly = ipywidgets.HTML()
-        self.sliders: dict[str, Any] = {}
-        self._drawn_knobs: dict[str, Knob] = {}
-        self._fold = ipywidgets.Accordion([self.assembly], titles=("Assembly",))
-        super().__init__()
-        self._draw()
+        super().__init__(key=uuid.uuid4().hex, drawn=self._draw())
+        self.on_msg(lambda *_: self.send("here"))  # the page asks whether the kernel is there
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -128,26 +135,18 @@ class Playground(ipywidgets.VBox):
         if name not in self.knobs.found or value not in self.knobs.found[name].choices:
             known = ", ".join(f"`{n}`" for n in self.knobs.found)
             raise TVMagicError(f"there is no knob `{name}` with the value {value!r}", hint=f"the knobs are {known}")
-        self.sliders[name].value = value
-
-    def _slider(self, name: str) -> Any:
-        knob = self.knobs.found[name]
-        slider = ipywidgets.SelectionSlider(
-            options=[(str(c), c) for c in knob.choices],
-            value=self.knobs.chosen()[name],
-            description=name,
-            continuous_update=False,
-            style={"description_width": "initial"},
-        )
-        slider.observe(lambda change: self._turned(name, change["new"]), "value")
-        return slider
-
-    def _turned(self, name: str, value: Any) -> None:
         start = time.perf_counter()
         self.knobs.values[name] = value
         self._drawn = self._at_values()
-        self._draw()
+        self.drawn = self._draw()
         self.seconds = time.perf_counter() - start
+
+    @traitlets.observe("turned")
+    def _turned(self, change: Any) -> None:
+        """A slider was moved in the page."""
+        name, number = change["new"]
+        if name in self.knobs.found and 0 <= number < len(self.knobs.found[name].choices):
+            self.turn(name, self.knobs.found[name].choices[number])
 
     # ------------------------------------------------------------------------ what is shown
 
@@ -174,28 +173,28 @@ class Playground(ipywidgets.VBox):
             refuse_races(version)
             return _Drawn(version, record, None, self.knobs.found)
         except TVMagicError as error:
+            blame(record, error)
             # the knobs that the cell did not come to stay, so that they can be turned back
             return _Drawn(None, record, error, {**before, **self.knobs.found})
 
-    def _draw(self) -> None:
-        """Show the passes, then the costs and the time, then the assembly: each as soon as it is there."""
-        if list(self._drawn_knobs.items()) != list(self.knobs.found.items()):
-            same = {n for n, k in self.knobs.found.items() if self._drawn_knobs.get(n) == k}
-            self.sliders = {n: self.sliders[n] if n in same else self._slider(n) for n in self.knobs.found}
-            self.children = (*self.sliders.values(), self.facts, self.stepper, self._fold)
-            self._drawn_knobs = dict(self.knobs.found)
+    def _draw(self) -> dict[str, Any]:
+        """What the page shows at the present values: the knobs, the costs and the time, the passes, the assembly."""
         drawn = self._drawn
-        if self.stepper.view is not drawn.view:
-            self.stepper.view = drawn.view
-            self.stepper.data = drawn.packed
         if drawn.version is not None:
             try:
                 self.timing = self._measured(drawn.version)
                 self.op.add_version(drawn.version)
             except TVMagicError as error:
                 drawn.error = error
-        self.facts.value = self._facts(drawn).html()
-        self.assembly.value = drawn.assembly
+        chosen = self.knobs.chosen()
+        return {
+            "knobs": [
+                [n, [str(c) for c in k.choices], k.choices.index(chosen[n])] for n, k in self.knobs.found.items()
+            ],
+            "facts": self._facts(drawn).html(),
+            "stepper": drawn.packed,
+            "assembly": drawn.assembly if drawn.error is None else "",
+        }
 
     def _facts(self, drawn: _Drawn) -> Shown:
         """The measured time and what is counted, or the error."""
@@ -216,10 +215,13 @@ class Playground(ipywidgets.VBox):
         once = time.perf_counter() - start
         return Timing(once, once, 1) if once > _MEASURE else measure(call, seconds=_MEASURE, repeats=5)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         knobs = ", ".join(f"{n} = {v}" for n, v in self.knobs.chosen().items())
-        static = frame(f"<div>{escape(knobs)}</div>", "Knobs") + self.facts.value
         text = f"Playground of {self.op.name}: {knobs}\n{self._facts(self._drawn).text(colour=False)}"
-        return {**data, "text/html": static, "text/plain": text}, metadata
+        passes = view_html(self._drawn.view, styled=False)
+        static = f"<div>{escape(knobs)}</div>{self._facts(self._drawn).html(styled=False)}{passes}"
+        data = {"key": self.key, "title": self.op.name, "theme": theme(), "drawn": self.drawn}
+        return {
+            "text/html": live_html("playground", data, static, f"Playground of {self.op.name}"),
+            "text/plain": text,
+        }

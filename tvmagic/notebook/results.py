@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tvmagic.notebook.colour import html_line
-from tvmagic.notebook.html import escape, frame, page, table, view_html
+from tvmagic.notebook.html import escape, frame, page, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
 from tvmagic.notebook.view import View, make_view
 from tvmagic.passes import Record
@@ -25,10 +26,21 @@ def in_kernel() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def definition(name: str, text: str) -> str:
+    """What tells the definition of an operator from others of its name: `text` is that of its cell."""
+    return f"{name}:{hashlib.sha256(text.partition(chr(10))[2].encode()).hexdigest()[:8]}"
+
+
+def about(output: str, of: str, attribute: str = "data-of") -> str:
+    """HTML that says which definition it is about."""
+    return output.replace("<div ", f'<div {attribute}="{escape(of)}" ', 1) if of else output
+
+
 class Shown:
     """Something to show: subclasses give `html()` (with `styled`) and `text(colour)`."""
 
     title = ""
+    of = ""  # the definition that it is about, as `definition` gives it; it is out of date when that has changed
 
     def html(self, styled: bool = True) -> str:
         raise NotImplementedError
@@ -44,7 +56,7 @@ class Shown:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if in_kernel():
-            return {"text/html": self.html(), "text/plain": self.text(colour=False)}
+            return {"text/html": about(self.html(), self.of), "text/plain": self.text(colour=False)}
         return {"text/plain": self.text()}
 
     def __repr__(self) -> str:
@@ -60,24 +72,27 @@ class Passes(Shown):
         only: Iterable[str] | None = None,
         show_unchanged: bool = True,
         marks: Sequence[str] = (),
+        notation: str = "tvmscript",
     ) -> None:
         self.record = record
-        self.view: View = make_view(record, only, marks)
+        self.view: View = make_view(record, only, marks, notation)
         self.title = self.view.title
         self.show_unchanged = show_unchanged
+        cells = [(n.removeprefix("tensor "), t) for n, t in record.sources.items() if n.startswith("tensor ")]
+        self.of = definition(*cells[0]) if len(cells) == 1 else ""
         self._stepper: Any = None
 
     def stepper(self) -> Any:
-        """The widget; one for this result, so that it may be shown several times."""
+        """The stepper of this result, made when it is first asked for."""
         if self._stepper is None:
             from tvmagic.notebook.stepper import Stepper
 
-            self._stepper = Stepper(self.view)
+            self._stepper = Stepper(self.view, self.show_unchanged)
         return self._stepper
 
     def html(self, styled: bool = True) -> str:
-        """The timeline as HTML that needs no kernel; without the style sheet unless `styled`."""
-        return view_html(self.view, self.show_unchanged)
+        """The timeline as HTML that needs no kernel: the stepper where scripts run, else foldable parts."""
+        return self.stepper().html()
 
     def text(self, colour: bool | None = None) -> str:
         """The timeline as text; coloured where the terminal can show it, unless told."""
@@ -93,7 +108,8 @@ class Passes(Shown):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         if not in_kernel():
             return {"text/plain": self.text()}
-        return self.stepper()._repr_mimebundle_()
+        bundle = self.stepper()._repr_mimebundle_()
+        return {**bundle, "text/html": about(bundle["text/html"], self.of)}
 
 
 class Table(Shown):
@@ -123,7 +139,7 @@ class Listing(Shown):
         self.language, self.title = language, title
 
     def html(self, styled: bool = True) -> str:
-        rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}</span>' for line in self.lines)
+        rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}\n</span>' for line in self.lines)
         head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
         label = escape(self.title or "Program")
         body = f'<div class="tm-scroll" style="max-height:36em" tabindex="0" role="group" aria-label="{label}"><pre>{rows}</pre></div>'

@@ -19,10 +19,10 @@ def is_te_schedule(value: Any) -> bool:
     return hasattr(value, "stages") and hasattr(value, "stage_map")
 
 
-def schedule_program(sch: Any) -> Program:
+def schedule_program(sch: Any, notation: str = "tvmscript") -> Program:
     """The loops of a schedule; where it is not complete, its stages with the reason."""
     try:
-        return node_program(program_of_schedule(sch))
+        return node_program(program_of_schedule(sch), notation)
     except TVMagicError as error:
         program = stages_program(sch)
         program.lines.append(f"# no loops yet: {error.message}")

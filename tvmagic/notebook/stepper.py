@@ -1,53 +1,57 @@
-"""The stepper: a widget for any record of passes.
+"""The stepper: a record of passes in the page, for any notebook, saved or not.
 
-Everything that it shows is in its one trait `data`, made from the `View`; it asks the kernel for
-nothing and goes on working after the kernel has stopped. Where there are no widgets its output is
+Everything that it shows is in its data, made from the `View`; it asks the kernel for nothing and goes on
+working after the kernel has stopped, and in a saved notebook or page. Where scripts do not run, its output is
 the page of `html.view_html`.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
-from pathlib import Path
+from functools import cached_property
 from typing import Any
-
-import anywidget
-import traitlets
 
 from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.diff import Row
-from tvmagic.notebook.html import style, theme, view_html
-from tvmagic.notebook.terminal import view_text
+from tvmagic.notebook.glossary import words_of
+from tvmagic.notebook.html import theme, view_html
+from tvmagic.notebook.live import live_html
+from tvmagic.notebook.terminal import summary_lines
 from tvmagic.notebook.view import View, make_view
 from tvmagic.passes import Record
 
 __all__ = ["Stepper", "packed_view", "show_passes"]
 
-_STATIC = Path(__file__).parent / "static"
 _COLOURED = 4_000
 _KINDS = {"same": "=", "moved": "m", "edited": "~", "removed": "-", "added": "+"}
 
 
-class Stepper(anywidget.AnyWidget):
+class Stepper:
     """A record of passes to step through.
 
     Parameters
     ----------
     view: the description of the record, or the record itself.
+    show_unchanged: show passes that changed nothing at first; they can be shown and hidden in the page.
     """
 
-    _esm = "\n".join((_STATIC / name).read_text() for name in ("lines.js", "stepper.js"))
-    _css = style("view.css", "stepper.css")
-    data = traitlets.Dict().tag(sync=True)
-
-    def __init__(self, view: View | Record, **kwargs: Any) -> None:
+    def __init__(self, view: View | Record, show_unchanged: bool = True) -> None:
         self.view = make_view(view) if isinstance(view, Record) else view
-        super().__init__(data=packed_view(self.view), **kwargs)
+        self.show_unchanged = show_unchanged
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return {**data, "text/html": view_html(self.view), "text/plain": view_text(self.view, colour=False)}, metadata
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What the stepper shows, as JSON."""
+        return {**packed_view(self.view), "hide": not self.show_unchanged}
+
+    def html(self) -> str:
+        """The stepper as HTML: live where scripts run, else foldable parts."""
+        label = f"Passes of {self.view.title}" if self.view.title else "Passes"
+        return live_html("stepper", self.data, view_html(self.view, self.show_unchanged, styled=False), label)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {"text/html": self.html(), "text/plain": "\n".join(summary_lines(self.view, self.show_unchanged))}
 
 
 def show_passes(record: Record, only: Iterable[str] | None = None) -> Stepper:
@@ -66,15 +70,25 @@ def packed_view(view: View) -> dict[str, Any]:
     tokens = [packed_tokens(view.lines[i], languages.get(i, "text")) for i in shown]
     return {
         "title": view.title,
+        "key": _key(view),
         "theme": theme(),
+        "sides": view.sides,
         "lines": view.lines,
+        "words": words_of(view.lines),
         "tokens": tokens + [""] * (len(view.lines) - len(tokens)),
         "texts": packed_texts(view),
+        "parents": packed_numbers(view.parents),
         "origins": [[list(place) for place in places] for places in view.origins],
         "sources": view.sources,
         "sourceTokens": {n: [packed_tokens(line, "python") for line in lines] for n, lines in view.sources.items()},
         "steps": [_packed_step(step) for step in view.steps],
     }
+
+
+def _key(view: View) -> str:
+    """What an address calls the stepper: the same whenever the same cells give the same steps."""
+    said = [view.title, *(step.name for step in view.steps), *(line for n in view.sources for line in view.sources[n])]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:6]
 
 
 def packed_texts(view: View) -> list[dict[str, Any]]:
@@ -90,15 +104,17 @@ def packed_texts(view: View) -> list[dict[str, Any]]:
     packed: list[dict[str, Any]] = []
     for number, text in enumerate(view.texts):
         whole = {"o": packed_numbers(text.origins)}
+        language = {"language": text.language}
         step = view.steps[made_by[number]] if number in made_by else None
         if step is None or step.before is None:
-            packed.append({"l": packed_numbers(text.lines), "h": packed_numbers(text.threads), **whole})
+            packed.append({**language, "l": packed_numbers(text.lines), "h": packed_numbers(text.threads), **whole})
             continue
         base = view.texts[step.before]
         pairs = [(r.before, r.after, r.kind) for r in step.rows if r.after is not None]
         same = [(a, b) for a, b, kind in pairs if kind == "same" and a is not None]
         fresh = [b for _, b, kind in pairs if kind != "same"]
         entry = {
+            **language,
             "base": made_by[number],
             "l": packed_numbers([text.lines[b] for b in fresh]),
             "h": packed_numbers([text.threads[b] for b in fresh]),
@@ -145,7 +161,7 @@ def _packed_step(step: Any) -> dict[str, Any]:
         "b": step.before,
         "a": step.after,
         "rows": packed_rows(step.rows),
-        "notes": [{"topic": n.topic, "texts": n.texts, "columns": n.columns, "rows": n.rows} for n in step.notes],
+        "notes": [{k: v for k, v in vars(n).items() if v or k in ("texts", "columns", "rows")} for n in step.notes],
         "error": step.error,
         "options": step.options,
         "place": step.place,

@@ -59,6 +59,18 @@ def _cut(text: str, position: int, marks: tuple[tuple[int, int], ...]) -> Iterat
         start = cut
 
 
+def summary_lines(view: View, show_unchanged: bool = True) -> list[str]:
+    """The steps of a view, a line each, without their programs."""
+    lines = [f"{view.title or 'Passes'}: {summary_text(view)}"]
+    for number, step in enumerate(view.steps):
+        if step.changed or step.error or show_unchanged:
+            mark = f"  [{step.mark}]" if step.mark else ""
+            lines.append(
+                f"{number + 1:>3}. {step.name}  {step_meta(step)}{mark}{'  ' + step.error if step.error else ''}"
+            )
+    return lines
+
+
 def view_text(view: View, colour: bool | None = None, show_unchanged: bool = True) -> str:
     """All steps of a view, one under the other; unchanged parts are counted, not shown."""
     paint = _Painter(colours_wanted() if colour is None else colour)
@@ -107,6 +119,11 @@ def _line(
 
 
 def _note_lines(note: NoteView) -> Iterator[str]:
+    if note.fold:
+        yield f"       {note.fold}"
+        for line in text_table(note.columns, [[v.replace("`", "") for v in row] for row in note.rows]).split("\n"):
+            yield "         " + line
+        return
     if len(note.texts) > 1 and note.columns:
         rows = [[t, *r] for t, r in zip(note.texts, note.rows)]
         for line in text_table([note.topic, *note.columns], rows).split("\n"):

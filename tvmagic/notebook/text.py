@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.ir import Node, Stmt
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
 
-__all__ = ["LineOrigins", "Program", "language_of", "node_program", "program_of"]
+__all__ = ["NOTATIONS", "LineOrigins", "Program", "language_of", "node_program", "program_of"]
 
 LineOrigins = tuple[tuple[str, int], ...]
 
@@ -27,27 +28,43 @@ class Program:
     made_of_lines: tuple[int, ...] = ()
 
 
-def program_of(value: Any) -> Program:
-    """The text of whatever a step holds: an IR node, a schedule, a built module, or a text."""
+def program_of(value: Any, notation: str = "tvmscript") -> Program:
+    """The text of whatever a step holds: an IR node, a schedule, a built module, or a text.
+
+    `notation`: how programs are written, one of `NOTATIONS`.
+    """
     if isinstance(value, Program):
         return value
     if isinstance(value, str):
+        if (lines := getattr(value, "line_of", None)) is not None:
+            return Program(value.splitlines(), "llvm", made_of=getattr(value, "source"), made_of_lines=lines)
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
-        return node_program(value)
+        return node_program(value, notation)
     if hasattr(value, "line_of") and hasattr(value, "assembly"):
         return Program(list(value.assembly), "asm", made_of=value.source, made_of_lines=tuple(value.line_of))
     if hasattr(value, "mod") and isinstance(value.mod, Node):
-        return node_program(value.mod)
+        return node_program(value.mod, notation)
     from tvmagic.notebook.schedules import is_te_schedule, schedule_program
 
     if is_te_schedule(value):
-        return schedule_program(value)
+        return schedule_program(value, notation)
     return Program(str(value).rstrip("\n").split("\n"), "text")
 
 
-def node_program(node: Node) -> Program:
-    """The TVMScript of a node; each line with the places of the statements that begin on it."""
+NOTATIONS = ("tvmscript", "classic", "cinn")
+
+
+def node_program(node: Node, notation: str = "tvmscript") -> Program:
+    """The text of a node; each line with the places of the statements that begin on it.
+
+    A program that `notation` has no text for is written in TVMScript.
+    """
+    if notation != "tvmscript" and isinstance(node, (Stmt, PrimFunc, IRModule)):
+        try:
+            return _braces_program(node, notation)
+        except TVMagicError:
+            pass
     from tvmagic.script import script_with_spans
 
     text, spans = script_with_spans(node)
@@ -62,6 +79,20 @@ def node_program(node: Node) -> Program:
             target[number][origin.source, origin.line] = None
     origins = [tuple(statement or inner) for statement, inner in zip(found, expressions)]
     return Program(lines, "tvmscript", origins)
+
+
+def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
+    """The text of a program in the classic notation or in CINN's."""
+    if notation == "classic":
+        from tvmagic.script.printer.classic_text import classic_with_nodes
+
+        lines, nodes = classic_with_nodes(node)
+    else:
+        from tvmagic.cinn.text.printer import cinn_with_nodes
+
+        lines, nodes = cinn_with_nodes(node)
+    spans = [None if line.strip() == "}" else getattr(n, "span", None) for line, n in zip(lines, nodes)]
+    return Program(lines, "classic", [((s.source, s.line),) if s is not None else () for s in spans])
 
 
 _MARKS = (

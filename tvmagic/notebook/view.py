@@ -7,13 +7,16 @@ more room than what they change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.notebook.diff import Row, diff_lines
-from tvmagic.notebook.text import LineOrigins, Program, program_of
+from tvmagic.ir import Node
+from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
+from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
+from tvmagic.notebook.text import LineOrigins, Program, node_program, program_of
 from tvmagic.passes import Note, Record, Step
 
 __all__ = ["NoteView", "StepView", "Text", "View", "make_view", "plain"]
@@ -24,13 +27,15 @@ class NoteView:
     """What a pass says of itself: a sentence with facts, or a table of several alike.
 
     `columns` are the facts' names, `rows` their values as text, one row for each note; the texts
-    of the notes stand in `texts`.
+    of the notes are in `texts`. With `fold` it is a table that is folded under this title; `svg` is a picture.
     """
 
     topic: str
     texts: list[str]
     columns: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
+    fold: str = ""
+    svg: str = ""
 
 
 @dataclass
@@ -82,7 +87,10 @@ class StepView:
 
 @dataclass
 class View:
-    """A record ready to be shown."""
+    """A record ready to be shown.
+
+    `parents[t]` is the thread that thread t is a copy of, -1 if it is not one: unrolling a loop makes copies.
+    """
 
     title: str
     steps: list[StepView]
@@ -90,6 +98,8 @@ class View:
     lines: list[str]
     origins: list[LineOrigins]
     sources: dict[str, list[str]]
+    parents: list[int] = field(default_factory=list)
+    sides: tuple[str, str] | None = None
 
     def text_lines(self, text: int | None) -> list[str]:
         """The lines of a text."""
@@ -106,7 +116,9 @@ class View:
         ]
 
 
-def make_view(record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = ()) -> View:
+def make_view(
+    record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = (), notation: str = "tvmscript"
+) -> View:
     """Describe a record.
 
     Parameters
@@ -114,8 +126,9 @@ def make_view(record: Record, only: Iterable[str] | None = None, marks: Sequence
     marks: for each step of the record a few words to show beside it, such as `equal to NumPy`.
     only: names of passes to show (with or without a prefix such as `tir.`); all unless told.
         A name that did not run is a `TVMagicError`.
+    notation: how programs are written: `tvmscript`, `classic` (TVM before TVMScript) or `cinn`.
     """
-    view = _Maker(record).make(_selected(record, only))
+    view = _Maker(record, notation).make(_selected(record, only))
     mark_of = {id(step): mark for step, mark in zip(record.steps, marks)}
     for step, shown in zip(_selected(record, only), view.steps):
         shown.mark = mark_of.get(id(step), "")
@@ -132,8 +145,8 @@ def _selected(record: Record, only: Iterable[str] | None) -> list[Step]:
 class _Maker:
     """The tables that grow while the steps of a record are described."""
 
-    def __init__(self, record: Record) -> None:
-        self.record = record
+    def __init__(self, record: Record, notation: str) -> None:
+        self.record, self.notation = record, notation
         self.line_numbers: dict[str, int] = {}
         self.lines: list[str] = []
         self.origin_numbers: dict[LineOrigins, int] = {(): 0}
@@ -148,31 +161,35 @@ class _Maker:
         views = [self.step(step) for step in steps]
         for text in self.texts:
             text.threads = [self.threads.find(t) for t in text.threads]
-        self.renumber_threads()
+        parents = self.renumber_threads()
         sources = {name: text.splitlines() for name, text in self.record.sources.items()}
-        return View(self.record.title, views, self.texts, self.lines, self.origins, sources)
+        return View(self.record.title, views, self.texts, self.lines, self.origins, sources, parents, self.record.sides)
 
     def step(self, step: Step) -> StepView:
         before, after = self.sides(step)
         rows = self.rows(before, after)
+        options = ", ".join(f"{k}={plain(v)}" for k, v in step.options.items())
+        called = step.kind == "schedule" and "(" not in step.name and bool(options)
         return StepView(
-            step.name,
+            f"{step.name}({options})" if called else step.name,
             step.kind,
             step.seconds,
-            step.changed and (step.error is not None or before != after),
+            step.changed and step.error is None and before != after,
             before,
             after,
             rows,
             note_views(step.notes),
             error=error_text(step.error) if step.error is not None else "",
-            options=", ".join(f"{k}={plain(v)}" for k, v in step.options.items()),
-            place=f"{step.span.source}, line {step.span.line}" if step.span is not None else "",
+            options="" if step.kind == "schedule" else options,
+            place=place_of(step.span),
         )
 
     def sides(self, step: Step) -> tuple[int | None, int | None]:
         """The texts before and after. A pass on a schedule is shown by stages, a schedule call by loops."""
         from tvmagic.notebook.schedules import is_te_schedule, stages_program
 
+        if step.error is not None:  # what the call was made on
+            return self.text(step.before), None
         if step.kind == "schedule" or not is_te_schedule(step.before):
             return self.text(step.before), self.text(step.after)
         before = self.add(stages_program(step.before))
@@ -188,7 +205,7 @@ class _Maker:
         known = self.of_object.get(id(program))
         if known is not None:
             return known[1]
-        number = self.add(program_of(program))
+        number = self.add(program_of(program, self.notation))
         self.of_object[id(program)] = (program, number)
         return number
 
@@ -210,12 +227,22 @@ class _Maker:
         source = program_of(program.made_of)
         number = self.of_text.get((source.language, *source.lines))
         if number is None:
+            self.place(text, program)
             return
         parent = self.texts[number]
         for line, at in enumerate(program.made_of_lines):
             if 0 < at <= len(parent.lines):
                 self.threads.join(parent.threads[at - 1], text.threads[line])
                 text.origins[line] = parent.origins[at - 1]
+
+    def place(self, text: Text, program: Program) -> None:
+        """Give the lines of a text the places in the cell of the program it was made of, which is shown in another notation."""
+        made = [s.before for s in self.record if s.kind == "codegen" and isinstance(s.before, Node)]
+        known = (node_program(before) for before in made)
+        source = next((p for p in known if "\n".join(p.lines) == str(program.made_of).rstrip("\n")), None)
+        for line, at in enumerate(program.made_of_lines if source is not None else ()):
+            if source is not None and 0 < at <= len(source.origins):
+                text.origins[line] = self.origin(source.origins[at - 1])
 
     def line(self, text: str) -> int:
         number = self.line_numbers.setdefault(text, len(self.lines))
@@ -243,21 +270,39 @@ class _Maker:
             rows = [Row("added", None, i) for i in range(len(b.lines))]
         else:
             rows = diff_lines([self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines])
-        for row in rows if before != after else ():
-            if row.before is not None and row.after is not None:
-                self.threads.join(a.threads[row.before], b.threads[row.after])
+        if before != after and a.language == b.language:
+            self.thread_on(a, b, rows)
         self.of_pair[before, after] = rows
         return rows
 
-    def renumber_threads(self) -> None:
-        """Number the threads from 0 in the order of their appearance; a line by itself has -1."""
+    def thread_on(self, a: Text, b: Text, rows: list[Row]) -> None:
+        """Lines that are paired become one thread; a line that was copied has its copies as threads made of its own."""
+        copied = copies(
+            rows, a.origins, b.origins, [self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines]
+        )  # fmt: skip
+        sources = set(copied.values())
+        for row in rows:
+            if row.before is None or row.after is None:
+                continue
+            if row.before in sources:
+                copied[row.after] = row.before
+            else:
+                self.threads.join(a.threads[row.before], b.threads[row.after])
+        for line, source in copied.items():
+            self.threads.derive(a.threads[source], b.threads[line])
+
+    def renumber_threads(self) -> list[int]:
+        """Number the threads from 0 in the order of their appearance, a line by itself -1; gives their parents."""
         seen: dict[int, int] = {}
         for text in self.texts:
             for thread in text.threads:
                 seen[thread] = seen.get(thread, 0) + 1
-        shared = {t: n for n, t in enumerate(t for t, count in seen.items() if count > 1)}
+        made_of = {self.threads.find(t): self.threads.find(p) for t, p in self.threads.made_of.items()}
+        related = {*made_of, *made_of.values()}
+        shared = {t: n for n, t in enumerate(t for t, count in seen.items() if count > 1 or t in related)}
         for text in self.texts:
             text.threads = [shared.get(t, -1) for t in text.threads]
+        return [shared.get(made_of.get(t, -1), -1) for t in shared]
 
 
 class _Threads:
@@ -265,6 +310,7 @@ class _Threads:
 
     def __init__(self) -> None:
         self.parent: list[int] = []
+        self.made_of: dict[int, int] = {}
 
     def fresh(self, count: int) -> list[int]:
         start = len(self.parent)
@@ -282,23 +328,86 @@ class _Threads:
     def join(self, a: int, b: int) -> None:
         self.parent[self.find(b)] = self.find(a)
 
+    def derive(self, a: int, b: int) -> None:
+        """Say that the line b, which is in no set with another yet, is a copy of a."""
+        self.made_of[b] = a
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def copies(
+    rows: Sequence[Row], a_origins: list[int], b_origins: list[int], a_lines: list[str], b_lines: list[str]
+) -> dict[int, int]:
+    """The new lines of a comparison that are copies of an old one, as loops leave them that are unrolled or divided.
+
+    A copy comes from the same lines of the cell as its source and is, numbers aside, the most like it.
+    Returns the number of the source for that of each copy.
+    """
+    by_origin: dict[int, list[int]] = {}
+    for number, origin in enumerate(a_origins):
+        if origin:
+            by_origin.setdefault(origin, []).append(number)
+    shape = [_NUMBER.sub("0", line.strip()) for line in a_lines]
+    found: dict[tuple[int, str], int | None] = {}
+    result: dict[int, int] = {}
+    for row in rows:
+        if row.kind != "added" or row.after is None or b_origins[row.after] not in by_origin:
+            continue
+        key = (b_origins[row.after], _NUMBER.sub("0", b_lines[row.after].strip()))
+        if key not in found:
+            like, least = max((_alike(shape[n], key[1]), -n) for n in by_origin[key[0]][:_CANDIDATES])
+            found[key] = -least if like >= LIKE else None
+        if (source := found[key]) is not None:
+            result[row.after] = source
+    return result
+
+
+_CANDIDATES = 40
+
+
+def _alike(a: str, b: str) -> float:
+    """How alike two lines are; those that do different things (a loop, a store) are not."""
+    return likeness(a, b) if a.split(" ", 1)[0] == b.split(" ", 1)[0] or "=" in a and "=" in b else 0.0
+
 
 # ---------------------------------------------------------------------------- notes and values
 
 
 def note_views(notes: Iterable[Note]) -> list[NoteView]:
     """Notes in order; neighbours of one topic with the same facts become one table."""
+    notes = list(notes)
+    bounds = [note for note in notes if note.topic.startswith(PREFIX)]
+    if bounds:
+        return [*bound_views(bounds), *note_views(n for n in notes if not n.topic.startswith(PREFIX))]
     views: list[NoteView] = []
     for note in notes:
         columns = list(note.facts)
         row = [plain(v) for v in note.facts.values()]
         last = views[-1] if views else None
-        if last is not None and last.topic == note.topic and last.columns == columns:
+        topic = note.topic.rsplit(".", 1)[-1]  # `vectorize.access` heads a column as `access`
+        if last is not None and last.topic == topic and last.columns == columns:
             last.texts.append(note.text)
             last.rows.append(row)
         else:
-            views.append(NoteView(note.topic, [note.text], columns, [row]))
+            views.append(NoteView(topic, [note.text], columns, [row]))
     return views
+
+
+def bound_views(notes: list[Note]) -> list[NoteView]:
+    """InferBound's notes: what each stage computes at a time, a picture of it, and the phases, folded."""
+    sentences, svg = stage_sentences(notes), region_picture(notes)
+    views = [NoteView("bounds", sentences)] if sentences else []
+    if svg:
+        views.append(NoteView("regions", [], svg=svg))
+    return views + [NoteView("phase", [], phase.columns, phase.rows, fold=phase.title) for phase in phases(notes)]
+
+
+def place_of(span: Any) -> str:
+    """The place that asked for a step; empty for the plain cell around a magic such as %tune."""
+    if span is None or "ipykernel" in span.source or span.source.startswith("<"):
+        return ""
+    return f"{span.source}, line {span.line}"
 
 
 def plain(value: Any) -> str:

@@ -48,7 +48,8 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     """
     chosen = target_text(target)
     explanation = explain(version, chosen, size)
-    seconds = _measured(version, size) if run and chosen is None and resolved(None).is_host else None
+    own = resolved(chosen) == resolved(None) and resolved(None).is_host
+    seconds = _measured(version, size) if run and own else None
     return explanation_view(explanation, seconds)
 
 

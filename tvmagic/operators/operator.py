@@ -350,8 +350,9 @@ def _add_code_steps(module: IRModule, target: Any) -> None:
     from tvmagic import codegen
 
     mod = codegen.with_threads(module, target)
-    ir = run_step("codegen.llvm", lambda: codegen.llvm_ir(mod, target, prepared=True), before=mod, kind="codegen")
-    run_step("codegen.assembly", lambda: codegen.assembly_lines(mod, target, prepared=True), before=ir, kind="codegen")
+    llvm, assembly = codegen.code_texts(mod, target)
+    ir = run_step("codegen.llvm", llvm, before=mod, kind="codegen")
+    run_step("codegen.assembly", assembly, before=ir, kind="codegen")
 
 
 class Version:

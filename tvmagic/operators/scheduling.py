@@ -19,7 +19,7 @@ from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.running import CellError, instruction_span, run_python
-from tvmagic.passes import Record, recording, run_step
+from tvmagic.passes import Record, Step, recording, run_step
 
 __all__ = ["CellError", "program_of_schedule", "recorded_calls", "schedule", "schedule_from_cell"]
 
@@ -248,6 +248,25 @@ def source_text(source: Source, span: Span) -> str:
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]
     return " ".join(line.strip() for line in lines)
+
+
+def blame(record: Record, error: TVMagicError) -> None:
+    """Let an error of lowering name the call of the cell that is to blame: the first since which there are no loops.
+
+    That is said only after all calls, as another one may mend what one did.
+    """
+    calls = [s for s in record if s.kind == "schedule" and isinstance(s.after, te.schedule.Schedule)]
+    if any(step.error is not None for step in record if step.kind == "schedule"):
+        return
+    guilty: Step | None = None
+    for step in reversed(calls):
+        try:
+            program_of_schedule(step.after)
+            break
+        except TVMagicError:
+            guilty = step
+    if guilty is not None and guilty.span is not None:
+        guilty.error, error.span = error, guilty.span
 
 
 def program_of_schedule(sch: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
-from tvmagic.ir import ObjectPath, convert
+from tvmagic.ir import Identified as Object
+from tvmagic.ir import ObjectPath, ObjectPathPair, convert
 from tvmagic.ir.registry import get_global_func, register_func
-from tvmagic.runtime.device import Device, cpu, device
+from tvmagic.runtime.device import Device, cpu, device, enabled
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel
     from tvmagic.runtime.module import Module
     from tvmagic.runtime.ndarray import NDArray
@@ -20,10 +21,13 @@ __all__ = [
     "Kernel",
     "Module",
     "NDArray",
+    "Object",
     "ObjectPath",
+    "ObjectPathPair",
     "convert",
     "cpu",
     "device",
+    "enabled",
     "get_global_func",
     "load_module",
     "num_threads",
@@ -41,7 +45,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     # NumPy and LLVM are loaded with what needs them
     import importlib
 

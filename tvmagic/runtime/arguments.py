@@ -40,6 +40,8 @@ class ScalarParam:
         if isinstance(value, float) and not value.is_integer() or not isinstance(value, (int, float)):
             raise TVMagicError(f"parameter `{self.name}` takes an integer of type `{dtype}`, not {_kind(value)}")
         value = int(value)
+        if dtype.is_bool:
+            return int(value != 0)
         low, high = (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1)) if dtype.is_int else (0, 1 << dtype.bits)
         if not low <= value < high:
             raise TVMagicError(f"parameter `{self.name}` is of type `{dtype}`, which does not hold {value}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from functools import lru_cache
@@ -74,9 +75,54 @@ def _argument(values: Any, code: int, i: int) -> Any:
         return ctypes.string_at(raw).decode()
     if code == 2:
         return ctypes.c_void_p(raw)
+    if code == 4:
+        return _array_at(raw)
     if code != 0:
         raise TVMagicError(f"a packed call has an argument of the unknown code {code}")
     return raw
+
+
+class _DLTensor(ctypes.Structure):
+    """DLPack's description of an array."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+
+
+def _array_at(address: int) -> Any:
+    """The NDArray on the memory of a buffer; valid while the call runs."""
+    import numpy as np
+
+    from tvmagic.ir.numpy_types import numpy_dtype
+    from tvmagic.runtime.ndarray import NDArray
+
+    found = _DLTensor.from_address(address)
+    dtype = np.dtype(numpy_dtype(f"{_KINDS[found.code]}{found.bits}"))
+    shape = [found.shape[i] for i in range(found.ndim)]
+    lanes = [found.lanes] if found.lanes > 1 else []
+    steps = [found.strides[i] for i in range(found.ndim)] if found.strides else None
+    item = dtype.itemsize * found.lanes
+    strides = None if steps is None else [*(s * item for s in steps), *([dtype.itemsize] if lanes else [])]
+    reach = item * (1 + sum((n - 1) * s for n, s in zip(shape, steps or _dense(shape)))) if 0 not in shape else 0
+    memory: Any = (ctypes.c_char * max(reach, 1)).from_address((found.data or 0) + found.byte_offset)
+    return NDArray(np.ndarray([*shape, *lanes], dtype, memory, 0, strides), found.lanes)
+
+
+def _dense(shape: list[int]) -> list[int]:
+    """The strides, in elements, of an array without gaps."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["Device", "cpu", "device"]
+__all__ = ["Device", "cpu", "cuda", "device", "enabled", "ext_dev"]
 
 _TYPES = {"cpu": 1, "llvm": 1, "cuda": 2, "nvptx": 2, "ext_dev": 12}
 
@@ -52,3 +52,18 @@ def device(dev_type: Any, dev_id: int = 0) -> Device:
     if name not in _TYPES:
         raise TVMagicError(f"there is no device `{dev_type}`", hint="kernels run on `cpu`")
     return Device(_TYPES[name], int(number) if number else dev_id)
+
+
+def cuda(dev_id: int = 0) -> Device:
+    """A GPU of NVIDIA; kernels do not run on it."""
+    return Device(_TYPES["cuda"], dev_id)
+
+
+def ext_dev(dev_id: int = 0) -> Device:
+    """A device of another kind; kernels do not run on it."""
+    return Device(_TYPES["ext_dev"], dev_id)
+
+
+def enabled(target: str) -> bool:
+    """Whether code for a target can be run here."""
+    return target.split()[0].split(":")[0] in ("llvm", "cpu")

@@ -62,6 +62,13 @@ def _make_immortal(item: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
 
+def is_known(name: str) -> bool:
+    """Whether code of this process can call the C function `name`."""
+    import llvmlite.binding as llvm
+
+    return bool(llvm.address_of_symbol(name)) or hasattr(ctypes.CDLL(None), name)
+
+
 class LoadedObject:
     """An object file linked into the process; it is unloaded with the last reference to it.
 

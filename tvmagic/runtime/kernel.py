@@ -130,7 +130,7 @@ class Kernel:
         if self._fast_wanted:
             self._prepare_fast()
         if self.result is not None:
-            return slot.value
+            return bool(slot.value) if self.result.is_bool else slot.value
         return _given(made)
 
     def prepared(self, *args: Any) -> Any:

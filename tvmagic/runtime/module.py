@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.runtime.kernel import Kernel
 from tvmagic.runtime.timing import time_evaluator
 
@@ -18,10 +19,14 @@ class Module:
 
     `module["name"]` is a function, `module(*arrays)` calls the entry function (`main`, or the only or first one).
 
+    Nothing is linked until a function is asked for.
+
     Parameters
     ----------
     code: the object file. abis: how each function is called. sites: where its code may stop with an
     error. sources: functions that give the texts `ll` and `asm` when they are asked for; they hold `text_bytes` bytes.
+    symbols: what it shares with the runtime. recompiled: the object file with more LLVM text at the end. loaded: the
+    code, if it is in this process already. refusal: why the code cannot run here. externs: what it calls of others.
     `nbytes`: what the module takes of the memory, nearly.
     """
 
@@ -33,28 +38,58 @@ class Module:
         sources: dict[str, Callable[[], str]],
         symbols: set[str],
         text_bytes: int = 0,
+        *,
+        recompiled: Callable[[str], bytes] | None = None,
+        loaded: Any = None,
+        refusal: TVMagicError | None = None,
+        externs: Sequence[str] = (),
     ) -> None:
-        from tvmagic.runtime.jit import LoadedObject, runtime_table
-        from tvmagic.runtime.threads import ensure_pool
-
         self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
         self.nbytes = 2 * len(code) + text_bytes
-        self.symbols = symbols
-        self._object = LoadedObject(code, [a.symbol for a in abis] + sorted(symbols))
+        self.symbols, self.recompiled, self.refusal = symbols, recompiled, refusal
+        self.externs = tuple(externs)
+        self._object = loaded
         self._error: Any = None
-        if "__tvmagic_runtime" in symbols:
+
+    @functools.cached_property
+    def functions(self) -> dict[str, Kernel]:
+        """The functions by name, linked into this process."""
+        from tvmagic.runtime.jit import runtime_table
+        from tvmagic.runtime.threads import ensure_pool
+
+        if self.refusal is not None:
+            raise self.refusal
+        if self._object is None:
+            self._object = self._linked([a.symbol for a in self.abis] + sorted(self.symbols))
+        if "__tvmagic_runtime" in self.symbols:
             slot = ctypes.c_void_p.from_address(self._object.address("__tvmagic_runtime"))
             slot.value = runtime_table()
             ensure_pool()
-        if "__tvmagic_error" in symbols:
+        if "__tvmagic_error" in self.symbols:
             self._error = (ctypes.c_int64 * 16).from_address(self._object.address("__tvmagic_error"))
         # kernels hold the code and not this object, so that it goes away with the last reference to it
-        self.functions = {a.name: Kernel(a, self._object, sites, self._error) for a in abis}
+        return {a.name: Kernel(a, self._object, self.sites, self._error) for a in self.abis}
+
+    def _linked(self, names: list[str]) -> Any:
+        from tvmagic.runtime.jit import LoadedObject, is_known
+
+        try:
+            return LoadedObject(self.code, names)
+        except BuildError:
+            missing = [f"`{name}`" for name in self.externs if not is_known(name)]
+            if not missing:
+                raise
+            raise BuildError(
+                f"the module calls {', '.join(missing)}, which this process does not have",
+                hint="load what has it first, with ctypes.CDLL(..., mode=ctypes.RTLD_GLOBAL)",
+            ) from None
 
     def __reduce__(self) -> tuple[Callable[..., Module], tuple[Any, ...]]:
         """A pickle holds the object file and how it is called, for a CPU like this one."""
         from tvmagic.runtime.saved import describe, this_cpu, unpickled
 
+        if not self.code:
+            raise TVMagicError("a module loaded from a shared library cannot be pickled", hint="copy the library")
         return unpickled, (self.code, describe(self), this_cpu())
 
     def __deepcopy__(self, memo: object) -> Module:
@@ -63,7 +98,7 @@ class Module:
     @property
     def entry_name(self) -> str:
         """The name of the entry function."""
-        return "main" if "main" in self.functions else next(iter(self.functions))
+        return "main" if "main" in self else self.abis[0].name
 
     @property
     def entry_func(self) -> Kernel:
@@ -74,17 +109,16 @@ class Module:
         """The function `name`; `__tvm_main__` is the entry function."""
         if name == "__tvm_main__":
             return self.entry_func
-        found = self.functions.get(name)
-        if found is None:
-            known = ", ".join(f"`{n}`" for n in self.functions)
+        if name not in self:
+            known = ", ".join(f"`{a.name}`" for a in self.abis)
             raise TVMagicError(f"the module has no function `{name}`", hint=f"its functions are {known}")
-        return found
+        return self.functions[name]
 
     __getitem__ = get_function
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a function called `name`."""
-        return name in self.functions
+        return any(a.name == name for a in self.abis)
 
     implements_function = __contains__
 
@@ -130,25 +164,11 @@ class Module:
 
         save_module(self, file_name, fmt)
 
-    def export_library(self, file_name: Any, **options: Any) -> None:
-        """Link a shared library of the module with the C compiler named by `cc` (default `cc`)."""
-        import pathlib
-        import subprocess
-        import tempfile
+    def export_library(self, file_name: Any, fcompile: Any = None, **options: Any) -> None:
+        """Write the module for C linkers and `load_module`: `saved.export_library`."""
+        from tvmagic.runtime.saved import export_library
 
-        from tvmagic.runtime.jit import builtins_code
-
-        with tempfile.TemporaryDirectory() as folder:
-            parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
-            for part, code in zip(parts, (self.code, builtins_code())):
-                part.write_bytes(code)
-            command = [str(options.get("cc", "cc")), "-shared", "-o", str(file_name), *map(str, parts), "-lm"]
-            try:
-                subprocess.run(command, check=True, capture_output=True, text=True)
-            except FileNotFoundError as error:
-                raise TVMagicError(f"there is no C compiler `{command[0]}` to link with", hint="pass cc=...") from error
-            except subprocess.CalledProcessError as error:
-                raise TVMagicError(f"the module cannot be linked: {error.stderr.strip()}") from error
+        export_library(self, file_name, fcompile, **options)
 
     def error_record(self) -> Any:
         """Where the compiled code writes what failed: a place and values, or None where nothing can fail."""

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.dtype import dtype_of
+from tvmagic.ir.node import Identified
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.device import Device, cpu
 
@@ -24,33 +26,36 @@ def aligned_empty(shape: Any, dtype: Any) -> np.ndarray:
     return np.ndarray(shape, dtype, raw, -raw.__array_interface__["data"][0] % _ALIGNMENT)
 
 
-class NDArray:
-    """An array with TVM's interface around a NumPy array, which it shares."""
+class NDArray(Identified):
+    """An array with TVM's interface around a NumPy array, which it shares.
 
-    __slots__ = ("_array",)
+    `lanes`: of each element; the lanes of vectors are the last dimension of the NumPy array.
+    """
 
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
+    __slots__ = ("_array", "lanes")
+
+    def __init__(self, array: np.ndarray, lanes: int = 1) -> None:
+        self._array, self.lanes = array, lanes
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the dimensions."""
-        return self._array.shape
+        return self._array.shape if self.lanes == 1 else self._array.shape[:-1]
 
     @property
     def dtype(self) -> str:
         """The type of the elements by name."""
-        return str(self._array.dtype)
+        return str(self._array.dtype) if self.lanes == 1 else f"{self._array.dtype}x{self.lanes}"
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return self._array.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self._array.size
+        return self._array.size // self.lanes
 
     @property
     def device(self) -> Device:
@@ -63,12 +68,16 @@ class NDArray:
 
     asnumpy = numpy
 
+    def tobytes(self) -> bytes:
+        """The bytes of its elements, the last dimension the fastest."""
+        return self._array.tobytes()
+
     def copyfrom(self, source: Any) -> NDArray:
         """Take the values of `source`, which has this shape. An array of uint16 is the bits of bfloat16."""
         values = source._array if isinstance(source, NDArray) else np.asarray(source)
         if self.dtype == "bfloat16" and values.dtype == np.uint16 and not isinstance(source, NDArray):
             values = values.view(self._array.dtype)
-        if values.shape != self.shape:
+        if values.shape != self._array.shape:
             raise TVMagicError(f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}")
         self._array[...] = values
         return self
@@ -77,7 +86,7 @@ class NDArray:
         """Copy the values to another NDArray, or to a new one on a device."""
         if isinstance(target, NDArray):
             return target.copyfrom(self)
-        return NDArray(self._array.copy())
+        return NDArray(self._array.copy(), self.lanes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if dtype is not None and np.dtype(dtype) != self._array.dtype:
@@ -111,7 +120,14 @@ def array(arr: Any, device: Device | None = None) -> NDArray:
     return NDArray(copy)
 
 
+def of_numpy(values: Any) -> NDArray:
+    """A NumPy array as an NDArray that shares its elements."""
+    return NDArray(np.asarray(values))
+
+
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
-    """A new array with no values set."""
+    """A new array with no values set; its elements may be vectors (`float32x2`)."""
     shape = (shape,) if isinstance(shape, int) else shape
-    return NDArray(aligned_empty(shape, numpy_dtype(str(dtype))))
+    kind = dtype_of(dtype)
+    lanes = () if kind.is_scalar else (kind.lanes,)
+    return NDArray(aligned_empty((*shape, *lanes), numpy_dtype(kind.element_of)), kind.lanes)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import json
 import pathlib
 import re
+import shutil
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, DataType, Evaluate, IRModule, PrimFunc, PrimType, Var, load_json, save_json
 from tvmagic.runtime.module import Module
 
-__all__ = ["c_header", "load_module", "read_saved", "save_module", "write_saved"]
+__all__ = ["c_header", "export_library", "load_module", "read_saved", "save_module", "write_saved"]
 
 _FORMAT = 2
 _C_TYPES = {
@@ -116,9 +120,98 @@ def write_saved(module: Module, path: pathlib.Path) -> None:
 
 
 def read_saved(path: pathlib.Path) -> Module:
-    """The module whose object file is `path`."""
-    abis, sites, symbols = _read(path.with_suffix(".json").read_text())
-    return Module(path.read_bytes(), abis, sites, {}, symbols)
+    """The module whose object file is `path`; how it is called is told beside it, or inside."""
+    beside, code = path.with_suffix(".json"), path.read_bytes()
+    texts = [beside.read_text()] if beside.exists() else _descriptions_in(code)
+    if not texts:
+        raise TVMagicError(f"`{path}` is no object file of tvmagic", hint="save a module with `module.save`")
+    abis, sites, symbols = _read(texts[0])
+    return Module(code, abis, sites, {}, symbols)
+
+
+# ---------------------------------------------------------------------------- libraries
+
+_DESCRIPTION = "__tvmagic_module"
+_BEGIN, _END = "<tvmagic module>", "</tvmagic module>"
+
+
+def _self_contained(module: Module) -> bytes:
+    """The object file of a module with its description, and with what LLVM may call, inside."""
+    if module.recompiled is None:
+        raise TVMagicError(
+            "a module that was loaded has no code for linkers", hint="build it again, or copy the file that it is from"
+        )
+    text = f"{_BEGIN}{describe(module)}{_END}".encode() + b"\0"
+    body = "".join(f"\\{byte:02X}" for byte in text)
+    symbol = f"{_DESCRIPTION}_{hashlib.sha256(text).hexdigest()[:16]}"  # several modules may be linked to one library
+    return module.recompiled(f'@{symbol} = constant [{len(text)} x i8] c"{body}"\n')
+
+
+def _descriptions_in(data: bytes) -> list[str]:
+    """The descriptions of the modules in an object file or a library."""
+    pattern = re.escape(_BEGIN).encode() + b"([^\0]*?)" + re.escape(_END).encode()
+    return [found.decode() for found in re.findall(pattern, data)]
+
+
+def export_library(module: Module, file_name: Any, fcompile: Any = None, **options: Any) -> None:
+    """Write a module for linkers of C and for `load_module`: a shared library, by its ending an object file (`.o`), or an
+    archive (`.a`, `.tar` is not made).
+
+    fcompile: what makes a library of object files, as `contrib.cc.create_shared` does (the default); options: its own,
+    such as `cc`, the C compiler.
+    """
+    from tvmagic.contrib import cc
+    from tvmagic.runtime.jit import builtins_code
+
+    path, code = pathlib.Path(file_name), _self_contained(module)
+    if path.suffix == ".o":
+        path.write_bytes(code)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
+        for part, content in zip(parts, (code, builtins_code())):
+            part.write_bytes(content)
+        if path.suffix == ".a":
+            cc.create_staticlib(str(path), [str(part) for part in parts])
+        else:
+            (fcompile or cc.create_shared)(str(path), [str(part) for part in parts], **options)
+
+
+class _Library:
+    """A shared library in this process: a copy of the file, which may be written anew meanwhile."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / path.name
+            shutil.copyfile(path, copy)
+            try:
+                self._library = ctypes.CDLL(str(copy))
+            except OSError as error:
+                raise TVMagicError(f"`{path}` cannot be loaded: {error}") from error
+
+    def address(self, name: str) -> int:
+        """The address of a symbol."""
+        try:
+            symbol = getattr(self._library, name)
+        except AttributeError:
+            raise TVMagicError(f"the library has no function `{name}`") from None
+        return ctypes.cast(symbol, ctypes.c_void_p).value or 0
+
+
+def _load_library(path: pathlib.Path) -> Module:
+    texts = _descriptions_in(path.read_bytes())
+    if not texts:
+        raise TVMagicError(
+            f"`{path}` is no library of tvmagic",
+            hint="export it with `module.export_library`, or link what `save` wrote",
+        )
+    library = _Library(path)
+    parts = [Module(b"", *_read(text)[:2], {}, _read(text)[2], loaded=library) for text in texts]
+    if len(parts) == 1:
+        return parts[0]
+    whole = Module(b"", [a for p in parts for a in p.abis], [], {}, set(), loaded=library)
+    whole.functions = {name: kernel for p in parts for name, kernel in p.functions.items()}
+    return whole
 
 
 def this_cpu() -> str:
@@ -150,18 +243,19 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
         path.write_text(module.get_source("ll" if kind == "ll" else "asm"))
     elif kind in ("o", "obj"):
         write_saved(module, path)
+        if module.recompiled is not None:
+            path.write_bytes(_self_contained(module))
         path.with_suffix(".h").write_text(c_header(module, path.stem))
     else:
         raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll or .s")
 
 
 def load_module(path: Any, fmt: str = "") -> Module:
-    """The module saved as the object file `path`."""
+    """The module saved as an object file, or exported or linked as a shared library, at `path`."""
     path = pathlib.Path(path)
-    for needed in (path, path.with_suffix(".json")):
-        if not needed.exists():
-            raise TVMagicError(f"there is no file `{needed}`", hint="save a module with `module.save`")
-    return read_saved(path)
+    if not path.exists():
+        raise TVMagicError(f"there is no file `{path}`", hint="save a module with `module.save` or `export_library`")
+    return read_saved(path) if path.suffix in (".o", ".obj") else _load_library(path)
 
 
 def c_header(module: Module, name: str) -> str:

@@ -7,7 +7,7 @@ that `from tvmagic.script import tir as T, ir as I` gives.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.script.printer import PrinterConfig, script
 
@@ -23,10 +23,10 @@ _PLACES = {
     "show": "tvmagic.script.printer.shown",
     "set_show_hook": "tvmagic.script.printer.shown",
 }
-_MODULES = ("cinn", "ir", "ir_builder", "parser", "printer", "tir")
+_MODULES = ("ir", "ir_builder", "parser", "printer", "tir")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _PLACES:
         value = getattr(importlib.import_module(_PLACES[name]), name)
         globals()[name] = value

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.script.ir_builder import ir as _ir
 from tvmagic.script.parser.decorators import ir_module
 
-NAMES: dict[str, Any] = {**_ir.NAMES, "ir_module": ir_module}
+NAMES: dict[str, _Any] = {**_ir.NAMES, "ir_module": ir_module}
 globals().update(NAMES)
 __all__ = list(NAMES)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.script.ir_builder import tir as _tir
 from tvmagic.script.parser.decorators import macro, prim_func
 
-NAMES: dict[str, Any] = {**_tir.NAMES, "prim_func": prim_func, "macro": macro}
+NAMES: dict[str, _Any] = {**_tir.NAMES, "prim_func": prim_func, "macro": macro}
 globals().update(NAMES)
 __all__ = list(NAMES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     try:
         return getattr(_tir, name)
     except AttributeError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_read_write_regions
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongTypeError
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -36,6 +36,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.deep import deep
+from tvmagic.te.index_dtype import with_index_dtype
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, Tensor
@@ -46,13 +47,15 @@ _TRUE = IntImm("bool", 1)
 
 
 @deep
-def create_prim_func(ops: Any) -> PrimFunc:
+def create_prim_func(ops: Any, index_dtype_override: Any = None) -> PrimFunc:
     """The TensorIR function that computes what is among `ops` from what is given there.
 
     Parameters
     ----------
     ops: tensors and variables, in the order of the function's parameters. A tensor that they
         need and that is not among them is allocated inside.
+    index_dtype_override: the integer type of all loop variables, sizes and indices, such as `int64`;
+        by default each has the type that it was given.
     """
     args = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     for arg in args:
@@ -60,20 +63,23 @@ def create_prim_func(ops: Any) -> PrimFunc:
             raise TVMagicError(f"`{arg!r}` cannot be a parameter", hint="give tensors and variables")
     tensors = [a for a in args if isinstance(a, Tensor)]
     roots = [t.op for t in tensors]
+    order = post_dfs_order(roots, create_read_graph(roots))
+    for op in order:
+        if type(op) not in _MAKE:
+            raise WrongTypeError(
+                f"Unsupported Operation: {type(op).__name__}. `{op.name}` has no TensorIR function", span=op.span
+            )
     maker = _Maker(tensors)
     statements: list[Stmt] = []
-    order = post_dfs_order(roots, create_read_graph(roots))
     for op in order:  # what an extern reads has the buffers that its statement names
         if isinstance(op, ExternOp):
             maker.buffers.update(zip(op.inputs, op.input_placeholders))
     for op in order:
-        make = _MAKE.get(type(op))
-        if make is None:
-            raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no TensorIR function", span=op.span)
-        statement = make(maker, op)
+        statement = _MAKE[type(op)](maker, op)
         if statement is not None:
             statements.append(statement)
-    return maker.function(args, statements)
+    func = maker.function(args, statements)
+    return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
 
 
 class _LoadBuffers(Mutator):
@@ -143,8 +149,40 @@ class _Maker:
         if not isinstance(body, BlockRealize) or body.block.iter_vars or self.allocated:
             root = Block((), (), (), "root", body, alloc_buffers=self.allocated)
             body = BlockRealize((), _TRUE, root)
-        attrs = {"global_symbol": "main", "tir.noalias": True}
+        attrs: dict[str, Any] = {"global_symbol": "main", "tir.noalias": True}
+        free, body = _layout_free(body, [buffer_map.get(p) for p in params])
+        if free:
+            attrs["layout_free_buffers"] = free
         return PrimFunc(params, body, buffer_map=buffer_map, attrs=attrs)
+
+
+_LAYOUT_FREE = "layout_free_placeholders"
+
+
+class _LayoutFree(Mutator):
+    """Takes the parameters whose layout is free out of the annotations of blocks; what blocks compute stays there."""
+
+    def __init__(self, places: dict[Buffer, int]) -> None:
+        self.places = places
+        self.found: set[int] = set()
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        new = self.visit_children(node)
+        if _LAYOUT_FREE not in node.annotations:
+            return new
+        given = node.annotations[_LAYOUT_FREE]
+        self.found |= {self.places[buffer] for buffer in given if buffer in self.places}
+        rest = tuple([buffer for buffer in given if buffer not in self.places])
+        others = {key: value for key, value in new.annotations.items() if key != _LAYOUT_FREE}
+        return new.replace(annotations={**others, _LAYOUT_FREE: rest} if rest else others)
+
+
+def _layout_free(body: Stmt, buffers: Sequence[Buffer | None]) -> tuple[list[int], Stmt]:
+    """The places of the parameters whose layout is free, and the body without naming them."""
+    finder = _LayoutFree({buffer: place for place, buffer in enumerate(buffers) if buffer is not None})
+    body = finder.visit(body)
+    return sorted(finder.found), body
 
 
 class _CompleteRegions(Mutator):

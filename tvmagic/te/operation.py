@@ -252,15 +252,18 @@ def from_array(array: Any, name: str = "constant") -> Tensor:
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
-    """Tensors that a function computes: its leading parameters are the inputs, the rest the outputs."""
-    buffers = [primfunc.buffer_map[p] for p in primfunc.params if p in primfunc.buffer_map]
-    if len(buffers) <= len(input_tensors):
+    """Tensors that a function computes.
+
+    Its inputs, one for each of `input_tensors`, are the buffers that it reads, in the order of its parameters; its outputs
+    those that it writes and does not read. If there are none of these, the last buffer that it updates in place is the
+    output, and no input.
+    """
+    sources, targets = _inputs_and_outputs(primfunc)
+    if not targets:
         raise TVMagicError("the function has no buffer left for an output")
-    stored: set[Buffer] = set()
-    post_order_visit(primfunc.body, lambda n: stored.add(n.buffer) if isinstance(n, BufferStore) else None)
-    sources, targets = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
-    if any(b in stored for b in sources) or not all(b in stored for b in targets):
-        raise TVMagicError("the function writes to an input, or leaves an output unwritten")
+    if len(sources) != len(input_tensors):
+        names = ", ".join(f"`{b.name}`" for b in sources) or "none"
+        raise TVMagicError(f"the function reads the buffers {names}; {len(input_tensors)} tensors are given for them")
     values = {
         old: new
         for tensor, buffer in zip(input_tensors, sources)
@@ -274,6 +277,26 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
 
     dtypes = [b.dtype for b in targets]
     return extern(shapes, input_tensors, body, in_buffers=sources, out_buffers=targets, dtype=dtypes, **kwargs)
+
+
+def _inputs_and_outputs(function: PrimFunc) -> tuple[list[Buffer], list[Buffer]]:
+    loaded: set[Buffer] = set()
+    stored: set[Buffer] = set()
+
+    def note(node: Any) -> None:
+        if isinstance(node, BufferStore):
+            stored.add(node.buffer)
+        elif isinstance(node, BufferLoad):
+            loaded.add(node.buffer)
+
+    post_order_visit(function.body, note)
+    buffers = [function.buffer_map[p] for p in function.params if p in function.buffer_map]
+    sources = [b for b in buffers if b in loaded]
+    targets = [b for b in buffers if b in stored and b not in loaded]
+    if not targets:
+        targets = [b for b in sources if b in stored][-1:]
+        sources = [b for b in sources if b not in targets]
+    return sources, targets
 
 
 def var(name: str = "tindex", dtype: Any = "int32", span: Span | None = None) -> Var:

@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 from collections.abc import Iterator
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 
 __all__ = ["current_tag", "tag_scope"]
 
@@ -17,7 +17,10 @@ _tag: contextvars.ContextVar[str] = contextvars.ContextVar("te_tag", default="")
 def tag_scope(tag: str) -> Iterator[None]:
     """Give `tag` to every operation that is made inside the `with`. Scopes are not nested."""
     if _tag.get():
-        raise TVMagicError("tag_scope is not nested", hint=f"the scope of the tag `{_tag.get()}` is still open")
+        raise WrongValueError(
+            "tag_scope is not nested: Nested tag_scope is not allowed for now",
+            hint=f"the scope of the tag `{_tag.get()}` is still open",
+        )
     token = _tag.set(tag)
     try:
         yield

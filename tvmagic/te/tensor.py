@@ -16,6 +16,7 @@ from tvmagic.ir import (
     DataType,
     EqualOp,
     ExprOp,
+    Identified,
     IntImm,
     IterVar,
     Mutator,
@@ -31,6 +32,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.deep import check_written_size
+from tvmagic.te.tensor_operators import TensorOperators
 
 if TYPE_CHECKING:
     from tvmagic.te.intrinsic import TensorIntrin
@@ -73,7 +75,7 @@ class TensorSlice(ExprOp):
     __hash__ = ExprOp.__hash__
 
 
-class Tensor(DataProducer, ExprOp):
+class Tensor(DataProducer, TensorOperators):
     """One output of an operation: an array of `dtype` elements of `shape`.
 
     `A[i, j]`, `A[i][j]` and `A(i, j)` are its elements. There is one object for each output of
@@ -103,7 +105,7 @@ class Tensor(DataProducer, ExprOp):
         if isinstance(index, int) and index < 0:  # counts from the end, as in Python
             return self.shape[axis] + index
         result = expr(index)
-        if result.dtype.is_float or result.dtype.is_handle:
+        if result.dtype.is_handle:  # a float is refused where machine code is made
             raise TVMagicError(
                 f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
                 hint="cast it with astype",
@@ -157,7 +159,7 @@ class Tensor(DataProducer, ExprOp):
     __str__ = __repr__
 
 
-class Operation:
+class Operation(Identified):
     """What produces tensors.
 
     Attributes
@@ -221,10 +223,6 @@ class Operation:
     def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
         """The operation with some input tensors replaced; itself where it reads none of them."""
         return self
-
-    def same_as(self, other: object) -> bool:
-        """Whether `other` is this very object."""
-        return self is other
 
     def __repr__(self) -> str:
         return f"{self.kind}({visible(self.name)}, shape={[str(s) for s in self.output(0).shape] if self._outputs else []})"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
@@ -20,6 +20,7 @@ from tvmagic.ir import (
     Allocate,
     AllocateConst,
     And,
+    Any,
     AssertStmt,
     AttrStmt,
     Block,
@@ -31,6 +32,7 @@ from tvmagic.ir import (
     BufferRegion,
     BufferStore,
     Call,
+    CallEffectKind,
     Cast,
     CommReducer,
     DataProducer,
@@ -90,6 +92,7 @@ from tvmagic.ir.ops import (
     atan,
     atan2,
     atanh,
+    atomic_add,
     bitwise_and,
     bitwise_not,
     bitwise_or,
@@ -100,6 +103,7 @@ from tvmagic.ir.ops import (
     call_llvm_pure_intrin,
     call_packed,
     call_pure_extern,
+    call_tir,
     ceil,
     ceildiv,
     clz,
@@ -128,6 +132,7 @@ from tvmagic.ir.ops import (
     isnullptr,
     ldexp,
     likely,
+    llvm_lookup_intrinsic_id,
     log,
     log1p,
     log2,
@@ -189,11 +194,15 @@ _PACKAGES = (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"tvmagic.tir.{name}")
+    from tvmagic.script.ir_builder.tir.intrin import OPERATORS
+
+    if name in OPERATORS:  # operators that are mostly written in scripts
+        return OPERATORS[name]
     raise AttributeError(f"module `tvmagic.tir` has no name `{name}`")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Block, BlockRealize, IRModule, PrimFunc, pre_order_visit
+from tvmagic.ir import Block, BlockRealize, Identified, IRModule, PrimFunc, pre_order_visit
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["BlockDependenceInfo"]
 
 
-class BlockDependenceInfo:
+class BlockDependenceInfo(Identified):
     """The blocks of a module, each with the scope that it is.
 
     `stmt2ref` gives for each block its reference, `sref2scope` for each reference the child blocks and the

@@ -135,7 +135,8 @@ class IRBuilder:
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """The fact `attr_key` of `node`, for all that follows in this scope."""
-        node = StringImm(node) if isinstance(node, str) else convert(node)
+        if not isinstance(node, IterVar):
+            node = StringImm(node) if isinstance(node, str) else convert(node)
         value = StringImm(value) if isinstance(value, str) else expr(value)
         if attr_key == "thread_extent":
             value = ops.maximum(1, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmagic.ir import BufferRemapper, PrimFunc, Var, handles
+from tvmagic.ir import BufferRemapper, MatchBufferRegion, PrimFunc, Var, handles
 from tvmagic.ir.buffer import Buffer
 
 
@@ -22,12 +22,16 @@ class _Renewer(BufferRemapper):
         return new
 
     def define_buffer(self, buffer: Buffer) -> Buffer:
-        """A new buffer for one of a parameter, with new variables for what describes it."""
+        """A new buffer for one of a parameter or a matched one, with new variables for what describes it."""
         self.visit_var_def(buffer.data)
         for field in (*buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(field, Var):
                 self.visit_var_def(field)
         return self.visit_buffer_def(buffer)
+
+    @handles(MatchBufferRegion)
+    def matched(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        return node.with_(source=self.visit(node.source), buffer=self.define_buffer(node.buffer))
 
     def visit_buffer_def(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)

@@ -21,6 +21,9 @@ from tvmagic.tune.workers import LocalWorkers
 
 __all__ = ["find", "load"]
 
+_MOST = 3  # schedules of a file that are tried
+_LIMIT = 10.0  # seconds that each may take
+
 
 def find(op: Operator, database: Database, target: Any = None) -> list[Entry]:
     """What a database has of an operator for a target, the fastest first: of this kind of machine, else of others."""
@@ -49,27 +52,35 @@ def load(
     kind, notes = machine_kind(), database.notes()
     if entries[0].machine != kind:
         notes.append(f"the schedule was measured on another kind of machine: {entries[0].machine}, not {kind}")
+    trials, times = _tried(op, problem, [Candidate.of_trace(e.trace) for e in entries[:_MOST]])
+    if not any(t.seconds for t in trials):
+        raise TVMagicError(f"no schedule that `{database.path}` has of `{op.name}` is right here: {trials[0].error}")
     finish = Finish(op, problem, name, started)
-    trials = [Trial(n + 1, "database", Candidate.of_trace(e.trace), e.seconds) for n, e in enumerate(entries[:5])]
-    choice = finish.choose(trials, _times(op, problem, entries[0].seconds))
+    choice = finish.choose([t for t in trials if t.seconds], times)
     elapsed = time.monotonic() - started
     return TuneResult(op, (), choice, finish.compared_with, elapsed, "", (*notes, *finish.notes), False, database)
 
 
-def _times(op: Operator, problem: Problem, best: float) -> dict[str, float]:
-    """Seconds of the versions that an operator has, each stopped when it has taken three times the best."""
+def _tried(op: Operator, problem: Problem, candidates: list[Candidate]) -> tuple[list[Trial], dict[str, float]]:
+    """Candidates and the versions that an operator has, each built, checked and measured once by a worker: what a file
+    holds is not to harm this process, and what is far slower is stopped. The versions' seconds are by name.
+    """
     versions = [*op.versions.values()] or [op.current]
-    tasks = [
-        {
-            "id": v.name,
-            "do": "try",
-            "candidate": Candidate.of_version(v).data,
-            "best": {machine_kind(): best},
-            "limit": 10.0,
-        }
-        for v in versions
-    ]
+    trials, times = list[Trial](), dict[str, float]()
     with LocalWorkers(1) as workers:
         workers.open(problem.to_bytes())
-        results = workers.run(tasks, time.monotonic() + 20.0 * len(tasks))
-        return {task["id"]: result.get("seconds", math.inf) for task, result in results}
+
+        def result_of(candidate: Candidate) -> dict[str, Any]:
+            best = min((t.seconds for t in trials if t.seconds), default=None)
+            known = {} if best is None else {machine_kind(): best}
+            task = {"id": 0, "do": "try", "candidate": candidate.data, "best": known, "limit": _LIMIT}
+            return next(
+                (result for _, result in workers.run([task], time.monotonic() + 6 * _LIMIT)), {"error": "no answer"}
+            )
+
+        for candidate in candidates:
+            found = result_of(candidate)
+            trials.append(Trial(len(trials) + 1, "database", candidate, found.get("seconds"), found.get("error", "")))
+        for version in versions if any(t.seconds for t in trials) else []:
+            times[version.name] = result_of(Candidate.of_version(version)).get("seconds", math.inf)
+    return trials, times

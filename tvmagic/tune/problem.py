@@ -50,7 +50,7 @@ class Case:
 @dataclass(frozen=True)
 class Problem:
     """A program with inputs. `target` and `threads` are those that its schedules are for (0: as many as a worker has);
-    `workload`, in the process that made it, holds the whole expected values of each set of inputs.
+    `whole`, in the process that made it, has each set of inputs with all expected values.
     """
 
     func: PrimFunc

@@ -288,12 +288,9 @@ class _Search:
 
     def proposals(self, count: int) -> list[_Proposal]:
         """The candidates of a round: those that the model expects to be fast, and a few others."""
-        if not self.ranked():
-            return self.new(self.random() for _ in range(count))
+        if not self.model.ready:  # nothing would be chosen by what is seen of them
+            return self.new(self.some() for _ in range(count))
         pool = self.look(self.new(self.some() for _ in range(self.pool_size(count))))
-        if not self.model.ready:
-            self.draw.shuffle(pool)
-            return pool[:count]
         pool.sort(key=lambda p: p.predicted or math.inf)
         further = (self.changed(p.candidate, p.origin) for p in pool[:count] for _ in range(2))
         pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.predicted or math.inf)

@@ -267,8 +267,15 @@ def cinn_text(node: Any, *, regions: bool = True, lists: bool = False) -> str:
     lists: whether a block that holds one statement with blocks has it in braces of its own, as CINN
         prints a list of statements that is left with one.
     """
-    printer = _Cinn(regions, lists)
     if isinstance(node, (PrimFunc, IRModule, Stmt)):
-        printer.stmt(node)
-        return "\n".join(printer.lines)
-    return printer.text(node)
+        return "\n".join(cinn_with_nodes(node, regions, lists)[0])
+    return _Cinn(regions, lists).text(node)
+
+
+def cinn_with_nodes(
+    node: PrimFunc | IRModule | Stmt, regions: bool = True, lists: bool = False
+) -> tuple[list[str], list[Any]]:
+    """The lines of `cinn_text`, and for each the statement that it is of."""
+    printer = _Cinn(regions, lists)
+    printer.stmt(node)
+    return printer.lines, printer.nodes

@@ -11,20 +11,31 @@ from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
+from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
+from tvmagic.ir import Identified
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
 
 # The environment variable that names the target of what is compiled without one.
 VARIABLE = "TVMAGIC_TARGET"
 
-_KINDS = {
+_THREADS = {"max_num_threads": 1024, "thread_warp_size": 32}
+_KINDS: dict[str, dict[str, Any]] = {
     "llvm": {"keys": ["cpu"], "device_type": 1},
     "c": {"keys": ["cpu"], "device_type": 1},
-    "cuda": {"keys": ["cuda", "gpu"], "device_type": 2},
-    "nvptx": {"keys": ["cuda", "gpu"], "device_type": 2},
+    "cuda": {"keys": ["cuda", "gpu"], "device_type": 2, "options": _THREADS},
+    "nvptx": {"keys": ["cuda", "gpu"], "device_type": 2, "options": _THREADS},
     "ext_dev": {"keys": ["ext_dev"], "device_type": 12},
+    # targets that programs may name, for which no code is made
+    "rocm": {"keys": ["rocm", "gpu"], "device_type": 10, "options": {"max_num_threads": 256, "thread_warp_size": 64}},
+    "opencl": {"keys": ["opencl", "gpu"], "device_type": 4, "options": {"max_num_threads": 256, "thread_warp_size": 1}},
+    "metal": {"keys": ["metal", "gpu"], "device_type": 8, "options": {"max_num_threads": 256, "thread_warp_size": 16}},
+    "vulkan": {"keys": ["vulkan", "gpu"], "device_type": 7, "options": {"max_num_threads": 256, "thread_warp_size": 1}},
+    "webgpu": {"keys": ["webgpu", "gpu"], "device_type": 15, "options": {"max_num_threads": 256}},
+    "hexagon": {"keys": ["hexagon", "cpu"], "device_type": 16},
 }
+_WITH_CODE = ("llvm", "c")  # kinds whose options are all known
 # What says that a processor for AArch64 has SVE.
 _SVE_FEATURES = frozenset(("sve", "sve2", "v9a", "v9.1a", "v9.2a", "v9.3a", "v9.4a", "v9.5a", "v9.6a"))
 _SVE_PROCESSORS = frozenset(
@@ -38,16 +49,17 @@ _OPTIONS = {
     "mattr": list, "keys": list, "libs": list, "cl-opt": list,
     "num-cores": int, "opt-level": int, "max_num_threads": int, "thread_warp_size": int, "vector-width": int,
     "max_threads_per_block": int, "max_shared_memory_per_block": int, "registers_per_block": int,
+    "l2_cache_size_bytes": int,
     "fast-math": bool, "fast-math-nnan": bool, "fast-math-ninf": bool, "fast-math-nsz": bool,
     "fast-math-arcp": bool, "fast-math-contract": bool, "fast-math-reassoc": bool, "link-params": bool,
 }  # fmt: skip
 
 
-class Target:
+class Target(Identified):
     """A kind of code generator with its options.
 
-    `target` is a text (`"llvm -mtriple=aarch64-linux-gnu -mattr=+sve"`), a JSON text or mapping with
-    the key `kind`, or a Target. `host` is the target of the code that calls this one's. Used in a
+    `target` is a text (`"llvm -mtriple=aarch64-linux-gnu -mattr=+sve"`), a tag (`"nvidia/nvidia-a100"`: `tags.py`), a
+    JSON text or mapping with the key `kind` (or `tag`), or a Target. `host` is the target of the code that calls this one's. Used in a
     `with`, it is what `Target.current()` gives. The triple, CPU and features are the host's
     where neither `mtriple` nor `mcpu` is given.
     """
@@ -65,8 +77,18 @@ class Target:
         else:
             raise TVMagicError(f"`{target!r}` is not a target", hint='write a text such as "llvm -mcpu=znver4"')
         self.kind = TargetKind(kind)
-        self.attrs: dict[str, Any] = attrs
+        self.attrs: dict[str, Any] = {**self.kind.default_options, **attrs}
         self.host: Target | None = Target(host) if host is not None else own_host
+
+    @property
+    def tag(self) -> str:
+        """The tag by which it was named; empty if there was none."""
+        return str(self.attrs.get("tag", ""))
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """The kinds of targets."""
+        return list(_KINDS)
 
     @property
     def keys(self) -> list[str]:
@@ -74,6 +96,31 @@ class Target:
         given = self.attrs.get("keys")
         arm = self.kind.name == "llvm" and self.mtriple.startswith(("aarch64", "arm"))
         return list(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))
+
+    @property
+    def arch(self) -> str:
+        """The architecture of a GPU (`sm_80`); empty if it is not given."""
+        return str(self.attrs.get("arch", ""))
+
+    @property
+    def max_num_threads(self) -> int:
+        """How many threads a block of a GPU has at most."""
+        return int(self.attrs.get("max_num_threads", 1))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """How many threads of a GPU run in step."""
+        return int(self.attrs.get("thread_warp_size", 1))
+
+    @property
+    def model(self) -> str:
+        """The name of the device; `unknown` if it is not given."""
+        return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def libs(self) -> list[str]:
+        """The libraries that may be called."""
+        return list(self.attrs.get("libs", []))
 
     @property
     def mcpu(self) -> str:
@@ -177,7 +224,7 @@ class Target:
 
     def __str__(self) -> str:
         parts = [self.kind.name, f"-keys={','.join(self.keys)}"]
-        for name in sorted(k for k in self.attrs if k != "keys"):
+        for name in sorted(k for k in self.attrs if k not in ("keys", "tag")):
             value = self.attrs[name]
             text = ",".join(value) if isinstance(value, list) else int(value) if isinstance(value, bool) else value
             parts.append(f"-{name}={text}")
@@ -193,7 +240,7 @@ class Target:
         return hash(str(self))
 
 
-class TargetKind:
+class TargetKind(Identified):
     """A kind of code generator, by its `name`."""
 
     def __init__(self, name: str) -> None:
@@ -203,6 +250,7 @@ class TargetKind:
         self.name = name
         self.default_keys: list[str] = _KINDS[name]["keys"]
         self.default_device_type: int = _KINDS[name]["device_type"]
+        self.default_options: dict[str, Any] = _KINDS[name].get("options", {})
 
     def __str__(self) -> str:
         return self.name
@@ -213,6 +261,9 @@ class TargetKind:
 
 def _from_text(text: str) -> tuple[str, dict[str, Any], Target | None]:
     kind, *words = text.split() or [""]
+    tagged = tagged_target(kind) if not words else None
+    if tagged is not None:
+        return _from_mapping(tagged)
     attrs: dict[str, Any] = {}
     while words:
         word = words.pop(0)
@@ -221,20 +272,26 @@ def _from_text(text: str) -> tuple[str, dict[str, Any], Target | None]:
             raise TVMagicError(f"`{word}` in the target `{text}` is not an option", hint="options begin with `-`")
         if not eq:
             value = words.pop(0) if words and not words[0].startswith("-") else "1"
-        attrs[name] = _option(name, value)
+        attrs[name] = _option(kind, name, value)
     return kind, attrs, None
 
 
 def _from_mapping(values: Mapping[str, Any]) -> tuple[str, dict[str, Any], Target | None]:
+    if values.get("tag") and "kind" not in values:
+        values = {**(tagged_target(str(values["tag"])) or {}), **values}
     if "kind" not in values:
         raise TVMagicError("a target given as a mapping needs the key `kind`")
-    attrs = {k: _option(k, v) for k, v in values.items() if k not in ("kind", "host", "tag")}
+    kind = str(values["kind"])
+    attrs = {k: _option(kind, k, v) for k, v in values.items() if k not in ("kind", "host") and (k != "tag" or v)}
     host = values.get("host")
-    return str(values["kind"]), attrs, Target(host) if host is not None else None
+    return kind, attrs, Target(host) if host is not None else None
 
 
-def _option(name: str, value: Any) -> Any:
+def _option(target: str, name: str, value: Any) -> Any:
+    """The value of an option as its type has it; of a kind of target without code any option is kept."""
     if name not in _OPTIONS:
+        if target not in _WITH_CODE:
+            return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
         raise TVMagicError(f"a target has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
     kind = _OPTIONS[name]
     if kind is list:

@@ -6,8 +6,8 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferLoad, BufferStore, ProducerLoad, ProducerStore, post_order_visit
-from tvmagic.notebook.pictures.svg import drawing, rectangle, text
-from tvmagic.notebook.results import Picture, in_kernel
+from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
+from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, trace_accesses
 from tvmagic.operators.scheduling import program_of_schedule
@@ -17,6 +17,8 @@ __all__ = ["AccessPicture", "access_view", "order_svg"]
 _EVENTS = 4096
 _NUMBERED = 400
 _SIDE = 420.0
+_SHADES = 16
+_CELL = {"fill": "var(--tm-accent, #0550ae)", "stroke": "var(--tm-line)"}
 
 
 def access_view(version: Version, name: str | None = None) -> AccessPicture:
@@ -56,16 +58,16 @@ class AccessPicture(Picture):
         self.accesses = accesses
         super().__init__(order_svg(accesses, title), words_of(accesses), title)
 
-    def player(self) -> Any:
-        """The widget that plays the accesses."""
-        from tvmagic.notebook.player import AccessPlayer
-
-        return AccessPlayer(self)
-
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        if in_kernel():
-            return self.player()._repr_mimebundle_()
-        return super()._repr_mimebundle_(include, exclude)
+        if not in_kernel():
+            return super()._repr_mimebundle_(include, exclude)
+        from tvmagic.notebook.live import live_html
+        from tvmagic.notebook.player import player_data
+
+        data = player_data(self.accesses, self.title)
+        static = self.html(styled=False)
+        live = about(live_html("player", data, static, self.title), self.of)
+        return {"text/html": live, "text/plain": self.text(colour=False)}
 
 
 def words_of(accesses: Accesses) -> str:
@@ -93,19 +95,20 @@ def order_svg(accesses: Accesses, title: str) -> str:
     if not first:
         return drawing(120, 30, title, "no accesses", [text(4, 18, "no accesses")])
     rows, columns = max(r for r, _ in first) + 1, max(c for _, c in first) + 1
-    cell = max(5.0, min(30.0, _SIDE / max(rows, columns)))
+    cell = float(max(5, min(30, _SIDE // max(rows, columns))))
     last = max(1, len(first) - 1)
     order = {spot: rank for rank, spot in enumerate(sorted(first, key=lambda s: first[s]))}
     parts: list[str] = []
+    squares: dict[str, list[str]] = {}  # of each shade, the cells that have neither a number nor a title
     for (r, c), rank in list(order.items())[:2304]:
-        share = rank / last
-        style = {
-            "fill": "var(--tm-accent, #0550ae)",
-            "fill_opacity": f"{0.12 + 0.5 * share:.2f}",
-            "stroke": "var(--tm-line)",
-        }
-        parts.append(rectangle(8 + c * cell, 8 + r * cell, cell, cell, f"[{r}, {c}]: touch {first[r, c] + 1}", **style))
-        if rank < _NUMBERED and cell >= 7 * len(str(first[r, c] + 1)) + 2:
-            middle = (8 + (c + 0.5) * cell, 8 + (r + 0.5) * cell + 4)
-            parts.append(text(*middle, str(first[r, c] + 1), text_anchor="middle", font_size=10))
+        shade = f"{0.12 + 0.5 * round(rank / last * _SHADES) / _SHADES:.2f}"
+        x, y, number = 8 + c * cell, 8 + r * cell, str(first[r, c] + 1)
+        if rank >= _NUMBERED or cell < 7 * len(number) + 2:
+            squares.setdefault(shade, []).append(f"M{x:.0f} {y:.0f}h{cell:.0f}v{cell:.0f}h-{cell:.0f}z")
+            continue
+        title = f"[{r}, {c}]: touch {number}"
+        parts.append(rectangle(x, y, cell, cell, title, fill_opacity=shade, **_CELL))
+        middle = (8 + (c + 0.5) * cell, 8 + (r + 0.5) * cell + 4)
+        parts.append(text(*middle, number, text_anchor="middle", font_size=10))
+    parts[:0] = [path("".join(cells), fill_opacity=shade, **_CELL) for shade, cells in squares.items()]
     return drawing(16 + columns * cell, 16 + rows * cell, title, words_of(accesses), parts)

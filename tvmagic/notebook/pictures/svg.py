@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tvmagic.notebook.html import escape
 
-__all__ = ["Edge", "Graph", "Vertex", "drawing", "group", "line", "rectangle", "text", "text_width"]
+__all__ = ["Edge", "Graph", "Vertex", "drawing", "group", "line", "path", "rectangle", "text", "text_width"]
 
 _CHARACTER = 6.7
 _PADDING = 9
@@ -41,6 +41,10 @@ def rectangle(x: float, y: float, width: float, height: float, title: str = "", 
     inside = f"<title>{escape(title)}</title>" if title else ""
     box = attributes(x=float(x), y=float(y), width=float(width), height=float(height), **style)
     return f"<rect{box}>{inside}</rect>"
+
+
+def path(commands: str, **style: object) -> str:
+    return f'<path d="{escape(commands)}"{attributes(**style)}/>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **style: object) -> str:

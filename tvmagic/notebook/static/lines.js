@@ -76,6 +76,36 @@ function sentence(text) {
   return text.split("`").map((part, i) => (i % 2 ? element("code", {}, part) : part)).filter((part) => part !== "");
 }
 
+/** The longest word of a glossary under a point of the page: `T.Ramp` before `Ramp`; null if there is none. */
+function wordAt(x, y, glossary) {
+  const spot = document.caretPositionFromPoint?.(x, y);
+  const range = spot ? null : document.caretRangeFromPoint?.(x, y);
+  const [node, at] = spot ? [spot.offsetNode, spot.offset] : [range?.startContainer, range?.startOffset];
+  const line = node?.parentElement?.closest(".tm-text");
+  if (!line || node.nodeType !== Node.TEXT_NODE) return null;
+  const before = document.createRange();
+  before.setStart(line, 0);
+  before.setEnd(node, at);
+  const [text, place] = [line.textContent, before.toString().length];
+  return wordsIn(text, glossary).find(({ from, to }) => from <= place && place <= to)?.word ?? null;
+}
+
+/** The words of a glossary in a text, each with its place. */
+function wordsIn(text, glossary) {
+  const found = [];
+  for (const { 0: name, index } of text.matchAll(/[A-Za-z_][\w.]*/g)) {
+    const word = Object.hasOwn(glossary, name) ? name : Object.hasOwn(glossary, name.split(".").at(-1)) ? name.split(".").at(-1) : null;
+    if (word) found.push({ word, from: index, to: index + name.length });
+  }
+  return found;
+}
+
+function noteTable(columns, rows) {
+  return element("table", { class: "tm-table" },
+    element("thead", {}, element("tr", {}, ...columns.map((c) => element("th", { scope: "col" }, c)))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((v) => element("td", {}, ...sentence(v)))))));
+}
+
 /** Numbers from runs of (first, step, count). */
 function numbers(runs) {
   const list = [];
@@ -103,9 +133,8 @@ function unpackData(data) {
   const steps = data.steps.map((s) => ({ ...s }));
   const texts = [];
   for (const t of data.texts) {
-    if (t.base === undefined) texts.push({ l: numbers(t.l), o: numbers(t.o), h: numbers(t.h) });
-    else texts.push(patched(t, steps[t.base], texts[steps[t.base].b]));
+    const made = t.base === undefined ? { l: numbers(t.l), o: numbers(t.o), h: numbers(t.h) } : patched(t, steps[t.base], texts[steps[t.base].b]);
+    texts.push({ ...made, language: t.language });
   }
-  for (const text of texts) text.width = text.l.reduce((most, id) => Math.max(most, data.lines[id].length), 0);
-  return { ...data, texts, steps };
+  return { words: {}, ...data, texts, steps, parents: numbers(data.parents ?? []) };
 }

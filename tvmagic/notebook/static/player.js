@@ -1,17 +1,5 @@
 // Plays the accesses of a buffer on its grid. All data is here, so no kernel is asked.
 
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  // Keys that go to what has the focus are ours: JupyterLab looks for this mark from there upwards.
-  if ("tabindex" in attributes || ["button", "input", "select", "summary"].includes(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value != null) node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
-
 class Player {
   constructor(el, data) {
     this.data = data;
@@ -105,9 +93,4 @@ class Player {
   }
 }
 
-export default {
-  render({ model, el }) {
-    const player = new Player(el, model.get("data"));
-    return () => player.stop();
-  },
-};
+kinds.player = (box, data) => new Player(box, data);

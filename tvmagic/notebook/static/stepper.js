@@ -1,9 +1,11 @@
 // The stepper: everything it shows is in `data`, so it asks the kernel for nothing.
-// `lines.js` stands before it in one module.
+// `lines.js`, `memory.js` and `tools.js` are before it in one function.
 
 const CONTEXT = 3;
 const BLOCK = 40; // rows put into the page together: more than the view shows at once
 const WIDE = 1000; // pixels that two programs side by side need, with the list
+const LIST = 250; // pixels of the list
+const KIN = 1 / 3; // of a text's lines; more relatives than that say nothing
 const SLICE = 6; // milliseconds of work before the page may draw again
 let serial = 0;
 
@@ -11,18 +13,21 @@ class Stepper {
   constructor(root, data, kept = {}) {
     this.data = data = unpackData(data);
     this.id = `tm${++serial}`;
+    const failed = data.steps.findIndex((s) => s.error);
+    kept = { ...preferences(), ...kept };
     this.state = {
       step: Math.max(0, data.steps.findIndex((s) => s.changed && s.a !== null)),
       side: true,
       fold: true,
-      hide: false,
+      hide: Boolean(data.hide),
       ...kept,
+      ...(failed >= 0 ? { step: failed } : {}), // what somebody looks for is why it failed
       query: "",
       follow: null,
       opened: new Set(),
       at: -1,
     };
-    this.fitting = kept.side === undefined; // side by side where there is room, until the user chooses
+    this.fitting = kept.side === undefined; // side by side if there is room, until the user chooses
     this.hits = new Set(); // the lines that hold what is searched for
     this.touched = new Set(); // the steps that hold it, or the followed line
     this.plain = new Map(); // the HTML of lines without marks
@@ -33,18 +38,42 @@ class Stepper {
     this.build(root);
     this.search.value = kept.query ?? "";
     this.find(this.search.value);
+    this.goToLinked();
+    this.listen = new AbortController();
+    addEventListener("hashchange", () => this.goToLinked(), { signal: this.listen.signal });
   }
 
-  /** What stays when other data come: the same step by its name where there is one, how it is shown, the search. */
+  /** Let go of what the page holds of this stepper; another one takes its place. */
+  end() {
+    this.restore?.();
+    this.listen?.abort();
+    this.size?.disconnect();
+  }
+
+  /** What stays when other data come: the same step by its name if there is one, how it is shown, the search. */
   kept(data) {
     const { side, fold, hide, query } = this.state;
-    const step = data.steps.findIndex((s) => s.name === this.step?.name);
-    return { fold, hide, query, ...(this.fitting ? {} : { side }), ...(step >= 0 ? { step } : {}) };
+    const named = ({ steps }, name) => steps.map((_, i) => i).filter((i) => steps[i].name === name);
+    const mine = this.step ? named(this.data, this.step.name) : [];
+    const others = this.step ? named(data, this.step.name) : [];
+    const step = others[Math.min(mine.indexOf(this.state.step), others.length - 1)];
+    return { fold, hide, query, ...(this.fitting ? {} : { side }), ...(step === undefined ? {} : { step }) };
+  }
+
+  /** Go to the step and the line that the address names, if it speaks of this stepper. */
+  goToLinked() {
+    const link = linkedTo(this.data.key);
+    if (!link || !this.data.steps[link.step - 1]) return;
+    this.go(link.step - 1);
+    const row = link.line ? unpack(this.step).findIndex(({ a, b }) => (this.step.a === null ? a : b) === link.line - 1) : -1;
+    if (row >= 0) this.put(row);
+    this.root.scrollIntoView({ block: "start" });
   }
 
   // ---- frame
 
   build(root) {
+    const [before, after] = this.data.sides ?? ["before", "after"];
     const button = (label, title, onclick, pressed) =>
       element("button", { type: "button", title, onclick, "aria-pressed": pressed === undefined ? null : String(pressed) }, label);
     this.prev = button("\u25c0 Previous", "Previous pass (left arrow or k)", () => this.move(-1));
@@ -66,25 +95,40 @@ class Stepper {
       if (item) this.go(+item.dataset.step);
     });
     this.head = element("div", { class: "tm-head" });
+    this.said = element("span", { class: "tm-meta", role: "status" });
+    this.copyBefore = button(`Copy ${before}`, `Copy the program ${this.data.sides ? "of " : ""}${before}${this.data.sides ? "" : " this step"}`, () => this.copy("before", this.lines(this.step.b).join("\n")));
+    this.copyAfter = button(`Copy ${after}`, `Copy the program ${this.data.sides ? "of " : ""}${after}${this.data.sides ? "" : " this step"}`, () => this.copy("after", this.lines(this.step.a).join("\n")));
+    this.copyDiff = button("Copy diff", "Copy what this step changed, as diff -u writes it", () => this.copy("diff", this.diff()));
+    this.tools = element("div", { class: "tm-tools", role: "toolbar", "aria-label": "This step" }, this.said, this.copyBefore, this.copyAfter, this.copyDiff,
+      button("Download", "Save the program after this step as a file", () => this.download()),
+      button("Link", "Copy the address of this step and line", () => this.copy("link", addressOf(this.data.key, this.state.step + 1, this.lineNumber()))),
+      this.large = button("Maximise", "As large as the window (m)", () => this.maximise(), false));
     this.view = element("div", { class: "tm-view", tabindex: "0", role: "region", "aria-label": "Program before and after" });
     this.view.addEventListener("click", (e) => this.clickLine(e));
+    this.view.addEventListener("copy", (e) => this.copySelected(e));
+    this.view.addEventListener("mousedown", (e) => this.selectIn(e));
+    this.view.addEventListener("mousemove", (e) => this.explain(e));
+    this.view.addEventListener("mouseleave", () => this.explain(null));
+    this.hint = element("div", { class: "tm-hint", "aria-hidden": "true", hidden: true });
     this.followBox = element("div", { class: "tm-follow", role: "status" });
     this.notes = element("div", { class: "tm-notes" });
     this.source = element("div");
     const help = element("p", { class: "tm-help" });
     help.innerHTML =
       "<kbd>\u2190</kbd> <kbd>\u2192</kbd> or <kbd>k</kbd> <kbd>j</kbd> pass, <kbd>\u2191</kbd> <kbd>\u2193</kbd> change, " +
-      "<kbd>Alt</kbd>+<kbd>\u2191</kbd> <kbd>\u2193</kbd> line, <kbd>Enter</kbd> or a click follows a line, <kbd>/</kbd> search, <kbd>Esc</kbd> lets go";
-    const main = element("div", { class: "tm-main" }, this.head, this.view, this.followBox, this.notes, this.source, help);
+      "<kbd>Alt</kbd>+<kbd>\u2191</kbd> <kbd>\u2193</kbd> line, <kbd>Enter</kbd> or a click follows a line, <kbd>/</kbd> search, <kbd>m</kbd> maximise, <kbd>Esc</kbd> lets go";
+    const single = this.data.steps.length === 1; // then it is a comparison: no list, nothing to step through
+    const main = element("div", { class: "tm-main" }, this.head, this.tools, this.view, this.followBox, this.notes, this.source, single ? null : help);
     this.root = element("div", {
-      class: "tvmagic tm-stepper", role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
+      class: `tvmagic tm-stepper${single ? " tm-single" : ""}`, role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
       "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
-    }, bar, element("div", { class: "tm-body" }, this.list, main));
+    }, single ? null : bar, element("div", { class: "tm-body" }, single ? null : this.list, main), this.hint);
     root.replaceChildren(this.root);
-    new ResizeObserver(() => {
-      const wide = this.root.clientWidth >= WIDE;
+    this.size = new ResizeObserver(() => {
+      const wide = this.root.clientWidth >= (single ? WIDE - LIST : WIDE);
       if (this.root.clientWidth && this.fitting && wide !== this.state.side) this.setSide(wide);
-    }).observe(this.root);
+    });
+    this.size.observe(this.root);
   }
 
   get step() { return this.data.steps[this.state.step]; }
@@ -117,6 +161,7 @@ class Stepper {
   toggle(name) {
     if (name === "side") this.fitting = false;
     this.state[name] = !this.state[name];
+    prefer(name, this.state[name]);
     this[`${name}Button`].setAttribute("aria-pressed", String(this.state[name]));
     this.state.opened.clear();
     this.renderStep();
@@ -189,14 +234,23 @@ class Stepper {
     const { step } = this;
     this.head.replaceChildren(
       element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
-      element("span", { class: "tm-meta" }, [step.time, step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing", step.options, step.place].filter(Boolean).join(" \u00b7 ")));
+      element("span", { class: "tm-meta" }, [step.time, step.error ? "failed" : this.changeText(step), step.options, step.place].filter(Boolean).join(" \u00b7 ")));
     if (step.mark) this.head.append(element("span", { class: verdict(step) }, step.mark));
-    if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, step.error));
+    if (step.error) this.head.append(element("div", { class: "tm-error", role: "alert" }, ...sentence(step.error)));
+    this.copyBefore.disabled = step.b === null;
+    this.copyAfter.disabled = step.a === null;
+    this.copyDiff.disabled = !this.comparable(step) || !step.changed;
+    this.said.textContent = "";
     this.renderProgram(step);
     this.renderNotes(step);
     const followed = this.state.follow ? unpack(step).findIndex((row) => this.rowHit(step, row)) : -1;
     if (followed >= 0) this.reveal(followed);
     else if (this.state.at < 0) this.view.scrollTop = 0;
+  }
+
+  changeText(step) {
+    if (this.data.sides) return step.changed ? `${plural(step.removed, "line")} of ${this.data.sides[0]} alone, ${step.added} of ${this.data.sides[1]}` : "the same program";
+    return step.changed ? `${plural(step.added, "line")} added, ${step.removed} removed` : "changed nothing";
   }
 
   /** Whether a step has something on both sides. */
@@ -224,13 +278,14 @@ class Stepper {
   renderProgram(step) {
     const both = this.comparable(step);
     const side = this.state.side && both;
-    const heads = side ? ["Before", "After"] : [both ? "Before (\u2212) and after (+)" : step.a === null ? "Before" : "After"];
-    const longest = Math.max(...[step.a, step.b].map((k) => this.data.texts[k ?? -1]?.width ?? 0));
+    const [before, after] = this.data.sides?.map(esc) ?? ["Before", "After"];
+    const together = this.data.sides ? `${before} (\u2212) and ${after} (+)` : "Before (\u2212) and after (+)";
+    const heads = side ? [before, after] : [both ? together : step.a === null ? before : after];
     const items = this.items(step);
     this.blocks = [];
     for (let k = 0; k < items.length; k += BLOCK) this.blocks.push({ items: items.slice(k, k + BLOCK), full: false });
     this.view.className = `tm-view tm-code ${side ? "tm-side" : "tm-stacked"}`;
-    this.view.innerHTML = `<div class="tm-diff" style="--longest:${longest}ch">${heads.map((h) => `<div class="tm-colhead">${h}</div>`).join("")}`
+    this.view.innerHTML = `<div class="tm-diff">${heads.map((h) => `<div class="tm-colhead">${h}</div>`).join("")}`
       + this.blocks.map((block) => `<div class="tm-block" style="--rows:${block.items.length}"></div>`).join("") + "</div>";
     this.view.querySelectorAll(".tm-block").forEach((node, k) => { this.blocks[k].node = node; });
     if (this.blocks.length) this.fill(this.blocks[0]);
@@ -281,7 +336,7 @@ class Stepper {
     const glow = this.hit(text, line) ? " tm-hit" : this.kin(text, line) ? " tm-kin" : "";
     const at = this.state.at === number ? " tm-at" : "";
     const sign = kind === "added" ? "+" : kind === "removed" ? "\u2212" : " ";
-    const html = this.line(id, marks, kind === "removed" ? "del" : "ins");
+    const html = `<span class="tm-text">${this.line(id, marks, kind === "removed" ? "del" : "ins")}</span>`;
     return `<div class="tm-cell${right}${kind ? " tm-" + kind : ""}${glow}${at}" data-text="${step[which]}" data-line="${line}" data-row="${number}" style="--in:${indent}ch"><span class="tm-no">${line + 1}</span><span class="tm-gut">${sign}</span>${html}</div>`;
   }
 
@@ -307,12 +362,16 @@ class Stepper {
 
   renderNotes(step) {
     this.notes.replaceChildren(...step.notes.map((note) => {
+      if (note.svg) {
+        const picture = element("div", { class: "tm-picture" });
+        picture.innerHTML = note.svg; // drawn by us, with names escaped
+        return picture;
+      }
+      if (note.fold) return element("details", { class: "tm-phase" }, element("summary", {}, note.fold), noteTable(note.columns, note.rows));
       if (note.rows.length > 1 && note.columns.length) {
         const alike = new Set(note.texts).size === 1;
         const head = alike ? note.columns : [note.topic, ...note.columns];
-        const table = element("table", { class: "tm-table" },
-          element("thead", {}, element("tr", {}, ...head.map((c) => element("th", { scope: "col" }, c)))),
-          element("tbody", {}, ...note.rows.map((row, i) => element("tr", {}, ...(alike ? row : [note.texts[i], ...row]).map((v) => element("td", {}, ...sentence(v)))))));
+        const table = noteTable(head, note.rows.map((row, i) => (alike ? row : [note.texts[i], ...row])));
         return alike ? element("div", {}, element("div", {}, ...sentence(note.texts[0])), table) : table;
       }
       return element("ul", {}, ...note.texts.map((text, i) => {
@@ -371,13 +430,34 @@ class Stepper {
   hit(text, line) {
     const f = this.state.follow;
     if (!f) return false;
-    if (f.thread >= 0 && text.h[line] === f.thread) return true;
+    if (text.h[line] >= 0 && f.family[text.h[line]]) return true;
     if (f.text === text && f.line === line) return true;
     return f.strong && f.origins.has(text.o[line]);
   }
 
+  /** Whether a line comes from the same line of the cell; said only in texts where that tells some lines from others. */
   kin(text, line) {
-    return Boolean(this.state.follow?.origins.has(text.o[line]));
+    const f = this.state.follow;
+    if (!f || !f.origins.has(text.o[line])) return false;
+    if (!f.telling.has(text)) f.telling.set(text, text.o.filter((o) => f.origins.has(o)).length <= KIN * text.o.length);
+    return f.telling.get(text);
+  }
+
+  /** For each thread whether it is `thread`, comes from it, or is what it comes from: copies of one line are not relatives. */
+  family(thread) {
+    const { parents } = this.data;
+    const family = new Uint8Array(parents.length);
+    for (let up = thread; up >= 0; up = parents[up]) family[up] = 1;
+    const comes = new Int8Array(parents.length); // 1: comes from the thread, -1: does not, 0: not known yet
+    if (thread >= 0) comes[thread] = 1;
+    for (let k = 0; k < parents.length; k++) {
+      const way = [];
+      let up = k;
+      for (; up >= 0 && !comes[up]; up = parents[up]) way.push(up);
+      for (const one of way) comes[one] = up >= 0 ? comes[up] : -1;
+      if (comes[k] === 1) family[k] = 1;
+    }
+    return family;
   }
 
   follow(textNumber, line) {
@@ -387,12 +467,17 @@ class Stepper {
     else this.followFrom({ text, line, thread: text.h[line], places: this.places(text, line), strong: false });
   }
 
+  /** From a line of a cell: to the step of the call that is there, if one is, and to all that comes from the line. */
   followPlace(source, line) {
+    const call = this.data.steps.findIndex((step) => step.kind === "schedule" && step.place === `${source}, line ${line}`);
+    if (call >= 0) this.go(call);
     this.followFrom({ text: null, line: -1, thread: -1, places: [`${source}\n${line}`], strong: true });
   }
 
   followFrom(follow) {
     const among = ([source, at]) => follow.places.includes(`${source}\n${at}`);
+    follow.family = this.family(follow.thread);
+    follow.telling = new Map();
     follow.origins = new Set(this.data.origins.map((_, k) => k).filter((k) => k && this.data.origins[k].some(among)));
     this.state.follow = follow;
     this.renderMarks();
@@ -410,14 +495,19 @@ class Stepper {
     const steps = [...this.touched];
     const words = [];
     if (f.text) words.push("Following ", element("code", {}, this.data.lines[f.text.l[f.line]].trim()), ": ");
-    words.push(`in ${plural(steps.length, "step")} of ${this.data.steps.length}`);
+    const call = f.strong ? this.data.steps.findIndex((step) => step.kind === "schedule" && f.places.includes(step.place.replace(", line ", "\n"))) : -1;
+    if (call >= 0) words.push(`the call of step ${call + 1}`);
+    if (steps.length || call < 0) words.push(`${call >= 0 ? "; " : ""}in ${plural(steps.length, "step")} of ${this.data.steps.length}`);
     if (steps.length) words.push(`, first in ${this.data.steps[steps[0]].name}`);
     for (const place of f.places.slice(0, 3)) {
       const [source, at] = place.split("\n");
       const line = this.data.sources[source]?.[+at - 1];
       words.push(f.places[0] === place ? "; from " : ", ", `${source}, line ${at}`, ...(line ? [": ", element("code", {}, line.trim())] : []));
     }
-    this.followBox.replaceChildren(...words);
+    const text = f.text ? this.data.lines[f.text.l[f.line]] : "";
+    const known = [...new Set(wordsIn(text, this.data.words).map(({ word }) => word))];
+    const glossary = known.map((word) => element("div", { class: "tm-meta" }, element("b", {}, word), ": ", ...sentence(this.data.words[word])));
+    this.followBox.replaceChildren(...words, ...glossary);
   }
 
   clickLine(event) {
@@ -429,6 +519,84 @@ class Stepper {
     }
     const cell = event.target.closest(".tm-cell[data-line]");
     if (cell && !String(document.getSelection())) { this.state.at = +cell.dataset.row; this.follow(+cell.dataset.text, +cell.dataset.line); }
+  }
+
+  // ---- what is taken out of the page
+
+  /** The lines of a text. */
+  lines(text) {
+    return text === null ? [] : this.data.texts[text].l.map((id) => this.data.lines[id]);
+  }
+
+  diff() {
+    return unifiedDiff(unpack(this.step), this.lines(this.step.b), this.lines(this.step.a), this.step.name);
+  }
+
+  /** The number from 1, in the text after the step, of the line that is marked, or of the next if that is gone; 0 if there is none. */
+  lineNumber() {
+    const side = this.step.a === null ? "a" : "b";
+    const row = this.state.at < 0 ? null : unpack(this.step).slice(this.state.at).find((row) => row[side] !== null);
+    return row ? row[side] + 1 : 0;
+  }
+
+  async copy(what, text) {
+    await copyText(text);
+    this.said.textContent = what === "link" ? "link copied" : `${what} copied: ${plural(text.split("\n").length - (what === "diff"), "line")}`;
+  }
+
+  download() {
+    const { a, b, name } = this.step;
+    const { language } = this.data.texts[a ?? b];
+    const ending = { asm: "s", llvm: "ll", tvmscript: "py", python: "py" }[language] ?? "txt";
+    const file = `${this.data.title}-${this.state.step + 1}-${name}`.replace(/[^\w.-]+/g, "_").slice(0, 80);
+    saveText(`${file}.${ending}`, `${this.lines(a ?? b).join("\n")}\n`);
+    this.said.textContent = `saved as ${file}.${ending}`;
+  }
+
+  maximise() {
+    if (this.restore) return this.restore();
+    const { scrollTop } = this.view;
+    this.restore = maximise(this.root, () => {
+      this.restore = null;
+      this.large.setAttribute("aria-pressed", "false");
+      this.view.focus();
+    });
+    this.large.setAttribute("aria-pressed", "true");
+    this.view.scrollTop = scrollTop;
+    this.view.focus();
+  }
+
+  copySelected(event) {
+    const selection = document.getSelection();
+    const text = selection.rangeCount ? selectedText(this.view, selection) : null;
+    if (text === null) return;
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+  }
+
+  /** A selection stays in the column in which it begins. */
+  selectIn(event) {
+    const cell = event.target.closest(".tm-cell");
+    this.view.classList.toggle("tm-from-right", Boolean(cell?.classList.contains("tm-right")));
+    this.view.classList.toggle("tm-from-left", Boolean(cell && !cell.classList.contains("tm-right")));
+  }
+
+  // ---- words
+
+  /** Say what the word under the pointer means, if it is one of the compiler's. */
+  explain(event) {
+    const word = event && event.buttons === 0 && event.target.closest(".tm-text") ? wordAt(event.clientX, event.clientY, this.data.words) : null;
+    this.hint.hidden = !word;
+    if (!word || this.hint.dataset.word === word) { if (word) this.placeHint(event); return; }
+    this.hint.dataset.word = word;
+    this.hint.replaceChildren(element("b", {}, word), `: `, ...sentence(this.data.words[word]));
+    this.placeHint(event);
+  }
+
+  placeHint(event) {
+    const box = this.root.getBoundingClientRect();
+    this.hint.style.left = `${Math.max(4, Math.min(event.clientX - box.left, box.width - 330))}px`;
+    this.hint.style.top = `${event.clientY - box.top + 18}px`;
   }
 
   // ---- search
@@ -472,7 +640,8 @@ class Stepper {
       "/": () => { this.search.focus(); this.search.select(); },
       s: () => this.toggle("side"), f: () => this.toggle("fold"), h: () => this.toggle("hide"),
       Enter: typing ? null : () => this.followAt(), " ": null,
-      Escape: () => this.letGo(),
+      m: () => this.maximise(),
+      Escape: () => (this.state.follow || this.state.at >= 0 || !this.restore ? this.letGo() : this.restore()),
     }[event.key];
     event.stopPropagation();
     if (!act) return;
@@ -519,18 +688,12 @@ class Stepper {
   }
 }
 
-export function mount(el, data, kept) {
-  return new Stepper(el, data, kept);
-}
-
-export default {
-  render({ model, el }) {
-    let stepper = mount(el, model.get("data"));
-    const renew = () => {
-      const data = model.get("data");
-      stepper = mount(el, data, stepper.kept(data));
-    };
-    model.on("change:data", renew);
-    return () => model.off("change:data", renew);
-  },
+/** A stepper in an element; it goes on where the one before it in the same cell was left. */
+kinds.stepper = (box, data) => {
+  const steppers = memoryOf(box);
+  const last = steppers.get(data.title);
+  const stepper = new Stepper(box, data, last?.kept(data));
+  last?.end();
+  steppers.set(data.title, stepper);
+  return stepper;
 };

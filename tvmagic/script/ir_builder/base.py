@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir import Buffer, IRModule, IterVar, PrimFunc, Span, Stmt, Var
 
 __all__ = ["IRBuilder", "IRBuilderFrame", "current_builder", "name_value"]
@@ -32,7 +32,7 @@ def current_builder() -> IRBuilder:
     """The innermost builder that is open in this thread."""
     builders = _stack.builders
     if not builders:
-        raise TVMagicError(
+        raise WrongValueError(
             "no `IRBuilder` is open here",
             hint="write the function under `@T.prim_func`, or build it inside `with IRBuilder() as ib:`",
         )
@@ -127,11 +127,18 @@ class IRBuilder:
             for callback in reversed(top.callbacks):
                 callback()
             self.frames.pop()
+            if top is not frame and top.NEEDS_BODY and not getattr(top, "stmts", True):
+                raise TVMagicError("nothing follows that this statement is about", span=top.span)
             top.finish(self)
 
 
 class IRBuilderFrame:
-    """A part of a program under construction; a context manager."""
+    """A part of a program under construction; a context manager.
+
+    `NEEDS_BODY`: whether it is refused if it is opened without `with` and nothing follows.
+    """
+
+    NEEDS_BODY: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], Any]] = []

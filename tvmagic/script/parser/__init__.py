@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.script.parser.entry import from_source, parse
 from tvmagic.script.parser.macro import ScriptMacro
@@ -11,7 +11,7 @@ from tvmagic.script.parser.macro import ScriptMacro
 __all__ = ["ScriptMacro", "from_source", "ir", "ir_module", "parse", "tir"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in ("ir", "tir"):
         return importlib.import_module(f"tvmagic.script.{name}")
     if name == "ir_module":

@@ -6,7 +6,8 @@ import inspect
 import sys
 from typing import Any
 
-from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.errors import DiagnosticError, TVMagicError, WrongValueError
+from tvmagic.ir.function import name_as_python
 from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live import LiveSource, is_inside_module_class
 from tvmagic.script.parser.source import reported
@@ -28,7 +29,9 @@ def prim_func(func: Any = None, private: bool = False, check_well_formed: bool =
         if is_inside_module_class(caller):
             return function
         try:
-            return read_function(LiveSource.of(function, caller), private, check_well_formed)
+            func = read_function(LiveSource.of(function, caller), private, check_well_formed)
+            name_as_python(func, function.__name__)
+            return func
         except DiagnosticError as error:
             raise reported(error) from error.__cause__
 
@@ -44,7 +47,10 @@ def macro(*args: Any, hygienic: bool = True) -> Any:
 
     def read(function: Any) -> Any:
         if not inspect.isfunction(function):
-            raise TVMagicError(f"`T.macro` stands over a function, not over a `{type(function).__name__}`")
+            raise WrongValueError(
+                f"`T.macro` stands over a function, not over a `{type(function).__name__}`",
+                hint="write `@T.macro` or `@T.macro(hygienic=False)`",
+            )
         return read_macro(LiveSource.of(function, caller), hygienic)
 
     return read(args[0]) if args else read
@@ -58,7 +64,9 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
         if not isinstance(cls, type):
             raise TVMagicError(f"`I.ir_module` stands over a class, not over a `{type(cls).__name__}`")
         try:
-            return read_module(LiveSource.of(cls, caller), check_well_formed)
+            module = read_module(LiveSource.of(cls, caller), check_well_formed)
+            name_as_python(module, cls.__name__)
+            return module
         except DiagnosticError as error:
             raise reported(error) from error.__cause__
 

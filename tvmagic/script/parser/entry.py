@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import IRModule, PrimFunc, PrimType, Var, find_problems, load_json
+from tvmagic.ir import IRModule, PrimFunc, Var, find_problems, load_json
 from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder.ir import IRModuleFrame
 from tvmagic.script.ir_builder.tir.values import type_from
@@ -67,7 +67,7 @@ def checked(result: Any, source: Source) -> Any:
         span = next((node.span for node in around if getattr(node, "span", None) is not None), None)
         raise source.error_at(
             span,
-            f"the program is not well-formed: {problem.message}",
+            f"the program is not well-formed: {problem.text()}",
             "pass `check_well_formed=False` where this is meant",
         )
     return result
@@ -215,8 +215,7 @@ class _Text:
         for function, _ in functions:
             if function.returns is not None:
                 returned = parser.guard(function.returns, lambda node=function.returns: type_from(parser.eval(node)))
-                if isinstance(returned, PrimType):
-                    frame.ret_types[names.functions[function.name]] = returned.dtype
+                names.functions[function.name].returns(returned)
         return functions
 
 

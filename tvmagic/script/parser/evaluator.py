@@ -15,9 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from tvmagic.errors import DiagnosticError, TVMagicError, did_you_mean
-from tvmagic.ir import Buffer, BufferLoad, BufferRegion, Call, GlobalVar, IntImm, Node, PrimExpr, Span, Var, expr, ops
+from tvmagic.ir import Buffer, BufferLoad, BufferRegion, GlobalVar, IntImm, Node, PrimExpr, Span, Var, expr, ops
 from tvmagic.script.ir_builder.base import IRBuilder
-from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
 from tvmagic.script.ir_builder.tir import stmts
 from tvmagic.script.ir_builder.tir.frame import ForFrame
 from tvmagic.script.ir_builder.tir.values import (
@@ -335,9 +334,9 @@ class Evaluator:
             if not operators.is_expr(value) and not isinstance(value, (int, float, str)):
                 hint = "pass its pointer, such as `A.data`" if isinstance(value, Buffer) else None
                 raise self.error(at, f"{operators.describe(value)} cannot be passed to `{function.name_hint}`", hint)
-        module = self.builder.find(IRModuleFrame)
-        dtype = module.ret_types.get(function) if module is not None else None
-        return Call(dtype or "void", function, [expr(as_value(a)) for a in args], self.span(node))
+        call = ops.call_tir(function, *[expr(as_value(a)) for a in args])
+        call.span = self.span(node)
+        return call
 
     # ------------------------------------------------------------------------ Python's values
 

@@ -15,7 +15,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import Buffer, GlobalVar, Node
 from tvmagic.ir.node import slots_of
-from tvmagic.script.ir_builder.tir.values import dtype_function
+from tvmagic.script.ir_builder.tir.intrin import further_name
 from tvmagic.script.parser.scope import MISSING
 
 __all__ = ["ModuleNames", "attribute"]
@@ -68,7 +68,7 @@ def _module_attribute(module: types.ModuleType, name: str, written: ast.expr) ->
     if names is not None:
         value = names.get(name, MISSING)
         if value is MISSING:
-            value = dtype_function(name) or MISSING
+            value = further_name(name) or MISSING
     else:
         value = getattr(module, name, MISSING)
         names = module.__dict__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,11 @@ class ScriptMacro:
     """A function under `@T.macro`.
 
     A hygienic macro sees the names that were there where it was defined; one that is not sees
-    those at the place of the call. `outer` are the mappings that hold the former.
+    those at the place of the call. `outer` are the mappings that hold the former. A macro in a class is a method:
+    `bound` is the object that it is called on, its first argument.
     """
+
+    bound: tuple[Any, ...] = ()
 
     def __init__(
         self, name: str, node: ast.FunctionDef, source: Source, outer: Sequence[Mapping[str, Any]], hygienic: bool
@@ -27,6 +31,13 @@ class ScriptMacro:
         self.source = source
         self.outer = tuple(outer)
         self.hygienic = hygienic
+
+    def __get__(self, instance: Any, owner: type | None = None) -> ScriptMacro:
+        if instance is None:
+            return self
+        method = copy.copy(self)
+        method.bound = (instance,)
+        return method
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from tvmagic.script.parser.parser import expand_here

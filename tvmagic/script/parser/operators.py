@@ -140,7 +140,7 @@ def unary(op: type, value: Any, span: Span) -> Any:
 
 
 def _not(value: PrimExpr, span: Span) -> PrimExpr:
-    return Not(value, span)
+    return ops.bitwise_not(value, span) if value.dtype.is_vector else Not(value, span)
 
 
 _UNARY: dict[type, tuple[str, Callable[..., Any], Callable[[Any], Any]]] = {
@@ -199,10 +199,13 @@ def _number_like(value: Any, other: Any) -> PrimExpr:
 
 
 def boolean(op: type, a: Any, b: Any, span: Span) -> Any:
-    """`a and b`, `a or b`; on expressions nothing folds."""
+    """`a and b`, `a or b`; on expressions nothing folds. Those of vectors are operators on bits."""
     a, b = as_value(a), as_value(b)
     if not (is_expr(a) or is_expr(b)):
         return (a and b) if op is ast.And else (a or b)
     left = IntImm(BOOL, a) if isinstance(a, bool) else expr(convert(a))
     right = IntImm(BOOL, b) if isinstance(b, bool) else expr(convert(b))
+    if left.dtype.is_vector or right.dtype.is_vector:  # of vectors lane by lane
+        build = ops.bitwise_and if op is ast.And else ops.bitwise_or
+        return build(*ops.match_types(left, right), span)
     return (And if op is ast.And else Or)(left, right, span)

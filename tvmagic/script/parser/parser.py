@@ -381,7 +381,7 @@ class Parser(Evaluator):
         self.source = macro.source
         self.macro_depth += 1
         try:
-            values = bind_arguments(macro.__name__, macro.node.args, args, kwargs, self.eval)
+            values = bind_arguments(macro.__name__, macro.node.args, [*macro.bound, *args], kwargs, self.eval)
             for name, value in values.items():
                 self.scope.define(name, value)
             self.body(macro.node.body)

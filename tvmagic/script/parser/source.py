@@ -88,6 +88,8 @@ class Source:
 
     def from_error(self, node: Any, error: TVMagicError) -> DiagnosticError:
         """`error`, which was raised while `node` was read, at its place."""
+        if error.span is not None and error.node is None and error.span.source == self.name:  # it knows better
+            return self.error_at(error.span, error.message, error.hint)
         return self.error(node, error.message, error.hint)
 
     def _diagnostic(self, message: str, span: Span | None, hint: str | None) -> DiagnosticError:

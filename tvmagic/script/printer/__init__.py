@@ -41,7 +41,8 @@ def render(node: Any, config: PrinterConfig) -> str:
     wanted = {id(n) for n in config.obj_to_underline or ()}
     places += [p for p in spans.places if id(p.node) in wanted]
     ranges = [(p.begin, p.end) for p in places]
-    return decorate(spans.text, ranges, config.print_line_numbers, config.num_context_lines)
+    comments = [f"# {line}" for text in printer.annotated.values() for line in text.split("\n")]
+    return decorate(spans.text, ranges, config.print_line_numbers, config.num_context_lines, comments)
 
 
 def printed(printer: Printer, node: Any) -> str:

@@ -24,6 +24,8 @@ class BracesPrinter:
         self.indent = " " * indent
         self.level = 0
         self.lines: list[str] = []
+        self.nodes: list[Any] = []  # for each line the statement that it is of
+        self.node: Any = None
         self._table: dict[type, Callable[[Any, Any], Any]] = {}
 
     def handler(self, cls: type) -> Callable[[Any, Any], Any]:
@@ -43,14 +45,22 @@ class BracesPrinter:
     def stmt(self, node: Any) -> None:
         """Write a statement. What goes on at the same level does not deepen the stack."""
         while node is not None:
-            done = self.handler(type(node))(self, node)
+            done = self.write(node)
             if isinstance(done, str):  # what is no statement, or has no handler
                 self.line(done)
                 return
             node = done
 
+    def write(self, node: Any) -> Any:
+        """Let the handler of a statement write its lines; what it returns."""
+        outer, self.node = self.node, node
+        done = self.handler(type(node))(self, node)
+        self.node = outer
+        return done
+
     def line(self, text: str) -> None:
         self.lines.append(self.indent * self.level + text)
+        self.nodes.append(self.node)
 
     def open(self) -> None:
         self.level += 1

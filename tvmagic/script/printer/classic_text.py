@@ -168,7 +168,7 @@ class _Classic(BracesPrinter):
                 if name is None or name == self.producing or _is_head(statements[0]):
                     for statement in statements:
                         self.body(rest)
-                        rest = self.handler(type(statement))(self, statement)
+                        rest = self.write(statement)
                 else:
                     self.body(rest)
                     rest = None
@@ -185,7 +185,7 @@ class _Classic(BracesPrinter):
         self.producing = outer
 
     def stmt(self, node: Any) -> None:
-        self.body(self.handler(type(node))(self, node))
+        self.body(self.write(node))
 
     def braces(self, header: str, body: Any) -> None:
         self.line(header + " {")
@@ -401,11 +401,16 @@ def classic(node: Any, indent: int = 2) -> str:
 
     `indent`: the columns that a level is indented by.
     """
+    if isinstance(node, (PrimFunc, IRModule, Stmt)):
+        return "\n".join(classic_with_nodes(node, indent)[0])
+    return _Classic(indent, _only_output(node)).text(node)
+
+
+def classic_with_nodes(node: PrimFunc | IRModule | Stmt, indent: int = 2) -> tuple[list[str], list[Any]]:
+    """The lines of `classic`, and for each the statement that it is of."""
     printer = _Classic(indent, _only_output(node))
-    if isinstance(node, (PrimFunc, IRModule)):
-        printer.stmt(node)
-    elif isinstance(node, Stmt):
+    if isinstance(node, Stmt):
         printer.body(node)
     else:
-        return printer.text(node)
-    return "\n".join(printer.lines)
+        printer.stmt(node)
+    return printer.lines, printer.nodes

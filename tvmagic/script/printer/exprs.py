@@ -48,6 +48,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.ops import add
+from tvmagic.ir.unknown import Any as UnknownSize
 from tvmagic.script.printer.core import (
     ADD,
     AND,
@@ -145,7 +146,7 @@ def _folding_function(name: str) -> Handler:
     return handler
 
 
-prints(Mod)(_folding_function("truncmod"))
+prints(Mod)(_function("truncmod", "a", "b"))
 prints(Min)(_folding_function("min"))
 prints(Max)(_folding_function("max"))
 prints(Select)(_function("Select", "condition", "true_value", "false_value"))
@@ -248,6 +249,11 @@ ITER_TYPES = (
 )
 
 
+@prints(UnknownSize)
+def _unknown_size(printer: Printer, node: UnknownSize) -> Text:
+    return f"{printer.tir('Any')}()", ATOM
+
+
 @prints(IterVar)
 def _iter_var(printer: Printer, node: IterVar) -> Text:
     var = printer.text(node.var)
@@ -312,6 +318,12 @@ def _call(printer: Printer, node: Call) -> Text:
     if isinstance(op, GlobalVar):
         return f"{printer.text(op)}({printer.values(node.args)})", ATOM
     arguments = [printer.text(a) for a in node.args]
+    if op.is_of_user:  # its results may be of any type
+        name = op.name.removeprefix("tir.")
+        if op.script_name == name and node.args and node.args[0].dtype == node.dtype:
+            return f"{printer.tir(name)}({', '.join(arguments)})", ATOM
+        told = ", ".join([f'"{node.dtype}"', f'"{op.name}"', *arguments])
+        return f"{printer.tir('call_intrin')}({told})", ATOM
     if op.name in _DTYPE_FIRST:
         arguments.insert(0, f'"{node.dtype}"')
     elif op.name in _DTYPE_LAST:

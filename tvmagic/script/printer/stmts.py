@@ -186,8 +186,7 @@ def _allocate(printer: Printer, node: Allocate) -> Opened:
 @opens(AllocateConst)
 def _allocate_const(printer: Printer, node: AllocateConst) -> Opened:
     concise = printer.concise(node)
-    data = node.data.tolist() if hasattr(node.data, "tolist") else node.data
-    arguments = f"{_array_text(data)}, {quoted(node.dtype)}, [{printer.values(node.extents)}]"
+    arguments = f"{_array_text(node.data.numpy().tolist())}, {quoted(node.dtype)}, [{printer.values(node.extents)}]"
     name = printer.define_var(node.buffer_var, printer.push(node))
     return _named(concise, name, f"{printer.tir('allocate_const')}({arguments})", node.body)
 

@@ -14,14 +14,17 @@ def decorate(
     ranges: Iterable[tuple[int, int]],
     line_numbers: bool = False,
     context: int | None = None,
+    comments: Iterable[str] = (),
 ) -> str:
     """`text` with `^` under the characters of `ranges` (begin, end left out).
 
-    Indentation is not underlined. `context`: how many lines to keep around underlined ones; all
+    Indentation is not underlined, nor are lines that are one of `comments`. `context`: how many lines to keep around underlined ones; all
     unless told. `line_numbers`: each line begins with its number.
     """
     lines = text.split("\n")
     carets = _carets(lines, ranges)
+    exempt = frozenset(comments)
+    carets = {number: text for number, text in carets.items() if lines[number].strip() not in exempt}
     width = len(str(len(lines))) + 1 if line_numbers else 0
     shown = _shown_lines(len(lines), sorted(carets), context)
     out: list[str] = []

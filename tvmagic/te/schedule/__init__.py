@@ -16,7 +16,7 @@ from tvmagic.te.schedule.graph import post_dfs_order as PostDFSOrder
 from tvmagic.te.schedule.graph import scan_get_body as ScanGetBody
 from tvmagic.te.schedule.infer_bound import infer_bound as InferBound
 from tvmagic.te.schedule.relations import Fuse, Rebase, Singleton, Split, Transform
-from tvmagic.te.schedule.scan import scan_fix_point_analysis as ScanFixPointAnalysis
+from tvmagic.te.schedule.scan import ScanFixPointAnalysis
 from tvmagic.te.schedule.schedule import Schedule, create_schedule
 from tvmagic.te.schedule.schedule_ops import schedule_ops as ScheduleOps
 from tvmagic.te.schedule.stage import AttachType, IterVarAttr, Stage

@@ -20,7 +20,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import InternalError, ScheduleError
-from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit
+from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit, substitute
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.ir.query import variables_in
@@ -220,6 +220,8 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
         range_ = context.ranges[iv]
         if needs_relax(iv, found, rank, context):
             relaxed[iv.var] = IntSet.from_range(range_)
+            if is_recording():
+                _note_relaxed(stage, consumer, iv, relaxed[iv.var])
             if iv in context.threads:
                 threads = Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent)
                 relaxed[context.threads[iv].var] = IntSet.from_range(threads)
@@ -378,9 +380,10 @@ def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
     assert iv.dom is not None
     result = union(wanted).cover_range(iv.dom)
     if is_recording():
-        note("infer_bound.gather", f"`{iv.var.name}` of `{stage.name}` runs over the union of {len(wanted)} sets",
-             stage=stage.name, axis=iv.var.name, sets=[str(s) for s in wanted], min=str(result.min),
-             extent=str(result.extent))  # fmt: skip
+        count = f"the union of {len(wanted)} sets" if len(wanted) != 1 else "the one set that is asked for"
+        note("infer_bound.gather", f"`{iv.var.name}` of `{stage.name}` runs over {count}",
+             stage=stage.name, axis=iv.var.name, sets=[_text(s) for s in wanted], min=str(_simple(result.min)),
+             extent=str(_simple(result.extent)), first=_first(iv.dom, result, wanted))  # fmt: skip
     return result
 
 
@@ -427,9 +430,33 @@ def _note_leaf(stage: Stage, consumer: Stage, iv: IterVar, range_: Range, case: 
          range=(str(range_.min), str(range_.extent)), set=_text(found))  # fmt: skip
 
 
+def _note_relaxed(stage: Stage, consumer: Stage, iv: IterVar, found: IntSet) -> None:
+    text = f"`{iv.var.name}` around `{consumer.name}`: `{stage.name}` is outside of it, so all iterations"
+    note("infer_bound.relax", text, stage=stage.name, consumer=consumer.name, loop=iv.var.name, set=_text(found))
+
+
+def _simple(expr: PrimExpr) -> PrimExpr:
+    return Analyzer().simplify(expr)
+
+
 def _text(found: IntSet) -> tuple[str, str]:
-    """The two ends of a set."""
-    return str(found.min()), str(found.max())
+    """The two ends of a set, simplified."""
+    low, high = found.min(), found.max()
+    return str(low if is_neg_inf(low) else _simple(low)), str(high if is_pos_inf(high) else _simple(high))
+
+
+def _first(domain: Range, computed: Range, asked: list[IntSet]) -> dict[str, Any] | None:
+    """The first and last element of an axis, of what is computed and of each request, in the first iteration of the
+    loops around; None if these are not all numbers."""
+    ends = [(domain.min, domain.min + domain.extent - 1), (computed.min, computed.min + computed.extent - 1)]
+    ends += [(s.min(), s.max()) for s in asked]
+    found: list[tuple[int, int]] = []
+    for pair in ends:
+        low, high = (_simple(substitute(end, lambda var: make_zero(var.dtype))) for end in pair)
+        if not isinstance(low, IntImm) or not isinstance(high, IntImm):
+            return None
+        found.append((low.value, high.value))
+    return {"domain": found[0], "computed": found[1], "asked": found[2:]}
 
 
 def _note_up(consumer: Stage, cases: list[tuple[Any, str]], sets: Mapping[IterVar, IntSet], roots: RootSets) -> None:

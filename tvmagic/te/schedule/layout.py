@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -30,7 +31,7 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
         for known in stage.layout_transforms:
             shape = known.map_shape(shape)
         index_map.check_injective(shape)
-        index_map.map_shape(shape)
+        _check_no_padding(index_map, shape, index_map.map_shape(shape))
     except TVMagicError as error:
         raise stage.error(f"transform_layout: {error.message}", error.hint) from None
     loops: list[IterVar] | None = None
@@ -39,6 +40,20 @@ def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list
     stage.layout_transforms.append(index_map)
     stage.axis_separators = [IntImm("int32", s) for s in separators]
     return loops
+
+
+def _check_no_padding(index_map: IndexMap, shape: Sequence[Any], new_shape: Sequence[Any]) -> None:
+    """The new indices must all be taken: nothing would fill what is between the elements.
+
+    Only constant sizes are judged; a symbolic size may turn out to be a multiple of what it is divided by.
+    """
+    sizes = [n.value for n in (*shape, *new_shape) if isinstance(n, IntImm)]
+    if len(sizes) == len(shape) + len(new_shape) and math.prod(sizes[len(shape) :]) > math.prod(sizes[: len(shape)]):
+        text = ", ".join(map(str, shape))
+        raise TVMagicError(
+            f"`{index_map}` is not bijective over the shape [{text}], it would need padding",
+            hint="a TensorIR schedule can pad, by pad_value",
+        )
 
 
 def _check_memory(stage: Stage) -> None:

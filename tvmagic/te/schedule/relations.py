@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, expr
+from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, expr
 from tvmagic.ir.ops import cast, floordiv, floormod, less, make_zero
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class DownContext:
         self.may_miss, self.threads = may_miss, threads
 
 
-class IterVarRelation:
+class IterVarRelation(Identified):
     """A relation between iteration variables of one stage."""
 
     __slots__ = ()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import IterVar, ProducerLoad, Var, post_order_visit
+from tvmagic.ir import IntImm, IterVar, ProducerLoad, Var, post_order_visit
 from tvmagic.te.schedule.graph import scan_get_body
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 
-__all__ = ["scan_fix_point_analysis"]
+__all__ = ["ScanFixPointAnalysis", "scan_fix_point_analysis"]
 
 Dimension = tuple[Tensor, int]
 
@@ -31,6 +31,11 @@ def scan_fix_point_analysis(scan_op: Operation) -> dict[IterVar, bool]:
         for k, iv in enumerate(scan_op.spatial_axes(i)):
             result[iv] = iv not in failed and reach.get((update, k + 1)) is iv
     return result
+
+
+def ScanFixPointAnalysis(scan_op: Operation) -> dict[IterVar, IntImm]:
+    """As `scan_fix_point_analysis`, with 1 for true and 0 for false."""
+    return {iv: IntImm("int32", int(apart)) for iv, apart in scan_fix_point_analysis(scan_op).items()}
 
 
 def _reach_through(op: Operation, reach: dict[Dimension, IterVar], failed: set[IterVar]) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.errors import ScheduleError, TVMagicError, visible
-from tvmagic.ir import IterVar
+from tvmagic.ir import Identified, IterVar, Reduce
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext
 from tvmagic.te.operation import caller_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.tensor import Operation, ScanOp, Tensor
+from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 
 __all__ = ["Schedule", "create_schedule"]
 
@@ -24,10 +24,15 @@ def create_schedule(ops: Any) -> Schedule:
         if not isinstance(op, Operation):
             what = f"tensor `{op.name}`; give `{op.name}.op`" if isinstance(op, Tensor) else repr(op)
             raise TVMagicError(f"a schedule is made of operations, not of {what}", span=caller_span())
-    return Schedule(given)
+    schedule = Schedule(given)
+    for stage in schedule.stages:
+        body = stage.op.body[:1] if isinstance(stage.op, ComputeOp) else ()
+        if body and isinstance(body[0], Reduce) and body[0].combiner is None:
+            raise TVMagicError(f"the reduction of `{stage.name}` has no combiner", span=stage.op.span)
+    return schedule
 
 
-class Schedule:
+class Schedule(Identified):
     """Stages in an order in which each stands behind what it reads.
 
     `s[C]` is the stage of a tensor or operation, `s["C"]` that with a name. Attributes: `outputs` (operations), `stages`,
@@ -71,6 +76,8 @@ class Schedule:
             return self._stage_named(key)
         op = key.op if isinstance(key, Tensor) else key
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
+        if stage is None:  # an operation that a rewrite has made of another one
+            stage = next((s for s in self.stages if s.op is op), None)
         if stage is None:
             name = op.name if isinstance(op, Operation) else repr(key)
             known = ", ".join(f"`{s.name}`" for s in self.stages)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import ScheduleError, visible
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Span, StringImm, Var, attr_value, expr
+from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, Span, StringImm, Var, attr_value, expr
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.operation import caller_span
 from tvmagic.te.schedule.relations import Fuse, IterVarRelation, Singleton, Split
@@ -54,7 +54,7 @@ _VECTOR = (
 )
 
 
-class IterVarAttr:
+class IterVarAttr(Identified):
     """What a schedule says of one loop besides its place."""
 
     __slots__ = (
@@ -89,7 +89,7 @@ class IterVarAttr:
         return new
 
 
-class Stage:
+class Stage(Identified):
     """One operation of a schedule and its loops; the methods rearrange them in place.
 
     Attributes
@@ -458,7 +458,7 @@ class Stage:
 STAGE_CALLS = (
     "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel",
     "pragma", "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align",
-    "tensorize", "tile", "transform_layout", "unroll", "vectorize",
+    "tensorize", "transform_layout", "unroll", "vectorize",
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class _Finder(Visitor):
     def __init__(self, func: PrimFunc) -> None:
         self.path: _Path = ()
         self.found: dict[Buffer, _Path] = {}
+        self.parameters = set(func.buffer_map.values())
         self.of_data: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
         self.loop_paths: dict[Var, _Path] = {}
         # variables of opaque and ordered axes: what surrounds all loops of their bindings
@@ -69,7 +70,7 @@ class _Finder(Visitor):
         self.loop_paths[node.loop_var] = self.path
         if node.kind is ForKind.THREAD_BINDING and node.thread_binding is not None:
             if node.thread_binding.thread_tag.startswith("blockIdx"):
-                self.block_axes.append((*self.path, node)[:-1])
+                self.block_axes.append((*self.path, node))
         self._inside(node)
 
     @handles(BlockRealize)
@@ -83,7 +84,7 @@ class _Finder(Visitor):
         for match in block.match_buffers:
             self.touch(match.source.buffer, (*self.path, block))
             self.matched.add(match.buffer)
-        # what a reduction writes lives through all iterations of its loops
+        # what a reduction writes lives through all iterations of its loops; parameters live anyway
         around: _Path | None = None
         for iter_var, value in zip(block.iter_vars, node.iter_values):
             if iter_var.iter_type == IterVar.CommReduce:
@@ -92,7 +93,8 @@ class _Finder(Visitor):
                 self._note_carrying(iter_var, value)
         if around is not None:
             for region in block.writes:
-                self.touch(region.buffer, around)
+                if region.buffer not in self.parameters:
+                    self.touch(region.buffer, around)
         for region in (*block.reads, *block.writes):
             self._touch_carried(region.buffer, [part for r in region.region for part in (r.min, r.extent)])
         self._inside(block)
@@ -141,8 +143,8 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
     """For each buffer that `func` accesses the innermost loop or block around all accesses.
 
     None stands for the function itself. What a reduction block writes counts as accessed around
-    the loops of its reduction variables; so does what a block accesses at an opaque or ordered
-    variable, around the loops in that variable's binding; global memory around the loops bound to blocks.
+    the loops of its reduction variables, unless it is a parameter; so does what a block accesses at an opaque or
+    ordered variable, around the loops in that variable's binding; global memory in the loops bound to blocks.
     """
     finder = _Finder(func)
     finder.visit(func.body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
     Block,
     BufferLoad,
@@ -42,8 +42,8 @@ class _Checker(AnalyzerVisitor):
             limit = int(self.analyzer.const_int_bound(size).max_value)
             known = high - low < 1 << (index.dtype.bits - 1)  # else nothing is known but the type
             if known and (low < 0 or high >= limit):
-                raise TVMagicError(
-                    f"an index of buffer `{node.buffer.name}` is outside of it: dimension {axis} of size `{size}` "
+                raise ScheduleError(
+                    f"an index of buffer {node.buffer.name} is outside of it: dimension {axis} of size `{size}` "
                     f"is accessed at `{index}`, which goes from {low} to {high}",
                     node=node,
                     root=self.func,

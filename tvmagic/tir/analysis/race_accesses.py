@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvmagic.arith.scalable import SVE_VALUES
+from tvmagic.arith.scalable import most_lanes
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -22,7 +22,6 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     CallEffect,
-    DataType,
     DeclBuffer,
     For,
     ForKind,
@@ -299,7 +298,7 @@ class _Collector(Visitor):
         depth = self.memory[buffer.data].depth if buffer.data in self.memory else 0
         exprs = None if indices is None else tuple(self._expr(i) for i in indices)
         own: tuple[Domain, ...] = more.pop("own", ())
-        lanes = max((_most_lanes(i.dtype) for i in exprs), default=1) if exprs else 1
+        lanes = max((most_lanes(i.dtype) for i in exprs), default=1) if exprs else 1
         if exprs and lanes > 1:
             lane = Var("lane", "int32")
             exprs = tuple(_Lane(lane).visit(i) for i in exprs)
@@ -393,8 +392,3 @@ def collect(func: PrimFunc) -> Program:
     collector = _Collector(func)
     collector.visit(func.body)
     return collector.found
-
-
-def _most_lanes(dtype: DataType) -> int:
-    """The number of lanes; of a scalable vector, that on the machine with the longest vectors."""
-    return dtype.vscale_factor * SVE_VALUES[-1] if dtype.is_scalable else dtype.lanes

@@ -8,7 +8,7 @@ from tvmagic.errors import ScheduleError as _Base
 from tvmagic.ir import Block, For, IRModule
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["ScheduleError"]
+__all__ = ["BufferPlaceError", "FunctionChoiceError", "ScheduleError"]
 
 
 class ScheduleError(_Base):
@@ -17,10 +17,10 @@ class ScheduleError(_Base):
     `message` says which requirement failed, `nodes` are the blocks and loops it is about, `names` those of
     them that the message does not name, `hint` what would make the call legal. The schedule adds the
     primitive's name and its module; `str` shows the program with the nodes underlined (level `detail`),
-    the sentence alone (`fast`) or the name of the primitive only (`none`).
+    the sentence alone (`fast`; the sentence `fast`, if one is given) or that nothing is shown (`none`).
     """
 
-    def __init__(self, message: str, *nodes: Any, hint: str | None = None) -> None:
+    def __init__(self, message: str, *nodes: Any, hint: str | None = None, fast: str | None = None) -> None:
         found = [getattr(node, "stmt", node) for node in nodes]
         super().__init__(message, node=found[0] if found else None, hint=hint)
         self.nodes = [node for node in found if node is not None]
@@ -29,11 +29,14 @@ class ScheduleError(_Base):
         self.primitive: str | None = None
         self.mod: IRModule | None = None
         self.level = "fast"
+        self.fast = fast
 
     def __str__(self) -> str:
         name = f" in `{self.primitive}`" if self.primitive else ""
         if self.level == "none":
-            return f"the schedule call is not legal{name}"
+            return "(not rendered)"
+        if self.level == "fast" and self.fast is not None:
+            return f"ScheduleError{name}: {self.fast}"
         parts = [f"ScheduleError{name}: {self.message}"]
         if self.names:
             parts.append(f"  concerns {', '.join(dict.fromkeys(self.names))}")
@@ -42,5 +45,16 @@ class ScheduleError(_Base):
         if self.hint:
             parts.append(f"  hint: {self.hint}")
         if self.level == "detail" and self.mod is not None and self.nodes:
-            parts.append("\n" + self.mod.script(obj_to_underline=self.nodes))
+            # each place has its kind and number above it, in the order in which the sentence names them
+            labels = {node: f"tir.{type(node).__name__}#{i}" for i, node in reversed([*enumerate(self.nodes)])}
+            text = self.mod.script(syntax_sugar=False, obj_to_underline=self.nodes, obj_to_annotate=labels)
+            parts.append("\n" + text)
         return "\n".join(parts)
+
+
+class BufferPlaceError(ScheduleError, AssertionError):
+    """A buffer that a block does not have; an AssertionError too, as in TVM."""
+
+
+class FunctionChoiceError(ScheduleError, ValueError):
+    """Of several functions it is not known which one is meant; a ValueError too, as in TVM."""

@@ -6,20 +6,34 @@ was computed from: a node is never changed, so what was found for it stays true.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
-from tvmagic.ir import BlockRealize, Buffer, BufferRegion, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir import (
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Range,
+    Var,
+    post_order_visit,
+    substitute,
+)
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.blocks.domains import loop_domains
+from tvmagic.tir.blocks.domains import domains_between, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 
 if TYPE_CHECKING:
+    from tvmagic.arith.iter_map import IterSumExpr
     from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["CachedFlags", "FlagCache", "is_affine_binding", "loop_domains"]
@@ -43,12 +57,15 @@ def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer
 
     if not domains:
         return True
-    result = detect_iter_map(
-        realize.iter_values, domains, realize.predicate, check_level="surjective", analyzer=analyzer
-    )
-    if not result.indices:
-        return False
-    return all(not s.args or analyzer.can_prove_equal(s.args[0].scale, 1) for s in result.indices)
+    found: Sequence[IterSumExpr] = ()
+    # the condition may be one on a sum with a loop of extent 1, which then must count as an iterator
+    for as_constants in (True, False):
+        found = detect_iter_map(
+            realize.iter_values, domains, realize.predicate, "surjective", as_constants, analyzer
+        ).indices
+        if found:
+            break
+    return bool(found) and all(not s.args or analyzer.can_prove_equal(s.args[0].scale, 1) for s in found)
 
 
 def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[BufferRegion]:
@@ -133,7 +150,7 @@ def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     for above in sref.ancestors():
         if above.is_loop:
             loop = above.loop
-            found += (loop.loop_var, loop.min, loop.extent)
+            found += (loop.loop_var, loop.min, loop.extent, loop.thread_binding)
     return tuple(found)
 
 
@@ -186,15 +203,59 @@ def _covered_at(
             written.setdefault(region.buffer, []).extend([] if box is None else [box])
     outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
     analyzer = Analyzer(loop_domains([s for s in outer if s.is_loop]))
-    domains = loop_domains(path_below(consumer, meeting))
     for region in bind_regions(state, consumer, "reads"):
         produced = written.get(region.buffer)
         if produced is None or region.buffer in whole:
             continue
         union = produced[0] if len(produced) == 1 else union_region(produced)
+        domains = domains_between(consumer.parent, meeting, region.buffer.scope())
         if not produced or not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
-            return False
+            plain = _as_iterators(state, region, consumer)
+            if not produced or plain is None or not _covers(region.buffer, union, eval_sets(plain, domains), analyzer):
+                return False
     return True
+
+
+def _as_iterators(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> list[Range] | None:
+    """A region with its quotients and remainders simplified as iterators of the loops; None if it has none.
+
+    `(i * n + j) // n` is `i`: with symbolic sizes that is not seen from intervals.
+    """
+    from tvmagic.arith.iter_map import detect_iter_map
+
+    divided: list[object] = []
+    for side in region.region:
+        post_order_visit(side.min, lambda n: divided.append(n) if isinstance(n, (FloorDiv, FloorMod)) else None)
+    if not divided:
+        return None
+    domains = loop_domains(state.loops_of(block))
+    lows = [side.min for side in region.region]
+    found = detect_iter_map(lows, domains, state.realize_of(block).predicate, "nocheck").indices
+    if not found:
+        return None
+    return [
+        Range.from_min_extent(_plain_part(low, total), s.extent) for low, total, s in zip(lows, found, region.region)
+    ]
+
+
+def _plain_part(value: PrimExpr, total: IterSumExpr) -> PrimExpr:
+    """The iterator that a part of a fused sum is, such as `i` for `(i * n + j) // n`; else the value as it is."""
+    from tvmagic.arith.iter_map import IterSumExpr, normalize_iter_map_to_expr
+
+    analyzer = Analyzer()
+    while len(total.args) == 1:
+        (split,) = total.args
+        inner = split.source.source
+        if not isinstance(inner, IterSumExpr):
+            break
+        for part in inner.args:
+            same = analyzer.can_prove_equal(part.scale, split.lower_factor)
+            if same and analyzer.can_prove_equal(part.extent, split.extent):
+                total = IterSumExpr([part.replace(scale=split.scale)], total.base)
+                break
+        else:
+            return value
+    return normalize_iter_map_to_expr(total)
 
 
 def _partial_condition(state: ScheduleState, block: StmtSRef, first: dict[Var, PrimExpr] | None = None) -> PrimExpr:
@@ -211,7 +272,7 @@ def _written_box(
     Without `exact` the condition does not count. An element of a reduction is written if any of its iterations runs:
     the first one is asked for.
     """
-    domains = loop_domains(path_below(producer, meeting))
+    domains = domains_between(producer.parent, meeting, region.buffer.scope())
     used = {v for side in region.region for end in (side.min, side.extent) for v in variables_in(end)}
     first = {var: domain.min for var, domain in domains.items() if var not in used}
     condition = _partial_condition(state, producer, first)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tvmagic.ir import Buffer, BufferRegion
+from tvmagic.ir import Buffer, BufferRegion, Identified
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 
@@ -30,7 +30,7 @@ class Dependency(NamedTuple):
     kind: DepKind
 
 
-class BlockScope:
+class BlockScope(Identified):
     """The child blocks of a block in program order, and the dependencies between them.
 
     `buffer_writers` gives for each buffer the children that write it, in order. With `declared`, what
@@ -82,6 +82,10 @@ class BlockScope:
     def producers(self, block: StmtSRef) -> list[StmtSRef]:
         """The children whose results `block` reads, each once."""
         return _unique([d.src for d in self.dst2deps.get(block, ()) if d.kind is DepKind.RAW])
+
+    def overwriters(self, block: StmtSRef) -> list[StmtSRef]:
+        """The children that write what `block` reads before, each once."""
+        return _unique([d.dst for d in self.src2deps.get(block, ()) if d.kind is DepKind.WAR])
 
     def consumers(self, block: StmtSRef) -> list[StmtSRef]:
         """The children that read what `block` writes, each once."""

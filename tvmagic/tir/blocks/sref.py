@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tvmagic.ir import Block, For
+from tvmagic.ir import Block, For, Identified
 
 __all__ = ["StmtSRef"]
 
 
-class StmtSRef:
+class StmtSRef(Identified):
     """A block or loop that stays itself while the program round it is rewritten.
 
     `stmt` is the `Block` or `For` as it is now (None once it is gone), `parent` the reference of

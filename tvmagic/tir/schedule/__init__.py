@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import CachedFlags
@@ -20,7 +20,7 @@ install(Schedule)
 _PACKAGES = ("analysis", "testing", "transform")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _PACKAGES:  # loaded when first asked for
         return importlib.import_module(f"tvmagic.tir.schedule.{name}")
     raise AttributeError(f"module `tvmagic.tir.schedule` has no name `{name}`")

@@ -114,7 +114,7 @@ def get_tensorize_loop_mapping(
         size, tile = _size(loops[value].loop.extent), _size(desc_loop.extent)
         if size is None or tile is None or (size % tile and not allow_padding):
             return None
-        paddings[at] = tile if size % tile or allow_padding else 1
+        paddings[at] = tile if size % tile else 1
         loop_map[loops[value]] = desc_loop
         at -= 1
     ordered = {s: loop_map[s] for s in sch.state.loops_of(sref) if s in loop_map}

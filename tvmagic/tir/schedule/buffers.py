@@ -16,6 +16,7 @@ from tvmagic.ir import (
     Mutator,
     PointerType,
     PrimExpr,
+    PrimType,
     Var,
     handles,
     mutate_all,
@@ -82,18 +83,23 @@ def new_buffer(
     )
 
 
-def copy_in(buffer: Buffer, storage_scope: str) -> Buffer:
-    """A new buffer for a copy of `buffer` in another memory, named after it."""
-    return new_buffer(buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+def copy_in(buffer: Buffer, storage_scope: str, shape: Sequence[PrimExpr] | None = None) -> Buffer:
+    """A new buffer for a copy of `buffer` in another memory, named after it; of another shape if one is given."""
+    return new_buffer(buffer, f"{buffer.name}_{storage_scope}", storage_scope, shape)
 
 
-def matched_in(view: Buffer, source: Buffer) -> Buffer:
-    """The buffer `view`, which matches a part of `source`, of the element type and in the memory of that."""
+def matched_in(view: Buffer, source: Buffer, before: Buffer) -> Buffer:
+    """The buffer `view`, which matches a part of `source` in place of `before`: of its element type, in its memory.
+
+    Its axes are divided where those of `source` are, if that has changed.
+    """
+    if [int(s) for s in source.axis_separators] != [int(s) for s in before.axis_separators]:
+        gone = len(source.shape) - len(view.shape)  # dimensions that the part is one element wide in
+        places = [IntImm("int32", max(0, int(s) - gone)) for s in source.axis_separators]
+        view = view.replace(axis_separators=tuple(places))
     if view.dtype is source.dtype and view.scope() == source.scope():
         return view
-    annotation = view.data.type_annotation
-    assert isinstance(annotation, PointerType)
-    data = Var(view.data.name, PointerType(annotation.element_type, source.scope()))
+    data = Var(view.data.name, PointerType(PrimType(source.dtype), source.scope()))
     return view.replace(data=data, dtype=source.dtype)
 
 
@@ -150,7 +156,7 @@ class BufferReplacer(Mutator):
         source = self.visit(node.source)
         if source is node.source:
             return node
-        target = matched_in(node.buffer, source.buffer)
+        target = matched_in(node.buffer, source.buffer, node.source.buffer)
         if target is not node.buffer:
             self.buffers[node.buffer] = target
             self.data[node.buffer.data] = target.data

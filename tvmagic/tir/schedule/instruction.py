@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tvmagic.ir import FloatImm, Identified, IntImm, PrimExpr, StringImm
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 
@@ -79,13 +80,13 @@ _INPUT_ROLES = (
 _MANY_ROLES = ("Loops", "BlocksIn", "Sizes", "Lengths")
 
 
-class BlockRV:
+class BlockRV(Identified):
     """A name for a block in a schedule and its trace."""
 
     __slots__ = ("__weakref__",)
 
 
-class LoopRV:
+class LoopRV(Identified):
     """A name for a loop in a schedule and its trace."""
 
     __slots__ = ("__weakref__",)
@@ -109,7 +110,7 @@ class Parameter:
         return self.role in _MANY_ROLES
 
 
-class InstructionKind:
+class InstructionKind(Identified):
     """A primitive as the trace knows it.
 
     `name` as in TVM (`ComputeAt`), `method` as users call it (`compute_at`), `is_pure` where
@@ -239,7 +240,7 @@ def primitive(
 
 
 @dataclass(eq=False)
-class Instruction:
+class Instruction(Identified):
     """One call of a primitive: its inputs (random variables, numbers), attributes and outputs."""
 
     kind: InstructionKind
@@ -294,8 +295,9 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
         return "[" + ", ".join(argument_text(v, names) for v in value) + "]"
     if is_mapping(value):
         return "{" + ", ".join(f"{json.dumps(k)}: {argument_text(v, names)}" for k, v in value.items()) + "}"
-    if hasattr(value, "to_python_string"):
-        return value.to_python_string()
+    if isinstance(value, IndexMap):
+        sizes = {var: names(var) for var in value.free_variables()}
+        return value.to_python_string({var: name for var, name in sizes.items() if name != "_"}.get)
     if isinstance(value, PrimExpr):
         return expression_text(value, names)
     return str(value)

@@ -31,6 +31,7 @@ from tvmagic.ir.ops import logical_and, maximum, minimum
 from tvmagic.tir.blocks.conditions import conjuncts
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import used_by_pointer
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -118,6 +119,21 @@ class _Stores(Visitor):
         return prove(total.base <= side.min) and prove(side.min + side.extent <= end)
 
 
+def _fills_box(realize: BlockRealize, buffer: Buffer, domains: dict[Var, Range]) -> bool:
+    """Whether the region of a buffer that a block declares to write fills a box while loops run."""
+    values = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+    for region in realize.block.writes:
+        if region.buffer is buffer:
+            offsets = [Var(f"i{axis}", side.extent.dtype) for axis, side in enumerate(region.region)]
+            inside = {
+                var: Range.from_min_extent(0, substitute(s.extent, values)) for var, s in zip(offsets, region.region)
+            }
+            indices = [substitute(side.min, values) + var for side, var in zip(region.region, offsets)]
+            found = detect_iter_map(indices, domains | inside, realize.predicate).indices
+            return len(found) == len(indices) and all(_without_gap(total) for total in found)
+    return False
+
+
 def _without_gap(total: IterSumExpr) -> bool:
     return not total.args or any(isinstance(a.scale, IntImm) and a.scale.value == 1 for a in total.args)
 
@@ -141,9 +157,13 @@ def check_writes_all(
     loops = state.loops_of(block)
     if place in loops:
         loops = loops[loops.index(place) + 1 :]
-    stores = _Stores(buffer, box, loop_domains(loops), analyzer_at(place or scope))
-    stores.visit(state.realize_of(block))
-    if not stores.fills:
+    if used_by_pointer(block.block, buffer):  # what is written through a pointer is what the block declares
+        fills = _fills_box(state.realize_of(block), buffer, loop_domains(loops))
+    else:
+        stores = _Stores(buffer, box, loop_domains(loops), analyzer_at(place or scope))
+        stores.visit(state.realize_of(block))
+        fills = stores.fills
+    if not fills:
         raise ScheduleError(
             f"it is not known that {block.label} writes all of the region of buffer `{buffer.name}` that would be copied "
             "back; the copy would overwrite what was there",

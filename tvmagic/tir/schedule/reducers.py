@@ -22,6 +22,7 @@ from tvmagic.ir import (
     Stmt,
     Var,
     expr_deep_equal,
+    structural_equal,
     substitute,
 )
 from tvmagic.ir.ops import make_const, max_value, min_value
@@ -88,9 +89,13 @@ def _match_single(
     block: Block, init: list[BufferStore], update: list[BufferStore], lets: list[LetStmt]
 ) -> ReductionPattern | None:
     """`C[i] = C[i] op x` with the neutral element of `op` as init."""
-    if len(update) != 1 or lets:
+    if len(update) != 1 or len(lets) > 1:
         return None
     store, value = update[0], update[0].value
+    if lets:
+        if value is not lets[0].var:
+            return None
+        value = lets[0].value
     op: type[BinaryOp] = type(value)  # type: ignore[assignment]
     if op not in _IDENTITY or not isinstance(value, (Add, Mul, Min, Max)):
         return None
@@ -111,11 +116,15 @@ def _match_single(
 
 
 def _match_tuple(init: list[BufferStore], update: list[BufferStore], lets: list[LetStmt]) -> ReductionPattern | None:
-    """Two outputs, a value and its place, each chosen by one comparison: argmax and argmin."""
-    if len(update) != 2:
+    """Two outputs, a value and its place, each chosen by one comparison and kept in a variable: argmax and argmin."""
+    if len(update) != 2 or len(lets) != 2:
         return None
     by_var = {let.var: let.value for let in lets}
-    chosen = [by_var.get(s.value, s.value) if isinstance(s.value, Var) else s.value for s in update]
+    if {s.value for s in update} != set(by_var):
+        return None
+    if not all(structural_equal(a, b) for a, b in zip(update[0].buffer.shape, update[1].buffer.shape)):
+        return None
+    chosen = [by_var[s.value] for s in update if isinstance(s.value, Var)]
     parts = [choice(c) for c in chosen]
     if any(p is None for p in parts):
         return None

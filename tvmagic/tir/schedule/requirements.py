@@ -69,16 +69,19 @@ def _dominant_failure(scope: BlockScope, block: StmtSRef) -> str | None:
     return None
 
 
-def complete_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> str | None:
+def complete_failure(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
+) -> str | None:
     """Why a block is not complete, or None where it is.
 
     A complete block computes each element of its outputs once, from other buffers: its variables
-    are data parallel, it is the only writer, and it does not read what it writes.
+    are data parallel, it is the only writer, and it does not read what it writes. The only writer in `scope`: some of
+    the blocks of `root`, by default all.
     """
     for var in block.block.iter_vars:
         if var.iter_type != IterVar.DataPar:
             return f"its variable `{var.var.name}` is not data parallel"
-    failure = _dominant_failure(state.get_block_scope(root), block)
+    failure = _dominant_failure(scope or state.get_block_scope(root), block)
     if failure:
         return failure
     written = {region.buffer for region in block.block.writes}
@@ -88,7 +91,9 @@ def complete_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> s
     return None
 
 
-def reduction_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> str | None:
+def reduction_failure(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
+) -> str | None:
     """Why a block is not a reduction block, or None where it is.
 
     A reduction block has an init, affine bindings, variables that are data parallel or reduced, is
@@ -101,7 +106,7 @@ def reduction_failure(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> 
     for var in block.block.iter_vars:
         if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
             return f"its variable `{var.var.name}` is neither data parallel nor reduced"
-    failure = _dominant_failure(state.get_block_scope(root), block)
+    failure = _dominant_failure(scope or state.get_block_scope(root), block)
     if failure:
         return failure
     return None if reduction_vars_stay_inside(block.block) else "a reduced variable indexes its output"
@@ -129,10 +134,12 @@ def check_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> No
         raise ScheduleError(f"{block.label} must be a reduction block, but {failure}", block)
 
 
-def check_complete_or_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+def check_complete_or_reduction(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
+) -> None:
     """The block must be complete, or a reduction block."""
-    first = complete_failure(state, block, root)
-    second = reduction_failure(state, block, root) if first else None
+    first = complete_failure(state, block, root, scope)
+    second = reduction_failure(state, block, root, scope) if first else None
     if first and second:
         raise ScheduleError(
             f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})", block
@@ -140,10 +147,12 @@ def check_complete_or_reduction(state: ScheduleState, block: StmtSRef, root: Stm
 
 
 def check_subtree_compact_dataflow(state: ScheduleState, root: StmtSRef) -> None:
-    """Every block below the loop or block `root` must be complete or a reduction, in its scope."""
-    scope = state.scope_of(root) if not root.is_block else root
-    for child in state.child_blocks(root):
-        check_complete_or_reduction(state, child, scope)
+    """Every block below the loop or block `root` must be complete or a reduction, among the blocks below it."""
+    above = state.scope_of(root) if not root.is_block else root
+    blocks = state.child_blocks(root)
+    scope = BlockScope(blocks)
+    for child in blocks:
+        check_complete_or_reduction(state, child, above, scope)
 
 
 def is_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic import passes
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.scalable import ContainsVscale
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import InternalError, TVMagicError, WrongIndexError
 from tvmagic.ir import (
     Block,
     FloatImm,
     For,
     GlobalVar,
+    Identified,
     IntImm,
     IRModule,
     PrimExpr,
@@ -73,7 +75,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class Schedule:
+class Schedule(Identified):
     """A program, and the calls that transform it step by step.
 
     Parameters
@@ -183,7 +185,7 @@ class Schedule:
             return self.state.sref_of(rand_var_or_stmt)
         sref = self._values.get(rand_var_or_stmt)
         if not isinstance(sref, StmtSRef):
-            raise TVMagicError("the random variable does not belong to this schedule")
+            raise WrongIndexError("the random variable does not belong to this schedule")
         if sref.stmt is None and sref not in (StmtSRef.inline_mark(), StmtSRef.root_mark()):
             raise ScheduleError("the block or loop that the random variable named is gone")
         return sref
@@ -191,7 +193,7 @@ class Schedule:
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
         if self._values.pop(rand_var, None) is None:
-            raise TVMagicError("the random variable does not belong to this schedule")
+            raise WrongIndexError("the random variable does not belong to this schedule")
 
     def _length(self, value: Any) -> int | PrimExpr | None:
         """A size as `_number` gives it, or an expression with `vscale()`."""
@@ -223,6 +225,9 @@ class Schedule:
             return {k: self._plain_value(v) for k, v in value.items()}
         if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
             return self._number(value)
+        if isinstance(value, IndexMap):
+            known = {var: self._values[var] for var in value.free_variables() if var in self._values}
+            return value.with_values({var: IntImm(var.dtype, int(size)) for var, size in known.items()})
         return value
 
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
@@ -251,6 +256,7 @@ class Schedule:
             if error.primitive is None:
                 error.primitive = kind.method
                 error.mod, error.level = self.mod, self.error_render_level
+                error.args = (str(error),)
             raise
 
     def _run_and_record(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any) -> Any:
@@ -263,8 +269,9 @@ class Schedule:
                 changes = kind.prepare(self.state, values)
             except (TypeError, ValueError, AttributeError, IndexError) as error:  # raised by a user's function
                 raise TVMagicError(f"`{kind.method}` cannot take these arguments: {error}") from error
+            changes = {name: value for name, value in changes.items() if value is not values[name]}
             prepared.update(changes)
-            values.update(changes)
+            values.update({p.name: self._value(p, changes[p.name]) for p in kind.parameters if p.name in changes})
         if kind.samples:
             values["random"], values["decision"] = self._random, decision
         result = self._perform(kind, values)
@@ -294,6 +301,7 @@ class Schedule:
             kind="schedule",
             before=self.mod,
             after=lambda _: self.mod,
+            options={p.name: _shown(values[p.name]) for p in kind.parameters if not _is_default(p, values[p.name])},
             span=passes.user_span(),
         )
 
@@ -359,6 +367,8 @@ class Schedule:
         return [one], one
 
     def _new_variable(self, kind: InstructionKind, value: Any) -> Any:
+        if value is None:  # a size to be worked out
+            return None
         if kind.outputs in ("Size", "Sizes"):
             rv: Any = Var(f"v{len(self._values)}", "int32")
             self._values[rv] = int(value)
@@ -414,3 +424,17 @@ def install(cls: type) -> None:
     for kind in InstructionKind.methods.values():
         add(kind)
     InstructionKind.listeners.append(add)
+
+
+def _shown(value: Any) -> Any:
+    """An argument as a record shows it: blocks and loops by their names."""
+    if isinstance(value, StmtSRef):
+        if value.stmt is None:
+            return "inlined" if value is StmtSRef.inline_mark() else "the root"
+        return value.stmt.name_hint if isinstance(value.stmt, Block) else value.stmt.loop_var.name
+    return f"[{', '.join(str(_shown(v)) for v in value)}]" if is_row(value) else value
+
+
+def _is_default(p: Parameter, value: Any) -> bool:
+    """Whether an argument is what it is without being named."""
+    return value is None or (isinstance(value, (bool, int, str)) and value == p.default)

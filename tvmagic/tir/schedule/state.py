@@ -18,6 +18,7 @@ from tvmagic.ir import (
     BlockRealize,
     For,
     GlobalVar,
+    Identified,
     IRModule,
     Mutator,
     Node,
@@ -116,7 +117,7 @@ def replace_child(body: Stmt, old: Block | For, new: Stmt, seq_index: int = -1) 
     return change(body)
 
 
-class ScheduleState:
+class ScheduleState(Identified):
     """A module (or a function, its `main`) that is being scheduled, with a reference to each block and loop."""
 
     def __init__(self, mod: Any, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:

@@ -21,10 +21,11 @@ def assert_structural_equal_ignore_global_symbol(func1: PrimFunc, func2: PrimFun
 
 
 def _replay_python(trace: Trace, sch: Schedule) -> None:
-    from tvmagic import tir
+    from tvmagic import script, tir
 
-    scope: dict[str, Any] = {**{name: getattr(tir, name) for name in tir.__all__ if hasattr(tir, name)}, "tir": tir}
-    exec("\n".join(trace.as_python()), scope, {"sch": sch})
+    names = {name: getattr(tir, name) for name in tir.__all__ if hasattr(tir, name)}
+    scope: dict[str, Any] = {**names, "tir": tir, "T": script.tir}
+    exec("\n".join(trace.as_python()), {**scope, "sch": sch})  # one scope: functions in it see the variables
 
 
 _REPLAY: dict[str, Callable[[Trace, Schedule], None]] = {

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IntImm, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.ir import Identified, IntImm, PrimExpr, Var, post_order_visit, substitute
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
@@ -20,7 +21,7 @@ from tvmagic.tir.schedule.instruction import (
 __all__ = ["Trace"]
 
 
-class Trace:
+class Trace(Identified):
     """Instructions (`insts`), and the `decisions` of those that sample."""
 
     def __init__(self, insts: list[Instruction] | None = None, decisions: dict[Instruction, Any] | None = None) -> None:
@@ -183,6 +184,8 @@ def _variables(value: Any) -> list[Any]:
     if is_mapping(value):
         return _variables(list(value.values()))
     found: list[Any] = []
+    if isinstance(value, IndexMap):
+        return list(value.free_variables())
     if isinstance(value, PrimExpr):
         post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) else None)
     return found
@@ -199,6 +202,8 @@ def _translate(value: Any, mapping: dict[Any, Any]) -> Any:
         return {k: _translate(v, mapping) for k, v in value.items()}
     if isinstance(value, PrimExpr) and is_random_variable(value):
         return substitute(value, {v: mapping[v] for v in _variables(value) if v in mapping})
+    if isinstance(value, IndexMap):
+        return value.with_values(mapping)
     return value
 
 
@@ -219,6 +224,10 @@ def _input_json(value: Any, names: dict[Any, str]) -> Any:
 
         renamed = substitute(value, {v: Var(names[v], v.dtype) for v in _variables(value)})
         return {"expr": save_json(renamed)}
+    if isinstance(value, IndexMap):
+        from tvmagic.ir import save_json
+
+        return {"map": save_json(value.rename_variables(names.get))}
     return value
 
 
@@ -234,6 +243,9 @@ def _input_from_json(value: Any, named: dict[str, Any]) -> Any:
             return {k: _input_from_json(v, named) for k, v in value["dict"].items()}
         from tvmagic.ir import load_json
 
+        if "map" in value:
+            index_map = load_json(value["map"])
+            return index_map.with_values({v: named[v.name] for v in index_map.free_variables() if v.name in named})
         expression = load_json(value["expr"])
         return substitute(expression, {v: named[v.name] for v in _variables(expression)})
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.passes import PassContext, Sequential, prim_func_pass
 from tvmagic.tir.transform.config import FLAGS
@@ -25,14 +25,14 @@ for _key, _text in FLAGS.items():
 
 
 @cache
-def all_passes() -> dict[str, Any]:
+def all_passes() -> dict[str, _Any]:
     """What makes each declared pass, by name."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return PASSES
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _ENUMS:
         return getattr(importlib.import_module(f"{__name__}.loops.hoist_expression"), name)
     if not name.startswith("_") and name in all_passes():

@@ -119,7 +119,8 @@ class _Rows:
             return
         axis = self._along(info)
         lanes = self.machine.lanes(info.store.buffer.dtype)
-        if axis is None or info.combine is Add or self._lanes(axis.extent, lanes)[1] == 0:
+        simple = info.combine is Add and not self.chain.members  # a loop that LLVM makes as good as it can be
+        if axis is None or simple or self._lanes(axis.extent, lanes)[1] == 0:
             if not is_out:
                 sch.compute_at(info.rv, row)
             if axis is not None and axis is info.reduced[-1] and info.combine is not Mul:

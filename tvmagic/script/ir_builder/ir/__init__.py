@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import GlobalVar, PrimFunc, Range, attr_value
@@ -25,7 +25,7 @@ def _module(name: str) -> IRModuleFrame:
     return frame
 
 
-def decl_function(func_name: str, func_signature: Any = None) -> GlobalVar:
+def decl_function(func_name: str, func_signature: _Any = None) -> GlobalVar:
     """The name of a function that the module defines later."""
     return _module("I.decl_function").declare(func_name)
 
@@ -35,7 +35,7 @@ def def_function(func_name: str, func: PrimFunc) -> None:
     _module("I.def_function").define(func_name, func)
 
 
-def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
+def module_attrs(attrs: Mapping[str, _Any], allow_overwrite: bool = False) -> None:
     """Facts about the module. Nothing happens where Python itself runs the class body."""
     if not IRBuilder.is_in_scope():
         return
@@ -47,12 +47,12 @@ def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> Non
     frame.attrs = {str(getattr(k, "value", k)): attr_value(v) for k, v in attrs.items()}
 
 
-def module_get_attr(attr_key: str) -> Any:
+def module_get_attr(attr_key: str) -> _Any:
     """One fact about the module, or None."""
     return (_module("I.module_get_attr").attrs or {}).get(attr_key)
 
 
-NAMES: dict[str, Any] = {
+NAMES: dict[str, _Any] = {
     name: globals()[name] for name in ("ir_module", "decl_function", "def_function", "module_attrs", "module_get_attr")
 }
 NAMES.update(GlobalVar=GlobalVar, Range=Range)

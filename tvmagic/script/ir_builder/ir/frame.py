@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import DataType, GlobalVar, IRModule, PrimFunc
+from tvmagic.ir import GlobalVar, IRModule, PrimFunc
 from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame
 
 
@@ -16,7 +16,6 @@ class IRModuleFrame(IRBuilderFrame):
         super().__init__()
         self.global_vars: dict[str, GlobalVar] = {}
         self.functions: dict[str, PrimFunc] = {}
-        self.ret_types: dict[GlobalVar, DataType] = {}
         self.attrs: dict[str, Any] | None = None
 
     def declare(self, name: str) -> GlobalVar:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any as _Any
 
 from tvmagic.ir import (
+    Any,
     Buffer,
     BufferLoad,
     BufferRegion,
@@ -20,7 +21,7 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.script.ir_builder.tir import frame, loops, stmts, values
-from tvmagic.script.ir_builder.tir.intrin import NODES, OPERATORS
+from tvmagic.script.ir_builder.tir.intrin import NODES, OPERATORS, further_name
 
 _STATEMENTS = """prim_func arg func_name func_attr func_ret match_buffer block init where reads writes block_attr
 alloc_buffer Assert LetStmt let realize allocate
@@ -42,6 +43,7 @@ _RENAMED = {
     "ramp": NODES["Ramp"],
 }
 _CLASSES = (
+    Any,
     Var,
     SizeVar,
     IterVar,
@@ -56,8 +58,8 @@ _CLASSES = (
 )
 
 
-def _names() -> dict[str, Any]:
-    table: dict[str, Any] = {"frame": frame}
+def _names() -> dict[str, _Any]:
+    table: dict[str, _Any] = {"frame": frame}
     table.update({name: values.dtype_function(name) for name in values.SCALAR_DTYPES})
     for base in (
         "int8",
@@ -71,6 +73,8 @@ def _names() -> dict[str, Any]:
         "float16",
         "float32",
         "float64",
+        "e4m3_float8",
+        "e5m2_float8",
     ):
         table.update({f"{base}x{n}": values.dtype_function(f"{base}x{n}") for n in (4, 8, 16, 32, 64)})
     table.update(OPERATORS)
@@ -88,8 +92,8 @@ globals().update(NAMES)
 __all__ = [*NAMES, "NAMES"]
 
 
-def __getattr__(name: str) -> Any:
-    found = values.dtype_function(name)
+def __getattr__(name: str) -> _Any:
+    found = further_name(name)
     if found is None:
         raise AttributeError(f"there is no `T.{name}`")
     return found

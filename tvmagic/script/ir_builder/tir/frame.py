@@ -186,7 +186,11 @@ class BlockFrame(TIRFrame):
         missing = [name for name in ("reads", "writes") if getattr(self, name) is None]
         function = builder.last(PrimFuncFrame)
         at_top = function is not None and not self.iter_vars and not self.no_realize
-        if missing and not at_top:
+        if missing and builder.find(PrimFuncFrame) is None:  # found when the function is completed
+            unknown = ("reads" in missing) + 2 * ("writes" in missing)
+            note = {"tir.script_parsing_detect_access": IntImm("int64", unknown)}
+            block = block.replace(annotations={**block.annotations, **note})
+        elif missing and not at_top:
             block = with_regions(block, missing, self._visible_buffers(builder))
         if self.no_realize:
             if self.iter_values or self.predicate is not None:
@@ -281,6 +285,8 @@ class LetFrame(TIRFrame):
 class RealizeFrame(TIRFrame):
     """A region of a buffer that is allocated for what is inside."""
 
+    NEEDS_BODY = True
+
     def __init__(self, region: BufferRegion, storage_scope: str | None, condition: PrimExpr) -> None:
         super().__init__()
         self.buffer_slice, self.storage_scope, self.condition = region, storage_scope, condition
@@ -296,6 +302,8 @@ class RealizeFrame(TIRFrame):
 class LaunchThreadFrame(TIRFrame):
     """The extent of a thread axis, and what runs in its threads."""
 
+    NEEDS_BODY = True
+
     def __init__(self, iter_var: IterVar, extent: PrimExpr) -> None:
         super().__init__()
         self.iter_var, self.extent = iter_var, extent
@@ -310,6 +318,8 @@ class LaunchThreadFrame(TIRFrame):
 
 class AttrFrame(TIRFrame):
     """A fact about a node that holds inside."""
+
+    NEEDS_BODY = True
 
     def __init__(self, node: Any, attr_key: str, value: Any) -> None:
         super().__init__()

@@ -8,9 +8,9 @@ from typing import Any
 import tvmagic.ir as _nodes
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferRegion, Call, Op, PrimExpr, StringImm, expr, ops
-from tvmagic.script.ir_builder.tir.values import as_value, dtype_from
+from tvmagic.script.ir_builder.tir.values import as_value, dtype_from, dtype_function
 
-__all__ = ["NODES", "OPERATORS"]
+__all__ = ["NODES", "OPERATORS", "further_name"]
 
 
 def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -90,6 +90,7 @@ _FIXED: dict[str, tuple[str, int, int | None]] = {
 }
 # name: the number of arguments, and which of them has the dtype of the result
 _OF_ARGUMENT: dict[str, tuple[int, int]] = {
+    "atomic_add": (2, 1),
     "checked_index": (5, 0),
     "tvm_thread_invariant": (1, 0),
     "tvm_warp_shuffle": (5, 1),
@@ -123,10 +124,18 @@ def _argument(value: Any) -> Any:
     return StringImm(value) if isinstance(value, str) else expr(as_value(value))
 
 
+def _only_dtype(name: str, options: dict[str, Any]) -> None:
+    """Refuse other keywords than `dtype`, which operators of a fixed type accept and do not need."""
+    for key in options:
+        if key != "dtype":
+            raise TVMagicError(f"`T.{name}` has no argument `{key}`")
+
+
 def _fixed(name: str, dtype: str, least: int, most: int | None) -> Callable[..., Call]:
-    def call(*args: Any, dtype: Any = dtype) -> Call:
+    def call(*args: Any, **options: Any) -> Call:
+        _only_dtype(name, options)
         _check_count(name, len(args), least, most)
-        return Call(dtype_from(dtype) if dtype else "void", op, [_argument(a) for a in args])
+        return Call(dtype or "void", op, [_argument(a) for a in args])
 
     op = Op.get(f"tir.{name}")
     call.__name__ = call.__qualname__ = name
@@ -171,7 +180,8 @@ def _pack(buffer: Buffer) -> Call:
 def _packed(name: str) -> Callable[..., Call]:
     op = Op.get(f"tir.tvm_{name}")
 
-    def call(*args: Any) -> Call:
+    def call(*args: Any, **options: Any) -> Call:
+        _only_dtype(name, options)
         _check_count(name, len(args), 1, None)
         return Call("int32", op, [_pack(a) if isinstance(a, Buffer) else _argument(a) for a in args])
 
@@ -183,7 +193,8 @@ def _packed(name: str) -> Callable[..., Call]:
 def _of_argument(name: str, count: int, which: int) -> Callable[..., Call]:
     op = Op.get(f"tir.{name}")
 
-    def call(*args: Any) -> Call:
+    def call(*args: Any, **options: Any) -> Call:
+        _only_dtype(name, options)
         _check_count(name, len(args), count, count)
         values = [_argument(a) for a in args]
         return Call(values[which].dtype, op, values)
@@ -205,12 +216,12 @@ def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Call:
 
 def call_llvm_intrin(dtype: Any, name: str, *args: Any) -> Call:
     """A call of the LLVM intrinsic `name`."""
-    return _named_call("call_llvm_intrin", dtype, name, args)
+    return ops.call_llvm_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
 
 
 def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any) -> Call:
     """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
-    return _named_call("call_llvm_pure_intrin", dtype, name, args)
+    return ops.call_llvm_pure_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
 
 
 def _named_call(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
@@ -257,10 +268,22 @@ def dp4a(*args: Any) -> Call:
     return Call(dtype or "int32", "tir.dp4a", [_argument(a) for a in (*rest, *(0,) * (3 - len(rest)))])
 
 
+def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+    """The number by which the LLVM at hand knows the intrinsic `name`, such as `llvm.ctpop.i8`; an uint32."""
+    return ops.llvm_lookup_intrinsic_id(name)
+
+
 def fmod(x: Any, y: Any) -> PrimExpr:
     """The remainder of a division of floats, with the sign of `x`."""
     x = expr(as_value(x))
     return ops.subtract(x, ops.multiply(ops.trunc(ops.binary(_nodes.Div, x, expr(as_value(y)))), as_value(y)))
+
+
+def truncmod(a: Any, b: Any) -> PrimExpr:
+    """The remainder of `truncdiv`, with the sign of `a`; of constants too the node itself, which prints like this."""
+    a, b = ops.match_types(expr(as_value(a)), expr(as_value(b)))
+    result = ops.truncmod(a, b)  # refuses what are no integers
+    return result if isinstance(result, _nodes.Mod) else _nodes.Mod(a, b)
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
@@ -275,7 +298,14 @@ def _operators() -> dict[str, Callable[..., Any]]:
     for function in (call_extern, call_pure_extern, call_llvm_intrin, call_llvm_pure_intrin, call_intrin):
         table[function.__name__] = _forward_dtype(function)
     table.update(reinterpret=_forward_dtype(reinterpret), large_uint_imm=_forward_dtype(large_uint_imm))
-    table.update(tvm_struct_get=tvm_struct_get, dp4a=dp4a, fmod=fmod, Call=call_node)
+    table.update(
+        tvm_struct_get=tvm_struct_get,
+        dp4a=dp4a,
+        fmod=fmod,
+        llvm_lookup_intrinsic_id=llvm_lookup_intrinsic_id,
+        truncmod=truncmod,
+        Call=call_node,
+    )
     return table
 
 
@@ -295,6 +325,29 @@ def _node(name: str) -> Callable[..., PrimExpr]:
     call.__doc__ = cls.__doc__
     call.__wrapped__ = cls  # type: ignore[attr-defined]
     return call
+
+
+def registered_operator(name: str) -> Callable[..., Call] | None:
+    """The function that calls the operator `tir.<name>`, which a user has registered; None if there is none.
+
+    It takes the operands, and the result's type as `dtype` (by default that of the first operand).
+    """
+    op = Op.registry.get(f"tir.{name}")
+    if op is None:
+        return None
+
+    def call(*args: Any, dtype: Any = None) -> Call:
+        values = [_argument(a) for a in args]
+        return Call(dtype_from(dtype) if dtype else values[0].dtype if values else "void", op, values)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"A call of `{op.name}`."
+    return call
+
+
+def further_name(name: str) -> Callable[..., Any] | None:
+    """What `T.<name>` means if it is none of the names listed: a type such as `int32x4`, or a user's operator."""
+    return dtype_function(name) or registered_operator(name)
 
 
 OPERATORS = _operators()

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     ops,
 )
 from tvmagic.ir.expr import access_dtype
+from tvmagic.ir.hooks import provided
 from tvmagic.script.ir_builder.base import current_builder, name_value
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir.common import as_condition, as_mapping, the_block, the_function
@@ -140,6 +141,7 @@ def match_buffer(
         matched=True,
     )
     if isinstance(param, BufferRegion):
+        _check_match(buffer, param)
         the_block("T.match_buffer").match_buffers.append(MatchBufferRegion(buffer, param, current_builder().span))
         return buffer
     function = the_function("T.match_buffer")
@@ -154,6 +156,23 @@ def match_buffer(
         raise TVMagicError(f"the parameter `{param.name}` is matched to a buffer already")
     function.buffer_map[param] = buffer
     return buffer
+
+
+def _check_match(buffer: Buffer, source: BufferRegion) -> None:
+    """A matched buffer has the extents of the region, of which leading ones that are 1 may be left out."""
+    extents, sizes = [r.extent for r in source.region], list(buffer.shape)
+    missing = len(extents) - len(sizes)
+    analyzer = provided("analyzer")()
+    wanted = [IntImm(e.dtype, 1) for e in extents[: max(missing, 0)]] + sizes
+    for extent, size in zip(extents, wanted):
+        if not isinstance(size, Var) and not analyzer.can_prove_equal(extent, size):
+            missing = -1
+    if missing < 0:
+        shape, region = (", ".join(map(str, parts)) for parts in (sizes, extents))
+        raise TVMagicError(
+            f"a buffer of shape ({shape}) cannot be matched to a region of buffer `{source.buffer.name}` of extents "
+            f"({region})"
+        )
 
 
 # ---------------------------------------------------------------------------- blocks

@@ -109,7 +109,9 @@ class HandleFunction:
 
 
 handle = HandleFunction()
-SCALAR_DTYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool void".split()
+SCALAR_DTYPES = """int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 e4m3_float8
+e5m2_float8 bool void""".split()
+_TYPE_HEADS = frozenset("int uint float bfloat e4m3_float e5m2_float bool void handle".split())
 _dtype_functions: dict[str, DTypeFunction] = {}
 
 
@@ -118,7 +120,7 @@ def dtype_function(name: str) -> DTypeFunction | None:
     found = _dtype_functions.get(name)
     if found is None:
         head = name.split("x")[0].rstrip("0123456789")
-        if head not in ("int", "uint", "float", "bfloat", "bool", "void", "handle") or head == name == "int":
+        if head not in _TYPE_HEADS or head == name == "int":
             return None
         try:
             dtype = DataType(name)
@@ -381,11 +383,7 @@ def as_value(value: Any) -> Any:
 # ---------------------------------------------------------------------------- nodes
 
 
-def boolean(expr: Any = None, is_size_var: bool = False) -> PrimExpr:
-    """A bool: `expr` converted, or a new variable."""
-    function = dtype_function("bool")
-    assert function is not None
-    return function(expr, is_size_var=is_size_var)
+boolean = dtype_function("bool")  # another name of `T.bool`
 
 
 def cast(value: Any, dtype: Any) -> PrimExpr:

@@ -30,6 +30,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.deep import deep
+from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.contents.backward import Backward
 from tvmagic.tir.analysis.contents.forward import Forward
@@ -243,7 +244,7 @@ class _KnownLoads(Mutator):
         if value is None:
             return None
         if lane not in variables_in(value):
-            return Broadcast(value, index.lanes)
+            return Broadcast(value, lanes_of(index.dtype))
         first, second = (substitute(value, {lane: IntImm(lane.dtype, k)}) for k in (0, 1))
         if not value.dtype.is_index:
             return None
@@ -251,4 +252,4 @@ class _KnownLoads(Mutator):
         linear = first + stride * ops.cast(value.dtype, lane)
         if not isinstance(stride, IntImm) or not logic.linear(value) == logic.linear(linear):
             return None
-        return Ramp(self.owner.knowledge.simplified(first), stride, index.lanes)
+        return Ramp(self.owner.knowledge.simplified(first), stride, lanes_of(index.dtype))

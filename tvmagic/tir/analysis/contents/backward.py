@@ -54,8 +54,9 @@ class Backward:
             waiting.discard(number)
             block = self.graph.blocks[number]
             self.visits[number] += 1
+            new: Unneeded = {}
             if self.visits[number] > MOST_VISITS:
-                self.end[number], new = {}, {}
+                self.end[number] = {}
             else:
                 self.end[number] = self._merged(block.after)
                 new = self._through(block, self.end[number], False)

@@ -80,8 +80,9 @@ class Forward:
             waiting.discard(number)
             block = self.graph.blocks[number]
             self.visits[number] += 1
+            new: Contents = {}
             if self.visits[number] > MOST_VISITS:
-                self.start[number], new = {}, {}
+                self.start[number] = {}
             else:
                 self.start[number] = self._merged(block.before)
                 new = self._through(block, self.start[number], False)

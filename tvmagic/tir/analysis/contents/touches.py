@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.arith.integer_logic import TRUE, Condition, IntegerLogic, Linear, Quotient
+from tvmagic.arith.integer_logic import TRUE, Condition, IntegerLogic, Linear, Opaque, Quotient
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -32,6 +32,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.ir.values import class_of
 from tvmagic.tir.analysis.contents.graph import FlowBlock, Loop
 
 __all__ = ["Axes", "Region", "Solution", "lane_of", "region_of", "so_far", "still_to_come"]
@@ -79,7 +80,8 @@ class _Lane(Mutator):
 
     @handles(BinaryOp, Not, Select)
     def operator(self, node: Any) -> PrimExpr:
-        return type(node)(*[self.visit(getattr(node, f.name)) for f in type(node).FIELDS])
+        names = [f.name for f in class_of(node).FIELDS]
+        return class_of(node)(*[self.visit(getattr(node, name)) for name in names])
 
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
@@ -222,7 +224,10 @@ class Solution:
             return term in self.loops
         if isinstance(term, Quotient):
             return any(self._depends(t) for t in term.dividend.terms)
-        return not self.loops.keys().isdisjoint(variables_in(self.logic.opaque[term.number]))
+        return not self.loops.keys().isdisjoint(variables_in(self._opaque(term)))
+
+    def _opaque(self, term: Opaque) -> PrimExpr:
+        return self.logic.opaque[term.number]
 
     def _reach(self, terms: Iterable[tuple[Any, int]]) -> tuple[int, int] | None:
         """The least and the largest value of a sum of terms."""
@@ -265,12 +270,28 @@ class Solution:
 
 def so_far(logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[Var, PrimExpr]) -> Condition:
     """The iterations `values` that come before this one, or are this one."""
-    return _in_order(logic, loops, values, lambda var, value: var > value, lambda loop: loop.var > loop.first)
+    return _in_order(logic, loops, values, _is_later, _is_not_first)
 
 
 def still_to_come(logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[Var, PrimExpr]) -> Condition:
     """The iterations `values` that are this one, or come behind it."""
-    return _in_order(logic, loops, values, lambda var, value: var < value, lambda loop: loop.var < loop.last)
+    return _in_order(logic, loops, values, _is_earlier, _is_not_last)
+
+
+def _is_later(var: Var, value: PrimExpr) -> PrimExpr:
+    return var > value
+
+
+def _is_earlier(var: Var, value: PrimExpr) -> PrimExpr:
+    return var < value
+
+
+def _is_not_first(loop: Loop) -> PrimExpr:
+    return loop.var > loop.first
+
+
+def _is_not_last(loop: Loop) -> PrimExpr:
+    return loop.var < loop.last
 
 
 def _in_order(

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
-from tvmagic.ir import BufferRegion, IntImm, PrimExpr, Range, attr_value, expr
+from tvmagic.ir import BufferRegion, PrimExpr, Range, attr_value, expr
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.guards import is_row, is_tuple
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
@@ -87,6 +87,5 @@ def annotate_buffer_access(
     places = [] if marked is None else [int(i) for i in (marked if is_tuple(marked) else (marked,))]
     if buffer_index not in places:
         places.append(buffer_index)
-    value = IntImm("int32", places[0]) if len(places) == 1 else attr_value(places)
-    new = block.block.replace(**{side: tuple(regions)}, annotations={**known, key: value})
+    new = block.block.replace(**{side: tuple(regions)}, annotations={**known, key: attr_value(places)})
     state.replace(block, new, {block.block: new})

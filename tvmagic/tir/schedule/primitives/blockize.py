@@ -335,11 +335,14 @@ class _Outer:
         self.iters: list[IterVar] = []
         self.values: list[PrimExpr] = []
 
-    def join(self, division: Division) -> dict[Var, PrimExpr]:
-        """Take a block's outer variables in; the joint block's variables for them."""
+    def join(self, division: Division, preserve_unit_iters: bool) -> dict[Var, PrimExpr]:
+        """Take a block's outer variables in; what stands for them in the joint block: its variables, or constants."""
         taken: set[int] = set()
         names: dict[Var, PrimExpr] = {}
         for var, value in zip(division.outer_iters, division.outer_values):
+            if not preserve_unit_iters and var.dom is not None and is_one(var.dom.extent):
+                names[var.var] = var.dom.min
+                continue
             at = next((i for i in range(len(self.iters)) if i not in taken and self._fits(i, var, value)), None)
             if at is None:
                 at = len(self.iters)
@@ -410,7 +413,7 @@ def blockize_blocks(state: ScheduleState, blocks: Sequence[StmtSRef], preserve_u
     writes: list[BufferRegion] = []
     for sref in blocks:
         division, realize = _divided(state, sref, outer_loops, preserve_unit_iters)
-        names = outer.join(division)
+        names = outer.join(division, preserve_unit_iters)
         new = _Divide(division).visit(sref.block.replace(iter_vars=()))
         new = substitute(new, names).replace(iter_vars=tuple(division.inner_iters))
         reuse.note(sref.block, new)

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
+    AllocateConst,
     Block,
     BlockRealize,
     Buffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
+    DeclBuffer,
     For,
     ForKind,
     IntImm,
@@ -35,6 +39,7 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import (
     effective_regions,
     replace_buffer_in_regions,
+    used_by_pointer,
     whole_region,
 )
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -51,7 +56,8 @@ from tvmagic.tir.schedule.state import ScheduleState
 class CacheStage:
     """A copy from `source` to `target`: the block that makes it and where it goes.
 
-    `place` is the loop or block whose body gets the copy at position `index`; `buffer` is the new one.
+    `place` is the loop or block whose body gets the copy at position `index`; `buffer` is the new one. With `first`,
+    it holds just a region of the old buffer: `first` is the index in the old one of its first element.
     """
 
     source: Buffer
@@ -62,6 +68,7 @@ class CacheStage:
     stage: Stmt | None = None
     block: Block | None = None
     consumers: set[Stmt] = field(default_factory=set[Stmt])
+    first: tuple[PrimExpr, ...] | None = None
 
     def make(self, region: BufferRegion, storage_scope: str) -> None:
         """Build the loops that copy `region`, one block instance an element."""
@@ -69,17 +76,22 @@ class CacheStage:
         block_vars = [Var(f"v{i}", r.extent.dtype) for i, r in enumerate(region.region)]
         iters = [
             IterVar(Range.from_min_extent(IntImm(size.dtype, 0), size), var, IterVar.DataPar)
-            for var, size in zip(block_vars, region.buffer.shape)
+            for var, size in zip(block_vars, self.buffer.shape)
         ]
-        point = [Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in block_vars]
+        load_at, store_at = [
+            block_vars
+            if self.first is None or buffer is self.buffer
+            else [a + v for a, v in zip(self.first, block_vars)]
+            for buffer in (self.source, self.target)
+        ]
         self.block = Block(
             iters,
-            [BufferRegion(self.source, point)],
-            [BufferRegion(self.target, point)],
+            [BufferRegion(self.source, [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in load_at])],
+            [BufferRegion(self.target, [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in store_at])],
             f"{region.buffer.name}_{storage_scope}",
-            BufferStore(self.target, BufferLoad(self.source, block_vars), block_vars),
+            BufferStore(self.target, BufferLoad(self.source, load_at), store_at),
         )
-        values = [r.min + var for r, var in zip(region.region, loop_vars)]
+        values = [var if self.first else r.min + var for r, var in zip(region.region, loop_vars)]
         body: Stmt = BlockRealize(values, IntImm("bool", 1), self.block)
         for var, r in zip(reversed(loop_vars), reversed(region.region)):
             body = For(var, 0, r.extent, ForKind.SERIAL, body)
@@ -87,9 +99,19 @@ class CacheStage:
 
 
 def insert_stage(body: Stmt, index: int, stage: Stmt) -> Stmt:
-    """`body` with a statement put in at a position of its sequence."""
+    """`body` with a statement put in at a position of its sequence, inside the declarations that it begins with."""
+    if isinstance(body, (AllocateConst, DeclBuffer)):
+        return body.replace(body=insert_stage(body.body, index, stage))
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
     return SeqStmt.flatten(*parts[:index], stage, *parts[index:])
+
+
+def statements_of(stmt: Block | For) -> Sequence[Stmt]:
+    """The statements of a body in order, those inside the declarations that it begins with."""
+    body = stmt.body
+    while isinstance(body, (AllocateConst, DeclBuffer)):
+        body = body.body
+    return body.seq if isinstance(body, SeqStmt) else (body,)
 
 
 class _PlaceFinder(Visitor):
@@ -139,17 +161,23 @@ class _PlaceFinder(Visitor):
 
 
 def find_place(
-    state: ScheduleState, writer: StmtSRef, scope: StmtSRef, consumers: Sequence[StmtSRef]
+    state: ScheduleState,
+    writer: StmtSRef,
+    scope: StmtSRef,
+    consumers: Sequence[StmtSRef],
+    but_not: Sequence[StmtSRef] = (),
 ) -> tuple[StmtSRef, int]:
-    """The loop or block, and the position in it, for a copy of what `writer` writes."""
+    """The loop or block, and the position in it, for a copy of what `writer` writes.
+
+    It is in front of the consumers, those named or all; consumers in `but_not` do not count.
+    """
     known = state.get_block_scope(scope).consumers(writer)
     for consumer in consumers:
         if consumer not in known:
             raise ScheduleError(f"{consumer.label} does not read what {writer.label} writes", consumer, writer)
-    related = list(consumers) or known
+    related = list(consumers) or [consumer for consumer in known if consumer not in but_not]
     if not related:
-        body = scope.block.body
-        return scope, len(body.seq) if isinstance(body, SeqStmt) else 1
+        return scope, len(statements_of(scope.block))
     finder = _PlaceFinder(state, writer, scope, related)
     finder.visit(scope.block)
     assert finder.place is not None
@@ -172,6 +200,7 @@ class CacheRewriter(Mutator):
     def __init__(self, scope: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
         self.scope, self.cache, self.old, self.new = scope, cache, old, new
         self.reuse = BlockReuse()
+        self.analyzer = Analyzer()
         self.active = False
         self.matched: dict[Buffer, Buffer] = {}
         self.pointers: dict[Var, Var] = {old.data: new.data}
@@ -198,9 +227,34 @@ class CacheRewriter(Mutator):
     def swap_buffers(self, node: Block, *, reads: bool, writes: bool) -> Block:
         """A block with the new buffer in its signature."""
         return node.replace(
-            reads=replace_buffer_in_regions(node.reads, self.old, self.new) if reads else node.reads,
-            writes=replace_buffer_in_regions(node.writes, self.old, self.new) if writes else node.writes,
+            reads=self.regions_in_new(node.reads) if reads else node.reads,
+            writes=self.regions_in_new(node.writes) if writes else node.writes,
         )
+
+    def regions_in_new(self, regions: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
+        """The regions with the new buffer in place of the old."""
+        if self.cache.first is None:
+            return replace_buffer_in_regions(regions, self.old, self.new)
+        moved = [
+            [
+                Range.from_min_extent(low, side.extent)
+                for low, side in zip(self.moved([s.min for s in r.region]), r.region)
+            ]
+            for r in regions
+        ]
+        return tuple([BufferRegion(self.new, m) if r.buffer is self.old else r for r, m in zip(regions, moved)])
+
+    def moved(self, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        """Indices of the old buffer as indices of the new one."""
+        if self.cache.first is None:
+            return tuple(indices)
+        return tuple([self.analyzer.simplify(i - low) for i, low in zip(indices, self.cache.first)])
+
+    def access_in_new(self, access: Any) -> Any:
+        """A load or store whose children are rewritten, of the buffer in place of its own."""
+        buffer = self.in_new(access.buffer)
+        indices = self.moved(access.indices) if access.buffer is self.old and buffer is self.new else access.indices
+        return access.replace(buffer=buffer, indices=indices)
 
     @handles(MatchBufferRegion)
     def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
@@ -208,11 +262,12 @@ class CacheRewriter(Mutator):
         source = self.in_new(node.source.buffer)
         if source is node.source.buffer:
             return node
-        view = matched_in(node.buffer, source)
+        view = matched_in(node.buffer, source, node.source.buffer)
         if view is not node.buffer:
             self.matched[node.buffer] = view
             self.pointers[node.buffer.data] = view.data
-        return node.replace(source=node.source.replace(buffer=source), buffer=view)
+        (region,) = self.regions_in_new([node.source]) if source is self.new else (node.source.replace(buffer=source),)
+        return node.replace(source=region, buffer=view)
 
     def in_new(self, buffer: Buffer) -> Buffer:
         """The buffer that a block which uses the copy accesses in place of `buffer`."""
@@ -227,8 +282,7 @@ class CacheRewriter(Mutator):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
-        new = self.visit_children(node)
-        return new.replace(buffer=self.in_new(new.buffer))
+        return self.access_in_new(self.visit_children(node))
 
     @handles(Var)
     def var(self, node: Var) -> Var:
@@ -243,7 +297,8 @@ class _ReadRewriter(CacheRewriter):
         if node is self.scope.stmt:
             self.active = not self.cache.consumers
             return self.scope_block(node)
-        if any(region.buffer is self.old for region in effective_regions(node)[1]):
+        updates = any(region.buffer is self.old for region in effective_regions(node)[1])
+        if updates and node not in self.cache.consumers:
             return node
         outer, self.active = self.active, self.active or node in self.cache.consumers
         new = self.visit_children(node)
@@ -284,8 +339,7 @@ class _WriteRewriter(CacheRewriter):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> BufferStore:
-        new = self.visit_children(node)
-        return new.replace(buffer=self.in_new(new.buffer))
+        return self.access_in_new(self.visit_children(node))
 
 
 def put_stage(state: ScheduleState, scope: StmtSRef, rewriter: CacheRewriter) -> StmtSRef:
@@ -311,8 +365,10 @@ def read_place(
                 f"{reader.label} reads buffer `{buffer.name}` before {writer.label} writes it, so one copy is not enough",
                 reader,
                 writer,
-                hint="name the readers after the writer as consumer_blocks",
+                hint="name the readers in front of the writer, or those behind it, as consumer_blocks",
             )
+    if any(_runs_before(state, scope, consumer, writer) for consumer in consumers):
+        return _place_before(state, scope, buffer, consumers, writer)
     place, index = find_place(state, writer, scope, consumers)
     readers = consumers or state.get_block_scope(scope).consumers(writer)
     written = next(r for r in effective_regions(writer.block)[1] if r.buffer is buffer)
@@ -322,6 +378,105 @@ def read_place(
         covered = all(_holds_reads(state, copied, reader, place) for reader in readers)
     # readers that are not covered also read what the buffer held before
     return place, index, copied if covered else whole_region(buffer)
+
+
+def _runs_before(state: ScheduleState, scope: StmtSRef, consumer: StmtSRef, writer: StmtSRef) -> bool:
+    """Whether a block reads what the buffer held before the writer, which may be the block itself."""
+    known = state.get_block_scope(scope)
+    return consumer not in known.consumers(writer) and (consumer is writer or writer in known.overwriters(consumer))
+
+
+def _place_before(
+    state: ScheduleState, scope: StmtSRef, buffer: Buffer, consumers: Sequence[StmtSRef], writer: StmtSRef
+) -> tuple[StmtSRef, int, BufferRegion]:
+    """Where a copy goes that consumers read which run before the writer, or are it; and the region that it copies.
+
+    It is in front of the consumers, and in the loops that they share with the writer: what the writer leaves is read
+    by their next iteration.
+    """
+    first = consumers[0]
+    shared = [] if writer in consumers else [s for s in state.loops_of(writer) if not is_one(s.loop.extent)]
+    shared = [s for s in shared if s in state.loops_of(first)]
+    place = shared[-1] if shared else scope
+    for consumer in consumers:
+        if not _runs_before(state, scope, consumer, writer) or place not in consumer.ancestors():
+            raise ScheduleError(
+                f"one copy of buffer `{buffer.name}` is not enough for {first.label} and {consumer.label}: {writer.label} "
+                "writes it in between",
+                consumer,
+                writer,
+                hint="make a copy for each of them",
+            )
+        if consumer is writer:
+            _check_reads_its_own(state, consumer, buffer)
+    holders = [_child_below(place, consumer) for consumer in consumers]
+    index = min(max(holder.seq_index, 0) for holder in holders)
+    if len(consumers) > 1:
+        return place, index, whole_region(buffer)
+    read = next(r for r in effective_regions(first.block)[0] if r.buffer is buffer)
+    relaxed = relax_region(state, read, first, first.parent, place)
+    return place, index, clipped(relaxed, analyzer_at(place))
+
+
+def _check_not_read_again(state: ScheduleState, scope: StmtSRef, writer: StmtSRef, place: StmtSRef) -> None:
+    """No block in front of the writer may read in the next iteration what is copied back only behind the loop."""
+    known = state.get_block_scope(scope)
+    inside = {place, *place.ancestors()}
+    loops = [s for s in state.loops_of(writer) if s not in inside and not is_one(s.loop.extent)]
+    for reader in known.children if loops else ():
+        if writer in known.overwriters(reader) and set(loops) & set(state.loops_of(reader)):
+            raise ScheduleError(
+                f"{reader.label} reads what {writer.label} writes in the next iteration of a loop around both, and the copy "
+                "back would come after that loop",
+                reader,
+                writer,
+                hint=f"let {reader.label} read a copy by cache_read first",
+            )
+
+
+def _child_below(place: StmtSRef, sref: StmtSRef) -> StmtSRef:
+    """The child of `place` that is, or holds, `sref`."""
+    while sref.parent is not place:
+        assert sref.parent is not None
+        sref = sref.parent
+    return sref
+
+
+def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> None:
+    """A block that updates the buffer must read each element only in the iteration that writes it."""
+    if used_by_pointer(block.block, buffer):
+        raise ScheduleError(
+            f"{block.label} updates buffer `{buffer.name}` in place through its pointer",
+            block,
+            hint="use cache_inplace",
+        )
+    reads, writes = [[r for r in side if r.buffer is buffer] for side in effective_regions(block.block)]
+    same = len(reads) == len(writes) == 1 and structural_equal(reads[0], writes[0])
+    spatial = all(v.iter_type == IterVar.DataPar for v in block.block.iter_vars)
+    if not (same and spatial and state.get_cached_flags(block).affine_binding):
+        raise ScheduleError(
+            f"{block.label} may read elements of buffer `{buffer.name}` that it wrote in other iterations",
+            block,
+            hint="use cache_inplace",
+        )
+
+
+def held_region(
+    scope: StmtSRef, place: StmtSRef, region: BufferRegion
+) -> tuple[tuple[PrimExpr, ...] | None, list[PrimExpr] | None]:
+    """The first index and the shape of a copy that need hold just `region`; None for all of the buffer.
+
+    It is all of the buffer if the copy is made in a loop, since the loop's other iterations may use it; if its
+    size would change with the scope's block; and if the memory is used by its pointer, which counts in the old shape.
+    """
+    buffer, block = region.buffer, scope.block
+    sizes = [side.extent for side in region.region]
+    varying = {v.var for v in block.iter_vars}
+    if place is not scope or any(uses_var(size, varying) for size in sizes) or used_by_pointer(block, buffer):
+        return None, None
+    if structural_equal(region, whole_region(buffer)):
+        return None, None
+    return tuple([side.min for side in region.region]), sizes
 
 
 def _holds_reads(state: ScheduleState, copied: BufferRegion, reader: StmtSRef, place: StmtSRef) -> bool:
@@ -347,10 +502,12 @@ def cache_read(
 ) -> BlockRef:
     """Copy a buffer that a block reads into a new one in `storage_scope`, which its readers then read.
 
-    `read_buffer_index` counts the block's read regions; `consumer_blocks` are the readers to change,
-    all unless told. The result is the block that copies.
+    `read_buffer_index` counts the block's read regions; `consumer_blocks` are the readers to change, by default all.
+    The result is the block that copies. Readers that are named may run before the block that writes the buffer, or be
+    it. In a scope other than the root the new buffer holds just the region that the scope reads.
 
-    Requires: at most one block of the scope writes the buffer.
+    Requires: at most one block of the scope writes the buffer; one that updates it reads each element only in the
+    iteration that writes it, by loads.
     """
     check_storage_scope(storage_scope)
     buffer = region_at(block, read_buffer_index, "reads").buffer
@@ -359,8 +516,10 @@ def cache_read(
         if not any(r.buffer is buffer for r in effective_regions(reader.block)[0]):
             raise ScheduleError(f"{reader.label} does not read buffer `{buffer.name}`", reader)
     place, index, region = read_place(state, scope, buffer, consumer_blocks)
-    copy = copy_in(buffer, storage_scope)
-    cache = CacheStage(buffer, copy, copy, place, index, consumers={sref.block for sref in consumer_blocks})
+    first, shape = held_region(scope, place, region)
+    copy = copy_in(buffer, storage_scope, shape)
+    consumers: set[Stmt] = {sref.block for sref in consumer_blocks}
+    cache = CacheStage(buffer, copy, copy, place, index, consumers=consumers, first=first)
     cache.make(region, storage_scope)
     return put_stage(state, scope, _ReadRewriter(scope, cache, buffer, copy))
 
@@ -376,7 +535,8 @@ def cache_write(
     """Let a block write a new buffer in `storage_scope`, which another block copies to the old one.
 
     `write_buffer_index` counts the block's write regions; `consumer_blocks` are readers that shall read
-    the new buffer. The result is the block that copies.
+    the new buffer. The result is the block that copies; it is in front of the other readers, or last in the scope.
+    Of a block that writes through a pointer the region that it declares is copied.
 
     Requires: the block is the only writer of the buffer in its scope, does not update it in place, and writes all
     of the region that is copied where the scope does not allocate the buffer.
@@ -387,11 +547,14 @@ def cache_write(
     check_not_in_place(state, block, buffer, "use cache_inplace")
     scope = scope_root(state, block)
     only_writer(state, scope, buffer)
-    place, index = find_place(state, block, scope, ())
+    place, index = find_place(state, block, scope, (), consumer_blocks)
+    _check_not_read_again(state, scope, block, place)
     relaxed = clipped(relax_region(state, region, block, block.parent, place), analyzer_at(place))
     check_writes_all(state, block, buffer, scope, place, relaxed)
-    copy = copy_in(buffer, storage_scope)
-    cache = CacheStage(copy, buffer, copy, place, index, consumers={sref.block for sref in consumer_blocks})
+    first, shape = held_region(scope, place, relaxed)
+    copy = copy_in(buffer, storage_scope, shape)
+    consumers: set[Stmt] = {sref.block for sref in consumer_blocks}
+    cache = CacheStage(copy, buffer, copy, place, index, consumers=consumers, first=first)
     cache.make(relaxed, storage_scope)
     return put_stage(state, scope, _WriteRewriter(scope, block, cache, buffer, copy))
 
@@ -461,5 +624,4 @@ class _InplaceRewriter(CacheRewriter):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> BufferStore:
-        new = self.visit_children(node)
-        return new.replace(buffer=self.in_new(new.buffer))
+        return self.access_in_new(self.visit_children(node))

@@ -1,17 +1,23 @@
-"""The primitive that computes indices beforehand and keeps them in buffers."""
+"""The primitive that computes indices and other parts of a value beforehand and keeps them in buffers."""
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
+from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.iter_map.constraints import expr_size
 from tvmagic.ir import (
     Block,
     BlockRealize,
+    Broadcast,
     Buffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
-    Call,
+    CallEffect,
+    ConstExpr,
     For,
     ForKind,
     IntImm,
@@ -20,6 +26,7 @@ from tvmagic.ir import (
     PointerType,
     PrimExpr,
     PrimType,
+    Ramp,
     SeqStmt,
     Stmt,
     Var,
@@ -30,6 +37,8 @@ from tvmagic.ir import (
     structural_hash,
     substitute,
 )
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import check_storage_scope
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, primitive
@@ -42,87 +51,122 @@ TRUE = IntImm("bool", 1)
 
 
 @dataclass
-class _Index:
-    """An expression that indexes or guards an access: how often it stands there, how large it is."""
+class _Computation:
+    """An expression without loads and effects: how often it is computed, how large it is."""
 
     value: PrimExpr
     count: int
     size: int
 
 
-class _Finder(Visitor):
-    """The index expressions of a block that are more than a variable, and the conditions of choices."""
+def _is_computation(value: PrimExpr) -> bool:
+    """Whether an expression can be computed beforehand: it does something, and has no effect."""
+    if isinstance(value, (Var, ConstExpr, Ramp, Broadcast)):
+        return False
+    return side_effect(value) <= CallEffect.PURE
+
+
+class _Largest(Visitor):
+    """The largest computations of an expression, in order."""
 
     def __init__(self) -> None:
-        self.found: dict[int, list[_Index]] = {}
-        self.order: list[_Index] = []
+        self.found: list[PrimExpr] = []
 
-    def add(self, value: PrimExpr) -> None:
-        if isinstance(value, (Var, IntImm)):
-            return
-        same = self.found.setdefault(structural_hash(value, map_free_vars=False), [])
-        for known in same:
-            if structural_equal(known.value, value):
-                known.count += 1
-                return
-        nodes: list[int] = []
-        post_order_visit(value, lambda n: nodes.append(1))
-        index = _Index(value, 1, len(nodes))
-        same.append(index)
-        self.order.append(index)
-
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> None:
-        for index in node.indices:
-            self.add(index)
-        if isinstance(node, BufferStore):
-            self.visit(node.value)
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if getattr(node.op, "name", "") != "tir.if_then_else":
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> None:
+        if _is_computation(node):
+            self.found.append(node)
+        else:
             self.visit_children(node)
+
+
+class _Terms:
+    """Values by expressions; expressions with the same simplified form are one."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+        self.known: dict[int, list[tuple[PrimExpr, Any]]] = {}
+
+    def _place(self, value: PrimExpr) -> tuple[PrimExpr, list[tuple[PrimExpr, Any]]]:
+        normal = self.analyzer.simplify(value)
+        return normal, self.known.setdefault(structural_hash(normal), [])
+
+    def get(self, value: PrimExpr) -> Any:
+        normal, same = self._place(value)
+        return next((kept for form, kept in same if structural_equal(form, normal)), None)
+
+    def set(self, value: PrimExpr, kept: Any) -> None:
+        normal, same = self._place(value)
+        same.append((normal, kept))
+
+
+class _Counter:
+    """Chooses what is computed often enough; counts of what is not go to its direct parts."""
+
+    def __init__(self, least: int, variables: set[Var]) -> None:
+        self.least, self.variables = least, variables
+        self.terms = _Terms()
+        self.pending: list[tuple[int, int, _Computation]] = []
+        self.chosen: list[_Computation] = []
+        self.added = 0
+
+    def add(self, value: PrimExpr, count: int) -> None:
+        known = self.terms.get(value)
+        if known is not None:
+            known.count += count
             return
-        self.add(node.args[0])
-        self.visit(node.args[1])
-        self.visit(node.args[2])
+        size = expr_size(value)
+        new = _Computation(value, count, size)
+        heapq.heappush(self.pending, (-size, self.added, new))
+        self.added += 1
+        self.terms.set(value, new)
+
+    def choose(self) -> list[_Computation]:
+        """The computations to keep, the largest first."""
+        while self.pending:
+            _, _, largest = heapq.heappop(self.pending)
+            if largest.count >= self.least and _depends_on(largest.value, self.variables):
+                self.chosen.append(largest)
+                continue
+            parts = _Largest()
+            parts.visit_children(largest.value)
+            for part in parts.found:
+                self.add(part, largest.count)
+        return self.chosen
+
+
+class _Stored(Visitor):
+    """The values that a block stores, not those of blocks in it."""
+
+    def __init__(self) -> None:
+        self.values: list[PrimExpr] = []
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.values.append(node.value)
 
     @handles(BlockRealize)
     def inner(self, node: BlockRealize) -> None:
         return None
 
 
-class _UseIndices(Mutator):
-    """Loads the indices from their buffers."""
+class _UseComputed(Mutator):
+    """Loads what was computed beforehand, in the statements of a block."""
 
-    def __init__(self, cached: list[tuple[PrimExpr, BufferLoad]]) -> None:
+    def __init__(self, cached: _Terms) -> None:
         self.cached = cached
 
-    def replaced(self, value: PrimExpr) -> PrimExpr:
-        for old, new in self.cached:
-            if structural_equal(old, value):
-                return new
-        return value
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        found = self.cached.get(node) if _is_computation(node) else None
+        return self.visit_children(node) if found is None else found
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
-        indices = tuple([self.replaced(i) for i in node.indices])
-        return node if all(a is b for a, b in zip(indices, node.indices)) else node.replace(indices=indices)
-
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
-        indices = tuple([self.replaced(i) for i in node.indices])
-        return node.replace(indices=indices, value=self.visit(node.value))
-
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        if getattr(node.op, "name", "") != "tir.if_then_else":
-            return self.visit_children(node)
-        condition, taken, other = node.args
-        return node.replace(args=(self.replaced(condition), self.visit(taken), self.visit(other)))
+    @handles(BlockRealize)
+    def inner(self, node: BlockRealize) -> BlockRealize:
+        return node
 
 
-def _stage(number: int, index: _Index, block: Block, storage_scope: str) -> tuple[Buffer, Stmt, Block, list[Var]]:
+def _stage(number: int, index: _Computation, block: Block, storage_scope: str) -> tuple[Buffer, Stmt, Block, list[Var]]:
     """The buffer of an index's values, the loops that fill it, their block, and the variables it is at."""
     variables: set[Var] = set()
     post_order_visit(index.value, lambda n: variables.add(n) if isinstance(n, Var) else None)
@@ -147,24 +191,30 @@ def _stage(number: int, index: _Index, block: Block, storage_scope: str) -> tupl
 
 @primitive("CacheIndex")
 def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_thresh: int = 0) -> Blocks:
-    """Compute the indices that a block uses beforehand, each into a buffer of its own, and load them.
+    """Compute beforehand what a block uses in the values that it stores, each into a buffer of its own, and load it.
 
-    Conditions of `if_then_else` count as indices. `cse_thresh` is how often an expression must stand in the
-    block at least. The result is the blocks that compute the indices; there are none, and nothing changes,
-    where all indices are plain variables.
+    These are expressions without loads, such as indices and conditions, that occur `cse_thresh` times at least, up to
+    equivalent forms; the parts of one that does not are tried. The result is the blocks that compute them; there are
+    none, and nothing changes, if no expression occurs so often.
     """
     check_storage_scope(storage_scope)
     root = scope_root(state, block)
-    finder = _Finder()
-    finder.visit(block.block.body)
-    names = {v.var for v in block.block.iter_vars}
-    chosen = [i for i in finder.order if i.count >= cse_thresh and _depends_on(i.value, names)]
+    stored = _Stored()
+    stored.visit(block.block.body)
+    counter = _Counter(cse_thresh, {v.var for v in block.block.iter_vars})
+    for value in stored.values:
+        largest = _Largest()
+        largest.visit(value)
+        for computation in largest.found:
+            counter.add(computation, 1)
+    chosen = counter.choose()
     if not chosen:
         return []
-    chosen.sort(key=lambda i: -i.size)
     stages = [_stage(n, i, block.block, storage_scope) for n, i in enumerate(chosen)]
-    cached = [(i.value, BufferLoad(buffer, at)) for i, (buffer, _, _, at) in zip(chosen, stages)]
-    new = block.block.replace(body=_UseIndices(cached).visit(block.block.body))
+    cached = _Terms()
+    for computation, (buffer, _, _, at) in zip(chosen, stages):
+        cached.set(computation.value, BufferLoad(buffer, at))
+    new = block.block.replace(body=_UseComputed(cached).visit(block.block.body))
     top, place = _top_of(block, root)
     body = root.block.body
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
@@ -192,12 +242,9 @@ class _PutBlock(Mutator):
 
 
 def _depends_on(value: PrimExpr, names: set[Var]) -> bool:
-    """Whether an index is made of the block's variables alone, and of one at least."""
-    used: set[Var] = set()
-    loads: list[int] = []
-    post_order_visit(value, lambda n: used.add(n) if isinstance(n, Var) else None)
-    post_order_visit(value, lambda n: loads.append(1) if isinstance(n, BufferLoad) else None)
-    return bool(used) and used <= names and not loads
+    """Whether an expression is made of the block's variables alone, and of one at least."""
+    used = set(variables_in(value))
+    return bool(used) and used <= names
 
 
 def _top_of(block: StmtSRef, root: StmtSRef) -> tuple[StmtSRef, int]:

@@ -31,12 +31,11 @@ from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of, conditions_on_variables, runs_everywhere
-from tvmagic.tir.blocks.domains import iter_domains, loop_domains
+from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.reduction_order import check_reduces_in_order
-from tvmagic.tir.schedule.relax import domains_between
 from tvmagic.tir.schedule.requirements import (
     DependenceGuard,
     check_complete_or_reduction,
@@ -73,6 +72,9 @@ class Domain:
             return
         self.dom, self.bound = _simplified(self.dom, analyzer), _simplified(self.bound, analyzer)
         both = _simplified(intersect([self.dom, self.bound]), analyzer)
+        if isinstance(both.min(), IntImm) and isinstance(both.max(), IntImm):
+            self.dom, self.bound = both, IntSet.nothing()
+            return
         if _same_ends(self.dom, both, analyzer):
             self.bound = IntSet.nothing()
         elif _same_ends(self.bound, both, analyzer):
@@ -99,12 +101,16 @@ def _check_same_scope(
     sref: StmtSRef | None = loop
     while sref is not root:
         if sref is None or sref.is_block:
-            raise ScheduleError(f"{block.label} and {loop.label} are not in the same scope", block, loop)
+            raise ScheduleError(
+                f"{block.label} and {loop.label} are not in the same scope: both must be under the same block scope",
+                block,
+                loop,
+            )
         stmt = sref.loop
         analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent), True)
         sref = sref.parent
     if loop in block.ancestors():
-        raise ScheduleError(f"{loop.label} is already round {block.label}", block, loop)
+        raise ScheduleError(f"{loop.label} is already an ancestor of block `{block.block.name_hint}`", block, loop)
 
 
 def _subtrees(loop: For) -> tuple[Stmt, ...]:
@@ -135,7 +141,8 @@ def _insert_position(
     if missing:
         names = ", ".join(s.label for s in missing)
         raise ScheduleError(
-            f"all {what} of the block must be under {loop.label}, but {names} is not",
+            f"all {what} of the block must be under {loop.label}, but {names} is not: it requires all the "
+            f"{what[:-1]}(s) to be present under the target loop",
             loop,
             *missing,
             hint=f"choose a loop that holds all {what}, or move them first",
@@ -201,8 +208,6 @@ def _check_all_needed(var: IterVar, domain: Domain, analyzer: Analyzer, block: S
     if domain.bound.is_nothing():
         return
     low, high = domain.bound.min(), domain.bound.max()
-    if analyzer.can_prove(high < low):  # the index falls as the variable rises
-        low, high = high, low
     last = var.dom.min + var.dom.extent - 1
     if not (analyzer.can_prove(low <= var.dom.min) and analyzer.can_prove(last <= high)):
         raise ScheduleError(
@@ -224,7 +229,13 @@ def _check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
 
 
 def _last(size: PrimExpr) -> PrimExpr:
-    return maximum(size - 1, IntImm(size.dtype, 0))
+    return maximum(size - 1, IntImm(size.dtype, 0)) if isinstance(size, IntImm) else size - 1
+
+
+def _ordered(low: PrimExpr, high: PrimExpr, analyzer: Analyzer) -> IntSet:
+    """The interval between two ends, which are given from the upper one if the index falls as the variable rises."""
+    low, high = analyzer.simplify(low), analyzer.simplify(high)
+    return IntSet.interval(high, low) if analyzer.can_prove(high < low) else IntSet.interval(low, high)
 
 
 def _solve_affine(
@@ -242,25 +253,40 @@ def _solve_affine(
         return False
     if not all(s.has_lower_bound() and s.has_upper_bound() for s in wants):
         return False
+    own = iter_domains(iter_vars)
+    known = Analyzer(own)
+    indices = [known.simplify(s.min()) for s in gives]
+    # an index that is the same all over the domain says nothing of a variable
+    told = [i for i, (index, want) in enumerate(zip(indices, wants)) if not _is_place(index, want, analyzer)]
+    sizes, wants = [buffer.shape[i] for i in told], [wants[i] for i in told]
+    used = {var: domain for var, domain in own.items() if any(uses_var(indices[i], {var}) for i in told)}
     found = detect_iter_map(
-        [s.min() for s in gives],
-        iter_domains(iter_vars),
+        [indices[i] for i in told],
+        own if len(told) == len(indices) else used,
         check_level="bijective",
         analyzer=analyzer,
         simplify_trivial_iterators=False,
     )
     if not found.indices:
         return False
-    zero = [IntImm(s.dtype, 0) for s in buffer.shape]
+    zero = [IntImm(s.dtype, 0) for s in sizes]
     low = inverse_affine_iter_map(found.indices, [s.min() for s in wants])
     high = inverse_affine_iter_map(found.indices, [s.max() for s in wants])
     first = inverse_affine_iter_map(found.indices, zero)
-    last = inverse_affine_iter_map(found.indices, [_last(s) for s in buffer.shape])
+    last = inverse_affine_iter_map(found.indices, [_last(s) for s in sizes])
     for var in low:
-        dom = IntSet.interval(analyzer.simplify(low[var]), analyzer.simplify(high[var]))
-        bound = IntSet.interval(analyzer.simplify(first[var]), analyzer.simplify(last[var]))
+        dom, bound = _ordered(low[var], high[var], analyzer), _ordered(first[var], last[var], analyzer)
         domains[var].join(dom, bound)
     return True
+
+
+def _is_place(index: PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:
+    """Whether an index is a constant, the one that is wanted."""
+    return (
+        isinstance(index, IntImm)
+        and want.can_prove_single_point(analyzer)
+        and analyzer.can_prove_equal(index, want.min())
+    )
 
 
 def _solve_by_dimension(
@@ -320,10 +346,12 @@ def _make_nest(
     conditions: Sequence[PrimExpr],
     analyzer: Analyzer,
     preserve_unit_loops: bool,
+    around: dict[Var, Range],
 ) -> Stmt:
     """Loops over the domains round the block, which runs where no domain leaves its bound and `conditions` hold."""
     loops: list[tuple[Var, PrimExpr]] = []
     values: list[PrimExpr] = []
+    inner = dict(around)
     predicate: PrimExpr = IntImm("bool", 1)
     for var, domain in zip(block.iter_vars, domains):
         assert var.dom is not None
@@ -334,10 +362,13 @@ def _make_nest(
             loop_var = Var(f"ax{len(loops)}", f"int{bits}")
             loops.append((loop_var, analyzer.simplify(span.extent)))
             value = span.min + loop_var
-            analyzer.bind(loop_var, Range.from_min_extent(IntImm(loop_var.dtype, 0), span.extent))
+            inner[loop_var] = Range.from_min_extent(IntImm(loop_var.dtype, 0), span.extent)
+            analyzer.bind(loop_var, inner[loop_var])
         values.append(value)
         if not domain.bound.is_nothing():
-            for condition in _inside(value, domain.bound):
+            for condition in (
+                [] if _counts_inside(value, domain.bound, inner, analyzer) else _inside(value, domain.bound)
+            ):
                 if not analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND):
                     predicate = logical_and(predicate, condition)
     bindings = {v.var: value for v, value in zip(block.iter_vars, values)}
@@ -346,6 +377,19 @@ def _make_nest(
     for loop_var, extent in reversed(loops):
         nest = For(loop_var, 0, extent, ForKind.SERIAL, nest)
     return nest
+
+
+def _counts_inside(value: PrimExpr, bound: IntSet, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
+    """Whether a value, as an iterator over the loops, stays in the bound: with symbolic sizes intervals do not tell."""
+    from tvmagic.arith.iter_map import detect_iter_map
+
+    if not (bound.has_lower_bound() and bound.has_upper_bound()) or isinstance(bound.max(), IntImm):
+        return False
+    for total in detect_iter_map([value], domains, check_level="nocheck").indices:
+        if len(total.args) == 1 and is_one(total.args[0].scale):
+            end = total.base + total.args[0].extent
+            return analyzer.can_prove(total.base >= bound.min()) and analyzer.can_prove(end <= bound.max() + 1)
+    return False
 
 
 def _inside(value: PrimExpr, bound: IntSet) -> list[PrimExpr]:
@@ -409,7 +453,8 @@ def _move_block(
     provided = _provided(stmt.reads if reverse else stmt.writes)
     needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
     domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block, reverse)
-    nest = _make_nest(stmt, domains, conditions, analyzer, preserve_unit_loops)
+    around = loop_domains([*state.loops_of(loop), loop])
+    nest = _make_nest(stmt, domains, conditions, analyzer, preserve_unit_loops, around)
     _check_serial_reduction(state, stmt, domains, loop)
     parts = list(_subtrees(loop.loop))
     parts.insert(position, nest)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass, field
+
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import condition_bounds
 from tvmagic.arith.int_set import IntSet
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
+    Buffer,
     BufferStore,
     Call,
+    For,
     IntImm,
     IterVar,
     PrimExpr,
@@ -20,8 +26,9 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.ops import less, less_equal, logical_and
 from tvmagic.ir.query import is_one
-from tvmagic.tir.blocks.domains import iter_domains
+from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -93,9 +100,11 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
 
     The filling block goes before `loop` and is the result; the other one runs over the inside alone.
 
-    Requires: the block is complete, alone below `loop`, and stores `if_then_else(condition, value,
-    constant)` where the condition is a range of each variable; each variable that the condition narrows is
-    bound to a loop of its own at or below `loop`.
+    A variable that the condition narrows gets a loop over the inside if it is bound to one of its own at or below
+    `loop`; otherwise the block keeps its loops, under a condition.
+
+    Requires: the block is complete and stores `if_then_else(condition, value, constant)`, and the condition is a range
+    of each variable; no block in `loop` reads what it writes in front of it.
     """
     root = scope_root(state, block)
     check_complete(state, block, root)
@@ -104,46 +113,103 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
     if loop not in loops:
         raise ScheduleError(f"{loop.label} is not a loop of {block.label}", loop, block)
     inner = loops[loops.index(loop) :]
-    if any(len(children_of(s.loop)) != 1 for s in inner):
-        raise ScheduleError(f"{loop.label} must hold {block.label} alone", loop, block)
     store, condition, inside, outside = padding_parts(block)
     domains = inside_domains(block, condition)
+    _check_not_read_before(state, block, loop, store.buffer)
+    # loops of one iteration outside are constants
+    units: dict[Var, PrimExpr] = {
+        s.loop.loop_var: s.loop.min for s in loops if s not in inner and is_one(s.loop.extent)
+    }
     realize = state.realize_of(block)
+    realize = realize.replace(iter_values=tuple([substitute(value, units) for value in realize.iter_values]))
     stmt = block.block
     filling = stmt.replace(body=store.replace(value=outside), name_hint=stmt.name_hint + "_pad_const")
     filling = with_detected_regions(_with_own_variables(filling))
     first = _copy(realize, filling, inner, {})
-    inner_loops = {s.loop.loop_var: s.loop for s in inner}
-    shifts: dict[Var, PrimExpr] = {}
-    extents: dict[Var, PrimExpr] = {}
-    iters: list[IterVar] = []
-    for var, value in zip(stmt.iter_vars, realize.iter_values):
-        assert var.dom is not None
-        narrowed = domains[var.var]
-        if Analyzer().can_prove_equal(narrowed.extent, var.dom.extent):
-            iters.append(var)
-            continue
-        own = isinstance(value, Var) and value in inner_loops and runs_over(inner_loops[value], var)
-        if not own or not is_one(realize.predicate):
-            raise ScheduleError(
-                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own below {loop.label}",
-                block,
-                hint="decompose the padding before the loop is split or fused",
-            )
-        assert isinstance(value, Var)
-        extents[value] = narrowed.extent
-        shifts[var.var] = var.var + narrowed.min
-        iters.append(var.replace(dom=Range.from_min_extent(IntImm(var.var.dtype, 0), narrowed.extent)))
-    body = _simplified_store(substitute(store.replace(value=inside), shifts), iters)
-    rest = with_detected_regions(stmt.replace(iter_vars=tuple(iters), body=body))
-    second: Stmt = realize.replace(block=rest)
-    for sref in reversed(inner):
-        second = sref.loop.replace(extent=extents.get(sref.loop.loop_var, sref.loop.extent), body=second)
+    part = _inside(state, realize, inner, domains)
+    body = _simplified_store(substitute(store.replace(value=inside), part.shifts), part.iters)
+    rest = with_detected_regions(stmt.replace(iter_vars=tuple(part.iters), body=body))
+    new_realize = realize.replace(block=rest, iter_values=tuple(part.values), predicate=part.predicate)
+    second = _in_loops(block, new_realize, inner, part.extents)
     parent = loop.parent
     assert parent is not None and parent.stmt is not None
     new = parent.stmt.replace(body=replace_child(parent.stmt.body, loop.loop, SeqStmt([first, second]), loop.seq_index))
     state.replace(parent, new, {stmt: rest, parent.block: new} if isinstance(new, Block) else {stmt: rest})
     return state.sref_of(filling)
+
+
+@dataclass
+class _Inside:
+    """The block that writes the inside: its variables, what they are bound to and stand for, and when it runs.
+
+    `extents`: of the loops that run over the inside alone.
+    """
+
+    iters: list[IterVar] = field(default_factory=list[IterVar])
+    values: list[PrimExpr] = field(default_factory=list[PrimExpr])
+    shifts: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    extents: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    predicate: PrimExpr = field(default_factory=lambda: IntImm("bool", 1))
+
+
+def _inside(state: ScheduleState, realize: BlockRealize, inner: list[StmtSRef], domains: dict[Var, Range]) -> _Inside:
+    """The inside over loops of its own as far as each variable has one; other variables keep their loops and a condition."""
+    part = _Inside(predicate=realize.predicate)
+    analyzer = Analyzer(loop_domains(state.loops_of(inner[-1])) | loop_domains(inner))
+    alone = _loops_of_block_alone(inner)
+    for var, value in zip(realize.block.iter_vars, realize.iter_values):
+        assert var.dom is not None
+        narrowed = domains[var.var]
+        if analyzer.can_prove_equal(narrowed.extent, var.dom.extent):
+            part.iters.append(var)
+            part.values.append(value)
+            continue
+        uses = sum(uses_var(other, {value}) for other in realize.iter_values) if isinstance(value, Var) else 0
+        own = isinstance(value, Var) and value in alone and uses == 1 and runs_over(alone[value], var)
+        if own and is_one(realize.predicate):
+            assert isinstance(value, Var)
+            part.extents[value] = narrowed.extent
+            part.values.append(value)
+        else:
+            low, end = narrowed.min, analyzer.simplify(narrowed.min + narrowed.extent)
+            limits = [c for c in (less_equal(low, value), less(value, end)) if not analyzer.can_prove(c)]
+            part.predicate = functools.reduce(logical_and, limits, part.predicate)
+            part.values.append(analyzer.simplify(value - low))
+        part.shifts[var.var] = analyzer.simplify(var.var + narrowed.min)
+        part.iters.append(var.replace(dom=Range.from_min_extent(IntImm(var.var.dtype, 0), narrowed.extent)))
+    return part
+
+
+def _loops_of_block_alone(inner: list[StmtSRef]) -> dict[Var, For]:
+    """The innermost loops that hold nothing else."""
+    alone: dict[Var, For] = {}
+    for sref in reversed(inner):
+        if len(children_of(sref.loop)) != 1:
+            break
+        alone[sref.loop.loop_var] = sref.loop
+    return alone
+
+
+def _in_loops(block: StmtSRef, new: Stmt, inner: list[StmtSRef], extents: dict[Var, PrimExpr]) -> Stmt:
+    """The outermost of the loops with the block replaced, and the extents of some loops."""
+    child = block
+    for sref in reversed(inner):
+        loop = sref.loop
+        assert child.stmt is not None
+        body = replace_child(loop.body, child.stmt, new, child.seq_index)
+        new = loop.replace(extent=extents.get(loop.loop_var, loop.extent), body=body)
+        child = sref
+    return new
+
+
+def _check_not_read_before(state: ScheduleState, block: StmtSRef, loop: StmtSRef, buffer: Buffer) -> None:
+    """No block in the loop may read in front of the padding what the filling, which goes in front of the loop, changes."""
+    scope = state.get_block_scope(state.scope_of(block))
+    for reader in scope.children:
+        if block in scope.overwriters(reader) and loop in state.loops_of(reader):
+            raise ScheduleError(
+                f"{reader.label} reads buffer `{buffer.name}` in {loop.label} in front of {block.label}", reader, loop
+            )
 
 
 def _simplified_store(store: BufferStore, iters: list[IterVar]) -> BufferStore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmagic.errors import did_you_mean
 from tvmagic.ir import Block
-from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.error import FunctionChoiceError, ScheduleError
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, Blocks, Loops, primitive
@@ -20,7 +20,10 @@ def _function_named(state: ScheduleState, func_name: str | None) -> str:
         return names[0]
     if "main" in names:
         return "main"
-    raise ScheduleError("the module has several functions", hint="say which one with func_name or work_on")
+    raise FunctionChoiceError(
+        "the schedule does not know which function to be working on: the module has several functions",
+        hint="say which one with func_name or work_on",
+    )
 
 
 @primitive("GetBlock", pure=True)
@@ -43,7 +46,11 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
     blocks = [sref for sref in state.srefs.values() if sref.is_block and state.root_of(sref) is root]
     names = [sref.block.name_hint for sref in blocks if sref is not root]
     hint = did_you_mean(name, names) or "the blocks are " + ", ".join(f"`{n}`" for n in names)
-    raise ScheduleError(f"there is no block `{name}` in `{func_name}`", hint=hint)
+    raise ScheduleError(
+        f"Cannot find a block with the name: {name} in `{func_name}`",
+        hint=hint,
+        fast="Cannot find a block with the specified name",
+    )
 
 
 @primitive("GetLoops", pure=True)
@@ -76,14 +83,15 @@ def _declared_scope(state: ScheduleState, block: StmtSRef) -> BlockScope:
 
 @primitive("GetOutputBlocks", pure=True)
 def get_output_blocks(state: ScheduleState, scope_block: BlockRef) -> Blocks:
-    """The blocks inside `scope_block` that write what is seen outside it."""
+    """The blocks inside `scope_block`, at any depth, that write what is seen outside their own scopes.
+
+    A block comes before those inside it.
+    """
     outputs: list[StmtSRef] = []
     stack = list(reversed(state.child_blocks(scope_block)))
     while stack:
         sref = stack.pop()
-        inner = state.child_blocks(sref) if isinstance(sref.stmt, Block) else []
-        if inner:
-            stack += reversed(inner)
-        elif is_output(state, sref, scope_block):
+        stack += reversed(state.child_blocks(sref))
+        if is_output(state, sref, state.scope_of(sref)):
             outputs.append(sref)
     return outputs

@@ -27,7 +27,7 @@ from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
-from tvmagic.tir.blocks.regions import used_buffers, with_detected_regions
+from tvmagic.tir.blocks.regions import detected_regions, used_buffers
 from tvmagic.tir.blocks.scope import DepKind
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
@@ -46,9 +46,10 @@ from tvmagic.tir.schedule.state import ScheduleState
 class _Inliner(Mutator):
     """Rewrites a scope: loads or stores of the inlined buffer are replaced, signatures renewed."""
 
-    def __init__(self, root: Block, buffer: Buffer) -> None:
+    def __init__(self, root: Block, buffer: Buffer, inlined: Block) -> None:
         self.root = root
         self.buffer = buffer
+        self.listed = {region.buffer for region in (*inlined.reads, *inlined.writes)}
         self.reuse = BlockReuse()
 
     def rewrite_scope(self, body: Stmt) -> Block:
@@ -72,7 +73,13 @@ class _Inliner(Mutator):
             )
         new = self.visit_children(node)
         if any(region.buffer is self.buffer for region in (*node.reads, *node.writes)):
-            new = with_detected_regions(new)
+            # what neither block listed, such as a mere view of memory, is not listed now
+            listed = self.listed | {region.buffer for region in (*node.reads, *node.writes)}
+            reads, writes = detected_regions(new)
+            new = new.replace(
+                reads=tuple([r for r in reads if r.buffer in listed]),
+                writes=tuple([w for w in writes if w.buffer in listed]),
+            )
         self.reuse.note(node, new)
         return new
 
@@ -93,7 +100,7 @@ class _ComputeInliner(_Inliner):
     """Replaces loads of the producer's buffer by the stored value at their indices."""
 
     def __init__(self, root: Block, buffer: Buffer, block: StmtSRef) -> None:
-        super().__init__(root, buffer)
+        super().__init__(root, buffer, block.block)
         store = block.block.body
         if not isinstance(store, BufferStore):
             raise ScheduleError(f"the body of {block.label} must be one store", block)
@@ -229,7 +236,7 @@ class _ReverseInliner(_Inliner):
     """
 
     def __init__(self, root: Block, buffer: Buffer, consumer: StmtSRef, realize: BlockRealize, producer: Block) -> None:
-        super().__init__(root, buffer)
+        super().__init__(root, buffer, consumer.block)
         self.label, self.consumer, self.producer = consumer.label, consumer.block, producer
         if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
             raise ScheduleError(f"{self.label} has a predicate, so it cannot be inlined", consumer)
@@ -296,13 +303,17 @@ class _ReverseInliner(_Inliner):
         new = self.visit_children(node)
         if node.block is not self.producer:
             return new
-        predicate = self._in_bounds()
+        predicate = self.in_bounds()
         if is_one(predicate):
             return new
         bound = {v.var: value for v, value in zip(self.producer.iter_vars, node.iter_values)}
-        return new.replace(predicate=Analyzer().simplify(logical_and(node.predicate, substitute(predicate, bound))))
+        analyzer = Analyzer()
+        inside = substitute(predicate, bound)
+        with analyzer.constraint_scope(node.predicate):
+            known = analyzer.can_prove(inside)
+        return new if known else new.replace(predicate=analyzer.simplify(logical_and(node.predicate, inside)))
 
-    def _in_bounds(self) -> PrimExpr:
+    def in_bounds(self) -> PrimExpr:
         """That the consumer's variables lie in their domains, in the producer's variables."""
         analyzer = Analyzer(iter_domains(self.producer.iter_vars))
         inside: PrimExpr = IntImm("bool", 1)
@@ -333,16 +344,31 @@ class _WriteInto(Mutator):
         return self.value if node.buffer is self.buffer else self.visit_children(node)
 
 
+def _check_reads_what_is_written(
+    state: ScheduleState, root: StmtSRef, block: StmtSRef, producer: StmtSRef, inliner: _ReverseInliner
+) -> None:
+    """The block may read only what its producer writes, or it would not run where it ran before."""
+    if block in state.flags.covered(state, root):
+        return
+    predicate = state.realize_of(producer).predicate
+    raise ScheduleError(
+        f"the producer block {producer.label} does not write all that {block.label} reads: its predicate {predicate} cannot "
+        f"be implied from the synthesized predicate {inliner.in_bounds()} of the new inlined block",
+        block,
+        producer,
+        hint="let the producer run over all that is read",
+    )
+
+
 @primitive("ReverseComputeInline")
 def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     """Write a block into its one producer and take it away.
 
     Requires: the block is complete, reads one buffer that its scope allocates and writes, at indices that can be
     inverted, stores by one statement, has no predicate, is covered by its producer, which is a complete
-    block with no other consumer; it is not the only leaf of its scope, a stage pipeline; nothing uses the buffer by
-    its pointer.
+    block with no other consumer; it is not the only leaf of its scope; nothing uses the buffer by its pointer.
     """
-    root = scope_root(state, block, stage_pipeline=True)
+    root = scope_root(state, block)
     buffer = _single_read(state, block, root)
     check_complete(state, block, root)
     producer = _single_producer(state, block, root)
@@ -356,5 +382,6 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     for part in (block, producer):
         check_no_matches(part)
     inliner = _ReverseInliner(root.block, buffer, block, state.realize_of(block), producer.block)
+    _check_reads_what_is_written(state, root, block, producer, inliner)
     new = inliner.rewrite_scope(_without(state, root, block))
     state.replace(root, new, inliner.reuse)

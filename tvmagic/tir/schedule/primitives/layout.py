@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.index_map import IndexMap
+from tvmagic.arith.index_map import IndexMap, SeparatedIndexMap
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import iter_map_simplify_with_context
 from tvmagic.errors import TVMagicError
@@ -23,6 +23,7 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     IterVar,
+    MatchBufferRegion,
     Mutator,
     PrimExpr,
     PrimFunc,
@@ -35,11 +36,11 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_not
 from tvmagic.ir.query import is_one, is_zero
-from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
 from tvmagic.tir.blocks.sref import StmtSRef
-from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
-from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer, matched_in
+from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, check_no_pointer, runs_over
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
@@ -58,7 +59,10 @@ def index_dtype_of(block: Block) -> str:
 
 
 def _prepare_buffer(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {"buffer": locate_buffer(values["block"], values["buffer"])}
+    try:
+        return {"buffer": locate_buffer(values["block"], values["buffer"])}
+    except ScheduleError as error:
+        raise BufferPlaceError(error.message, values["block"]) from None
 
 
 def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,42 +74,36 @@ def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str
         ndim = len(buffer_of(block, place).shape)
         index_map, separators = IndexMap.from_func_with_separators(index_map, ndim, index_dtype=dtype)
         if separators:
-            index_map = _SeparatedMap.of(index_map, separators)
+            index_map = SeparatedIndexMap(
+                index_map.initial_indices, index_map.final_indices, index_map.inverse_index_map, tuple(separators)
+            )
     if pad_value is not None and not isinstance(pad_value, IndexMap):
         pad_value = _pad_map(pad_value, len(index_map.final_indices), buffer_of(block, place), dtype)
     return {"buffer": place, "index_map": index_map, "pad_value": pad_value}
 
 
-class _SeparatedMap(IndexMap):
-    """An index map whose result has axis separators."""
-
-    __slots__ = ("separators",)
-    separators: tuple[int, ...]
-
-    @staticmethod
-    def of(index_map: IndexMap, separators: Sequence[int]) -> _SeparatedMap:
-        new = _SeparatedMap(index_map.initial_indices, index_map.final_indices, index_map.inverse_index_map)
-        new.separators = tuple(separators)
-        return new
-
-
 def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
     """A padding value as a function of the new indices."""
-    from tvmagic.ir.ops import const
 
     if callable(pad_value):
         return IndexMap.from_func(pad_value, ndim=ndim, index_dtype=dtype)
     variables = [Var(f"i{i}", dtype) for i in range(ndim)]
     if not isinstance(pad_value, (int, float, PrimExpr)):
         raise TVMagicError(f"pad_value is a number or a function of the new indices, not {type(pad_value).__name__}")
-    if (
-        isinstance(pad_value, float)
-        and not pad_value.is_integer()
-        and not str(buffer.dtype).startswith(("float", "bf"))
-    ):
-        raise TVMagicError(f"buffer `{buffer.name}` holds {buffer.dtype}, so pad_value cannot be {pad_value}")
-    value = pad_value if isinstance(pad_value, PrimExpr) else const(pad_value, buffer.dtype)
+    value = pad_value if isinstance(pad_value, PrimExpr) else _pad_constant(pad_value, buffer)
     return IndexMap(variables, [value])
+
+
+def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
+    """A number as a constant of the buffer's type, which it must have: a float for floats, an integer for integers."""
+    from tvmagic.ir.ops import const
+
+    dtype = buffer.dtype
+    if isinstance(value, float) != (not (dtype.is_int or dtype.is_uint or dtype.is_bool)):
+        raise ScheduleError(
+            f"pad_value is {value!r}, buffer `{buffer.name}` holds {dtype}", hint="write it as one of those"
+        )
+    return const(value, dtype)
 
 
 # ---------------------------------------------------------------------------- transform_layout
@@ -197,6 +195,8 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
         self.mapper = Analyzer()
 
     def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        if buffer is not self.old:  # a matched part of it
+            return indices
         return tuple(self.simplified(self.index_map.map_indices(indices, self.mapper)))
 
     @handles(BufferRegion)
@@ -209,7 +209,7 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
 
     @handles(Block)
     def block(self, node: Block) -> Block:
-        if any(match.source.buffer is self.old for match in node.match_buffers):
+        if any(m.source.buffer is self.old and self._matched_region(m.source) is None for m in node.match_buffers):
             raise ScheduleError(
                 f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout", node
             )
@@ -219,6 +219,26 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
             new = new.replace(reads=self._renewed(new.reads, reads), writes=self._renewed(new.writes, writes))
         self.reuse.note(node, new)
         return new
+
+    def _matched_region(self, region: BufferRegion) -> BufferRegion | None:
+        """A matched part of the old buffer in the new one: of the same dimensions, or a single element; else None."""
+        if all(a is b for a, b in zip(self.index_map.final_indices, self.index_map.initial_indices)):
+            return region.replace(buffer=self.new) if len(self.new.shape) == len(self.old.shape) else None
+        if not all(is_one(side.extent) for side in region.region):
+            return None
+        indices = self.map_indices(self.old, tuple([side.min for side in region.region]))
+        return BufferRegion(self.new, [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in indices])
+
+    @handles(MatchBufferRegion)
+    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        source = self._matched_region(node.source) if node.source.buffer is self.old else None
+        if source is None:
+            return node
+        target = matched_in(node.buffer, self.new, self.old)
+        if target is not node.buffer:
+            self.buffers[node.buffer] = target
+            self.data[node.buffer.data] = target.data
+        return node.replace(source=source, buffer=target)
 
     def _renewed(self, regions: Sequence[BufferRegion], found: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
         known = {r.buffer: r for r in found}
@@ -268,7 +288,7 @@ def transform_layout(
     state: ScheduleState,
     block: BlockRef,
     buffer: Any,
-    index_map: Any,
+    index_map: Value,
     pad_value: Any = None,
     assume_injective_transform: bool = False,
 ) -> None:
@@ -292,7 +312,7 @@ def transform_layout(
     if pad_value is None:
         _check_padding(old, index_map, predicate, block)
     new = old.replace(shape=tuple(index_map.map_shape(old.shape)), strides=())
-    if isinstance(index_map, _SeparatedMap):
+    if isinstance(index_map, SeparatedIndexMap):
         new = new.replace(axis_separators=tuple([IntImm("int32", s) for s in index_map.separators]))
     rewriter = _LayoutRewriter(old, new, index_map)
     scope = rewriter.visit(root.block)
@@ -385,7 +405,7 @@ def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
 
 
 @primitive("TransformBlockLayout", prepare=_prepare_block_map)
-def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Any) -> None:
+def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Value) -> None:
     """Run a block over other variables: those that `index_map` makes of the ones it has, with new loops.
 
     Requires: the map is an affine bijection; each new variable comes from data parallel variables alone or

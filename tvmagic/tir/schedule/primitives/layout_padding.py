@@ -33,9 +33,10 @@ from tvmagic.ir import (
     Var,
     handles,
     post_order_visit,
+    structural_equal,
     substitute,
 )
-from tvmagic.ir.ops import assume, const, if_then_else, logical_not, logical_or
+from tvmagic.ir.ops import assume, if_then_else, logical_not, logical_or
 from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -106,15 +107,11 @@ def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -
         if load.buffer is not old:
             raise ScheduleError(f"pad_value loads buffer `{load.buffer.name}`: it may load `{old.name}` only", block)
     if value.dtype is not old.dtype:
-        number = getattr(value, "value", None)
-        if isinstance(number, (int, float)) and float(number).is_integer():
-            value = const(int(number), old.dtype)
-        else:
-            raise ScheduleError(
-                f"pad_value is a {value.dtype}, buffer `{old.name}` holds {old.dtype}",
-                block,
-                hint=f"write T.cast(..., '{old.dtype}')",
-            )
+        raise ScheduleError(
+            f"pad_value is a {value.dtype}, buffer `{old.name}` holds {old.dtype}",
+            block,
+            hint=f"write T.cast(..., '{old.dtype}')",
+        )
     return IndexMap(pad_value.initial_indices, [value])
 
 
@@ -185,13 +182,22 @@ class _StorePadding(Mutator):
     """The stores to the buffer choose between its value and the padding's."""
 
     def __init__(self, padding: Padding, indices: Sequence[Var]) -> None:
-        self.padding = padding
+        self.padding, self.indices = padding, tuple(indices)
         self.condition = padding.is_padding(indices)
         self.value = padding.value(indices)
+        self.place: tuple[PrimExpr, ...] = ()
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> BufferStore:
-        return node.replace(value=if_then_else(self.condition, self.value, node.value))
+        self.place = node.indices  # the map of the inverse of the indices: the indices, also if that is not seen
+        value = if_then_else(self.condition, self.value, self.visit(node.value))
+        return node.replace(value=value, indices=self.indices)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        new = self.visit_children(node)
+        same = new.buffer is self.padding.new and all(structural_equal(a, b) for a, b in zip(new.indices, self.place))
+        return new.replace(indices=self.indices) if same else new
 
 
 def _chain(stmt: Stmt) -> tuple[list[For], BlockRealize] | None:
@@ -203,8 +209,8 @@ def _chain(stmt: Stmt) -> tuple[list[For], BlockRealize] | None:
     return (loops, stmt) if isinstance(stmt, BlockRealize) else None
 
 
-def _stored_variables(block: Block, padding: Padding) -> list[Var] | None:
-    """The block's variables that index the buffer, each dimension by one, where its stores are all to it.
+def _stored_variables(block: Block, padding: Padding, domains: dict[Var, Range]) -> list[Var] | None:
+    """The variables, of those with `domains`, that index the buffer, each dimension by one, if all stores are to it.
 
     The stores are mapped already: that they are at `index_map(variables)` is what is checked.
     """
@@ -222,19 +228,15 @@ def _stored_variables(block: Block, padding: Padding) -> list[Var] | None:
         post_order_visit(block.init, look)
     if others or any(store.buffer is not padding.new for store in stores):
         return None
-    domains = iter_domains(block.iter_vars)
     analyzer = Analyzer(domains)
-    by_var = {v.var: v for v in block.iter_vars}
     found: list[Var] | None = None
     for store in stores:
         old = [analyzer.simplify(i) for i in padding.inverse.map_indices(store.indices, analyzer)]
-        if not all(isinstance(i, Var) and i in by_var for i in old) or len(set(old)) != len(old):
+        if not all(isinstance(i, Var) and i in domains for i in old) or len(set(old)) != len(old):
             return None
         if found is not None and any(a is not b for a, b in zip(found, old)):
             return None
         found = [i for i in old if isinstance(i, Var)]
-    if found is None or any(by_var[v].iter_type != IterVar.DataPar for v in found):
-        return None
     return found
 
 
@@ -260,8 +262,13 @@ def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None
         return None
     loops, realize = chain
     block = realize.block
-    variables = _stored_variables(block, padding)
-    if variables is None or not is_one(realize.predicate) or block.match_buffers or block.alloc_buffers:
+    if not is_one(realize.predicate) or block.match_buffers or block.alloc_buffers:
+        return None
+    if not block.iter_vars:
+        return _padded_plain_nest(loops, realize, padding, reuse)
+    variables = _stored_variables(block, padding, iter_domains(block.iter_vars))
+    types = {v.var: v.iter_type for v in block.iter_vars}
+    if variables is None or any(types[v] != IterVar.DataPar for v in variables):
         return None
     bound = dict(zip([v.var for v in block.iter_vars], realize.iter_values))
     values = [bound.pop(v) for v in variables]
@@ -288,8 +295,38 @@ def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None
     return nest
 
 
+def _padded_plain_nest(loops: list[For], realize: BlockRealize, padding: Padding, reuse: BlockReuse) -> Stmt | None:
+    """The nest of a block without variables of its own, which stores at its loops' variables, over the new shape."""
+    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    variables = _stored_variables(realize.block, padding, domains)
+    start = None if variables is None else _replaced_loops(loops, variables, padding.old.shape)
+    if variables is None or start is None or len(loops) != start + len(variables):
+        return None
+    loop_vars, _ = _new_variables(padding)
+    values = dict(zip(variables, padding.inverse.map_indices(loop_vars, Analyzer())))
+    new_block = _with_padding(substitute(realize.block, values), padding, loop_vars)
+    reuse.note(realize.block, new_block)
+    nest: Stmt = realize.replace(block=new_block)
+    for var, size in zip(reversed(loop_vars), reversed(padding.new.shape)):
+        nest = For(var, IntImm(var.dtype, 0), size, ForKind.SERIAL, nest)
+    for loop in reversed(loops[:start]):
+        nest = loop.replace(body=nest)
+    return nest
+
+
 def _padded_block(block: Block, padding: Padding, variables: list[Var], iters: list[IterVar]) -> Block:
     """The writer over the new variables `iters`, its stores with the padding."""
+    indices = [v.var for v in iters]
+    values = dict(zip(variables, padding.inverse.map_indices(indices, Analyzer())))
+    kept = [v for v in block.iter_vars if v.var not in values]
+    first = next(i for i, v in enumerate(block.iter_vars) if v.var in values)
+    new_iters = [*kept[:first], *iters, *kept[first:]]
+    new = substitute(block.replace(iter_vars=()), values).replace(iter_vars=tuple(new_iters))
+    return _with_padding(new, padding, indices)
+
+
+def _with_padding(block: Block, padding: Padding, indices: Sequence[Var]) -> Block:
+    """The writer, in terms of the new variables `indices`, with the padding in its stores."""
     from tvmagic.tir.schedule.primitives.layout import AccessSimplifier
 
     class Indices(AccessSimplifier):
@@ -297,13 +334,10 @@ def _padded_block(block: Block, padding: Padding, variables: list[Var], iters: l
         def simplified(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
             return [self.analyzer.simplify(i) for i in indices]
 
-    indices = [v.var for v in iters]
-    values = dict(zip(variables, padding.inverse.map_indices(indices, Analyzer())))
-    kept = [v for v in block.iter_vars if v.var not in values]
-    first = next(i for i, v in enumerate(block.iter_vars) if v.var in values)
-    new_iters = [*kept[:first], *iters, *kept[first:]]
-    new = substitute(block.replace(iter_vars=()), values).replace(iter_vars=tuple(new_iters))
-    new = Indices().visit(new)
+    simple = Indices()
+    for var, size in zip(indices, padding.new.shape):
+        simple.analyzer.bind(var, Range.from_min_extent(IntImm(var.dtype, 0), size))
+    new = simple.visit(block)
     change = _StorePadding(padding, indices)
     init = change.visit(new.init) if new.init is not None else None
     return with_detected_regions(new.replace(body=change.visit(new.body), init=init))

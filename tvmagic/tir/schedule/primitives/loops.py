@@ -20,7 +20,9 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
 from tvmagic.ir.query import is_one
+from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.flags import is_affine_binding
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, Lengths, Loop, Loops, primitive
 from tvmagic.tir.schedule.requirements import (
@@ -122,7 +124,7 @@ def check_loop_nest(loops: Sequence[StmtSRef], what: str) -> None:
     for outer, inner in zip(loops, loops[1:]):
         if only_child(outer.loop) is not inner.stmt:
             raise ScheduleError(
-                f"the loops cannot be {what}: {inner.label} is not the only child of {outer.label}", inner, outer
+                f"the loops cannot be {what}: the only child of {outer.label} is not {inner.label}", outer, inner
             )
     for loop in loops:
         check_starts_at_zero(loop)
@@ -196,7 +198,7 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
     replacements = iter(wanted)
     order = [next(replacements) if loop in set(wanted) else loop for loop in chain]
     for block in state.child_blocks(chain[0]):
-        _check_reorderable_block(state, block)
+        _check_reorderable_block(state, block, chain[0])
         if block.block.init is not None:
             _check_init_stays_first(state, block, chain, order)
     body = chain[-1].loop.body
@@ -228,8 +230,14 @@ def _check_single_branch(chain: Sequence[StmtSRef]) -> None:
             raise ScheduleError(f"the loops are not a chain: {outer.label} holds more than {inner.label}", outer, inner)
 
 
-def _check_reorderable_block(state: ScheduleState, block: StmtSRef) -> None:
-    check_affine(state, block)
+def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
+    """The bindings must be affine in the loops from `top` inwards; those farther out stay where they are."""
+    loops = state.loops_of(block)
+    domains = loop_domains(loops[loops.index(top) :])
+    if not is_affine_binding(state.realize_of(block), domains, Analyzer(loop_domains(loops))):
+        raise ScheduleError(
+            f"the bindings of {block.label} are not affine in its loops from {top.label} inwards", block
+        )
     for var in block.block.iter_vars:
         if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
             raise ScheduleError(

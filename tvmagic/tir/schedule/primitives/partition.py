@@ -27,6 +27,7 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import BufferRemapper
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import detected_regions
 from tvmagic.tir.blocks.scope import DepKind
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
@@ -75,8 +76,8 @@ class _Renewer(BufferRemapper):
                     self.values[own] = own.copy_with_suffix("")
         renamed = block.replace(
             iter_vars=tuple(iters),
-            reads=mutate_all(self.narrowed_region, mutate_all(self.visit, block.reads)),
-            writes=mutate_all(self.narrowed_region, mutate_all(self.visit, block.writes)),
+            reads=mutate_all(self.narrowed_region, mutate_all(self.visit, _as_points(block, block.reads, 0))),
+            writes=mutate_all(self.narrowed_region, mutate_all(self.visit, _as_points(block, block.writes, 1))),
             alloc_buffers=tuple([self.visit_buffer_def(buffer) for buffer in block.alloc_buffers]),
             match_buffers=mutate_all(self.visit, block.match_buffers),
             name_hint=f"{block.name_hint}_{self.suffix}",
@@ -90,6 +91,23 @@ class _Renewer(BufferRemapper):
         sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
         found = [side for side in sides if side is not None]
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
+
+
+def _as_points(block: Block, regions: Sequence[BufferRegion], side: int) -> tuple[BufferRegion, ...]:
+    """The regions of a block, where a box of its variables' domains is the point of the variables again.
+
+    An outer partition has narrowed it to that box. `side` is 0 for what the block reads, 1 for what it writes.
+    """
+    domains = {v.var: v.dom for v in block.iter_vars}
+    found = {r.buffer: r for r in detected_regions(block)[side]}
+
+    def point_of(region: BufferRegion) -> BufferRegion:
+        point = found.get(region.buffer, region)
+        boxes = [domains.get(r.min) if isinstance(r.min, Var) else None for r in point.region]
+        same = all(box is not None and structural_equal(box, r) for box, r in zip(boxes, region.region))
+        return point if same else region
+
+    return mutate_all(point_of, tuple(regions))
 
 
 def _piece_sizes(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:

@@ -132,7 +132,10 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
         if old.loop_var not in dropped:
             fresh = old.loop_var.copy_with_suffix("_init")
             renamed[old.loop_var] = fresh
-            nest = old.replace(loop_var=fresh, body=nest)
+            binding = old.thread_binding
+            if binding is not None:  # the same threads, under a variable of its own
+                binding = binding.replace(var=binding.var.copy_with_suffix(""))
+            nest = old.replace(loop_var=fresh, body=nest, thread_binding=binding)
     nest = substitute(nest, renamed)
     update = _update_block(block.block)
     body: Stmt = _with_block(loop, block, update)

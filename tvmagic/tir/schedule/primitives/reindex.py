@@ -36,7 +36,7 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, new_buffer, prepare_index
-from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
 from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
@@ -351,9 +351,11 @@ def _mapped_stage(
     indices: Sequence[PrimExpr],
     read: bool,
 ) -> None:
-    """The loops that copy, over the loops of the block that its element depends on."""
+    """The loops that copy, over the loops of the block that its element depends on; those around the copy are shared."""
     realize = state.realize_of(block)
-    loops = [sref.loop for sref in state.loops_of(block)]
+    around = {cache.place, *cache.place.ancestors()}
+    own = [sref for sref in state.loops_of(block) if sref not in around]
+    loops = [sref.loop for sref in own]
     loop_names: dict[Var, PrimExpr] = {s.loop_var: s.loop_var.copy_with_suffix("") for s in loops}
     renamed: dict[Var, PrimExpr] = {}
     iters: list[IterVar] = []
@@ -365,7 +367,7 @@ def _mapped_stage(
             iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
             values.append(value)
     kept = [s for s in loops if any(uses_var(v, {s.loop_var}) for v in values)]
-    dropped = loop_domains([s for s in state.loops_of(block) if s.loop not in kept])
+    dropped = loop_domains([s for s in own if s.loop not in kept])
     predicate = condition_of_some(realize.predicate, dropped, block)
     new_indices = [substitute(i, renamed) for i in indices]
     old_region = substitute(region, renamed)
@@ -390,7 +392,7 @@ def _mapped_stage(
 
 @primitive("ReindexCacheRead", prepare=_prepare_map("read_buffer_index", "read"))
 def reindex_cache_read(
-    state: ScheduleState, block: BlockRef, read_buffer_index: Any, storage_scope: str, index_map: Any
+    state: ScheduleState, block: BlockRef, read_buffer_index: Any, storage_scope: str, index_map: Value
 ) -> BlockRef:
     """Copy what a block reads of a buffer into a new one, ordered by `index_map`, and let it read that.
 
@@ -415,7 +417,7 @@ def reindex_cache_read(
 
 @primitive("ReindexCacheWrite", prepare=_prepare_map("write_buffer_index", "write"))
 def reindex_cache_write(
-    state: ScheduleState, block: BlockRef, write_buffer_index: Any, storage_scope: str, index_map: Any
+    state: ScheduleState, block: BlockRef, write_buffer_index: Any, storage_scope: str, index_map: Value
 ) -> BlockRef:
     """Let a block write a new buffer, ordered by `index_map`, which another block copies to the old one.
 

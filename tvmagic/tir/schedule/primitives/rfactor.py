@@ -27,6 +27,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -71,14 +72,15 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
     if loop.loop.kind != ForKind.SERIAL:
         raise ScheduleError(f"{loop.label} must be a serial loop", loop)
     realize = state.realize_of(block)
-    if _types_using(realize, loop.loop.loop_var) != {IterVar.CommReduce}:
+    unused = is_one(loop.loop.extent) and not _types_using(realize, loop.loop.loop_var)
+    if not unused and _types_using(realize, loop.loop.loop_var) != {IterVar.CommReduce}:
         raise ScheduleError(
             f"{loop.label} must be used by reduced variables alone", loop, hint="choose a loop of the reduction"
         )
     loops = state.loops_of(block)
     for above in loops:
         if len(children_of(above.loop)) != 1:
-            raise ScheduleError(f"{above.label} must hold the reduction alone", above)
+            _check_first_of_several(state, block, above)
         if len(_types_using(realize, above.loop.loop_var)) > 1:
             raise ScheduleError(
                 f"{above.label} is used by a data parallel and by a reduced variable of {block.label}",
@@ -91,6 +93,29 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
     if not -(ndim + 1) <= factor_axis <= ndim:
         raise ScheduleError(f"the factor axis lies in [{-(ndim + 1)}, {ndim}], not {factor_axis}", loop)
     return root, loops
+
+
+def _check_first_of_several(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> None:
+    """In a loop with other blocks the reduction comes first, and the loop must be data parallel.
+
+    Its first step runs in front of the whole nest, so that no other block may write what it reads.
+    """
+    types = _types_using(state.realize_of(block), loop.loop.loop_var)
+    loops = state.loops_of(block)
+    inner = loops[loops.index(loop) + 1 :]
+    first = bool(inner) and children_of(loop.loop)[0][0] is inner[0].stmt
+    outer_reduces = any(
+        IterVar.CommReduce in _types_using(state.realize_of(block), s.loop.loop_var) for s in loops[: loops.index(loop)]
+    )
+    scope = state.get_block_scope(state.scope_of(block))
+    overwritten = [other for other in scope.overwriters(block) if loop in state.loops_of(other)]
+    if types != {IterVar.DataPar} or not first or outer_reduces or overwritten:
+        raise ScheduleError(
+            f"{loop.label} must hold the reduction alone, or be data parallel with the reduction in front of the others, which "
+            "may not write what it reads",
+            loop,
+            *overwritten,
+        )
 
 
 def _partial_iters(realize: BlockRealize, loops: list[StmtSRef], loop: For) -> _Iters:
@@ -222,8 +247,9 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     result, can run `loop` in parallel or vectorized.
 
     Requires: the block below is a reduction block whose combination is known (sum, product, min, max, or
-    tuples as argmax); it is alone in its loops, which start at 0 and are each used by reduced or by data parallel
-    variables alone; `loop` is serial and of the reduction; the scope is a stage pipeline.
+    tuples as argmax); its loops start at 0 and are each used by reduced or by data parallel variables alone; it is
+    alone in them, or the first block of data parallel loops; `loop` is serial and of the reduction, or of one
+    iteration that no variable uses; the scope is a stage pipeline.
     """
     block = single_block_below(state, loop)
     root, loops = _check(state, loop, block, factor_axis)
@@ -237,16 +263,24 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     final_iters = _final_iters(realize, loop.loop)
     final = _final_block(stmt, pattern, final_iters, buffers, axis)
     all_loops = [s.loop for s in loops]
-    needed = [s for s in all_loops if any(uses_var(v, {s.loop_var}) for v in final_iters.values)]
+    needed = [
+        s
+        for s in all_loops
+        if any(uses_var(v, {s.loop_var}) for v in final_iters.values)
+        or (is_one(s.extent) and not _types_using(realize, s.loop_var))
+    ]
     gone = loop_domains([s for s in loops if all(s.loop is not n for n in needed)])
     _check_each_part_runs(realize.predicate, loops, loop, set(gone))
     predicate = condition_of_some(realize.predicate, gone, block)
     first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), all_loops, True)
-    second = _nest(BlockRealize(final_iters.values, predicate, final), needed, False)
+    several = [i for i, s in enumerate(loops) if len(children_of(s.loop)) != 1]
+    own = loops[several[-1] + 1 :] if several else loops  # below the loops that hold more
+    inside = [s for s in needed if any(s is o.loop for o in own)]
+    second = _nest(BlockRealize(final_iters.values, predicate, final), inside, False)
     top = loops[0]
     parent = top.parent
     assert parent is not None and parent.stmt is not None
-    both = SeqStmt([first, second])
+    both = SeqStmt([first, _in_place_of(own[0], second, top)])
     changed = parent.stmt.replace(body=replace_child(parent.stmt.body, top.loop, both, top.seq_index))
     if isinstance(changed, Block) and parent is root:
         changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, *buffers.values()))
@@ -254,6 +288,16 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
         parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, Block) else {stmt: final}
     )
     return state.sref_of(partial)
+
+
+def _in_place_of(old: StmtSRef, new: Stmt, top: StmtSRef) -> Stmt:
+    """The loop `top` with the loop `old`, which is below it or it itself, replaced."""
+    while old is not top:
+        above = old.parent
+        assert above is not None and above.is_loop and old.stmt is not None
+        new = above.loop.replace(body=replace_child(above.loop.body, old.stmt, new, old.seq_index))
+        old = above
+    return new
 
 
 def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: StmtSRef, gone: set[Var]) -> None:

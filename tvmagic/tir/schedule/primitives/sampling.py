@@ -95,6 +95,11 @@ def _constant_extent(loop: StmtSRef) -> int | None:
     return extent.value if isinstance(extent, IntImm) else None
 
 
+def _unknown_tile(n: int) -> tuple[list[Any], list[int]]:
+    """The factors of a loop with a symbolic extent, the first to be inferred; and the decision that says so."""
+    return [None, *[1] * (n - 1)], [-1, *[1] * (n - 1)]
+
+
 def _adjusted(decision: Sequence[Any], extent: int) -> list[int]:
     """A decision made for another extent: inner factors stay while they divide it, the next takes what is left."""
     tile: list[int] = []
@@ -127,7 +132,7 @@ def sample_perfect_tile(
         )
     extent = _constant_extent(loop)
     if extent is None:
-        return [1] * n, [1] * n
+        return _unknown_tile(n)
     if decision is not None:
         if len(decision) != n:
             raise ScheduleError(f"the decision has {len(decision)} factors, not {n}", loop)
@@ -156,7 +161,7 @@ def sample_partitioned_tile(
     """
     extent = _constant_extent(loop)
     if extent is None:
-        return [1] * n, [1] * n
+        return _unknown_tile(n)
     if not 0 <= partition_pos < n:
         raise ScheduleError(f"the partition position lies in [0, {n}), not {partition_pos}", loop)
     if innerpart_factor <= 0:

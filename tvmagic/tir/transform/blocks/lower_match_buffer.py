@@ -47,7 +47,7 @@ class _MatchLower(Mutator):
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:
-        pointers = {id(var) for var in variables_in(node.body)} if node.match_buffers else set()
+        pointers = {id(var) for var in variables_in(node.body)} if node.match_buffers else set[int]()
         for match in node.match_buffers:
             self.match(match, id(match.buffer.data) in pointers)
         if node.match_buffers:

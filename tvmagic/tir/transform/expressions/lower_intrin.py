@@ -17,7 +17,9 @@ from tvmagic.ir import (
     FloorDiv,
     FloorMod,
     IntImm,
+    IRModule,
     Mod,
+    Mutator,
     Op,
     PrimExpr,
     PrimFunc,
@@ -74,8 +76,11 @@ def _fused(node: Call) -> PrimExpr:
 
 
 class _IntrinLower(AnalyzerMutator):
-    def __init__(self, analyzer: Analyzer, for_llvm: bool = False) -> None:
+    """`kind`: that of the target whose rules count. `for_llvm`: whether LLVM's intrinsics may be used."""
+
+    def __init__(self, analyzer: Analyzer, kind: str, for_llvm: bool = False) -> None:
         super().__init__(analyzer)
+        self.kind = kind
         self.functions = {**_FUNCTIONS, "tir.fma": _fused} if for_llvm else _FUNCTIONS
 
     @handles(FloorDiv)
@@ -121,10 +126,37 @@ class _IntrinLower(AnalyzerMutator):
         new = super().call(node)
         if not isinstance(new, Call) or not isinstance(new.op, Op):
             return new
-        rule = new.op.get_attr("llvm.FLowerIntrin") or new.op.get_attr("default.FLowerIntrin")
-        rule = rule or self.functions.get(new.op.name)
+        rule = new.op.lowering_rule(self.kind) or self.functions.get(new.op.name)
         lowered = new if rule is None else rule(new)
         return new if lowered is new or lowered is None else self.visit(lowered)
+
+
+class _ByRules(Mutator):
+    """Rewrites calls by the rules that users have registered."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        new = self.visit_children(node)
+        rule = new.op.lowering_rule(self.kind) if isinstance(new.op, Op) else None
+        lowered = None if rule is None else rule(new)
+        return new if lowered is None or lowered is new else self.visit(lowered)
+
+
+def lower_by_rules(mod: IRModule, kind: str) -> IRModule:
+    """The module with the rules of `register_intrin_lowering` for targets of this kind, and those for all, applied."""
+    if not Op.with_rules:
+        return mod
+    rewrite = _ByRules(kind)
+    return mod.map_functions(lambda func: func.with_body(rewrite.visit(func.body)))
+
+
+def _kind(func: PrimFunc) -> str:
+    """The kind of target that a function is for."""
+    target = func.attrs.get("target")
+    return "llvm" if target is None else str(target).split()[0]
 
 
 @tir_pass("tir.LowerIntrin")
@@ -134,6 +166,6 @@ def LowerIntrin(func: PrimFunc) -> PrimFunc:
     In a function whose attribute `target` is of the kind `llvm`, `fma` becomes LLVM's `fmuladd`.
     """
     kind = getattr(func.attrs.get("target"), "kind", None)
-    lower = _IntrinLower(Analyzer(), getattr(kind, "name", "") == "llvm")
+    lower = _IntrinLower(Analyzer(), _kind(func), getattr(kind, "name", "") == "llvm")
     lower.mark_sizes(func)
     return func.with_body(lower.visit(func.body))

@@ -60,6 +60,7 @@ from tvmagic.ir.ops import add, logical_not, make_zero, multiply, subtract
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.loops.predicate import predicate_accesses
+from tvmagic.tir.transform.loops.vectorize_notes import Explanation
 from tvmagic.tir.transform.uses import buffer_mentions, mentions
 
 
@@ -122,11 +123,12 @@ class _LaneStorage(Mutator):
 class _Vectorizer(Mutator):
     """Rewrites the body of one loop with its variable as a vector of all its values."""
 
-    def __init__(self, loop: For, masks: bool) -> None:
+    def __init__(self, loop: For, masks: bool, explained: bool = False) -> None:
         self.loop, self.var, self.masks = loop, loop.loop_var, masks
         self.ramp = Ramp(IntImm(self.var.dtype, 0), IntImm(self.var.dtype, 1), loop.extent)
         self.lanes, self.code = self.ramp.lanes, self.ramp.dtype.lane_code
         self.analyzer = Analyzer()
+        self.said = Explanation(loop, self.lanes) if explained else None
         self.lets: dict[Var, Var] = {}
         # scalar values of the lets that became vectors, innermost last, for statements kept scalar
         self.vector_lets: list[tuple[Var, PrimExpr]] = []
@@ -134,11 +136,13 @@ class _Vectorizer(Mutator):
     def visit(self, node: Any) -> Any:
         if not isinstance(node, Stmt):
             return super().visit(node)
-        depth = len(self.vector_lets)
+        depth, said = len(self.vector_lets), len(self.said.said) if self.said is not None else 0
         try:
             return super().visit(node)
         except _NeedsScalar as need:
             del self.vector_lets[depth:]
+            if self.said is not None:
+                self.said.forget(said)
             return self.scalarize(node, need)
 
     def scalarize(self, stmt: Stmt, need: _NeedsScalar) -> Stmt:
@@ -181,9 +185,9 @@ class _Vectorizer(Mutator):
         combine = add if isinstance(node, Add) else subtract
         if a.dtype.is_scalar and isinstance(b, Ramp):
             stride = combine(make_zero(b.stride.dtype), b.stride)
-            return Ramp(combine(a, b.base), stride, b.lanes, node.span)
+            return self.by_rule(node, Ramp(combine(a, b.base), stride, b.lanes, node.span), "a scalar moves the ramp")
         if b.dtype.is_scalar and isinstance(a, Ramp):
-            return Ramp(combine(a.base, b), a.stride, a.lanes, node.span)
+            return self.by_rule(node, Ramp(combine(a.base, b), a.stride, a.lanes, node.span), "a scalar moves the ramp")
         return combine(*_same_lanes(a, b), span=node.span)
 
     @handles(Mul)
@@ -192,9 +196,20 @@ class _Vectorizer(Mutator):
         if a is node.a and b is node.b:
             return node
         for ramp, factor in ((a, b), (b, a)):
-            if isinstance(ramp, Ramp) and factor.dtype.is_scalar and self._is_positive(factor):
-                return Ramp(multiply(ramp.base, factor), multiply(ramp.stride, factor), ramp.lanes, node.span)
+            if not isinstance(ramp, Ramp) or not factor.dtype.is_scalar:
+                continue
+            if self._is_positive(factor):
+                scaled = Ramp(multiply(ramp.base, factor), multiply(ramp.stride, factor), ramp.lanes, node.span)
+                return self.by_rule(node, scaled, "a positive factor scales base and stride")
+            if self.said is not None:
+                self.said.unproved(node, factor)
         return Mul(*_same_lanes(a, b), span=node.span)
+
+    def by_rule(self, node: PrimExpr, became: PrimExpr, rule: str) -> PrimExpr:
+        """`became`, with a note of the rule that made it of `node`."""
+        if self.said is not None:
+            self.said.rule(node, became, rule)
+        return became
 
     def _is_positive(self, value: PrimExpr) -> bool:
         return value.value > 0 if isinstance(value, IntImm) else self.analyzer.can_prove(value > 0)
@@ -322,6 +337,8 @@ class _Vectorizer(Mutator):
             raise _NeedsScalar(f"an index of `{node.buffer.name}` other than the last differs from lane to lane", node)
         if node.predicate is not None and self.visit(node.predicate) is not node.predicate:
             raise _NeedsScalar(f"the mask of an access to `{node.buffer.name}` differs from lane to lane", node)
+        if self.said is not None:
+            self.said.access(node, indices)
         return indices
 
     @handles(BufferLoad)
@@ -525,7 +542,7 @@ class _LoopVectorizer(StmtMutator):
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
             self._check_scalable(node)
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
-            raise TVMagicError(
+            raise InternalError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
@@ -534,7 +551,11 @@ class _LoopVectorizer(StmtMutator):
             zero = IntImm(node.loop_var.dtype, 0)
             return self.visit(substitute(node.body, {node.loop_var: zero}))
         masks = self.has_sve() if self.masks is None else self.masks
-        return _Vectorizer(node, masks).visit(node.body)
+        vectorizer = _Vectorizer(node, masks, is_recording())
+        body = vectorizer.visit(node.body)
+        if vectorizer.said is not None:
+            vectorizer.said.tell()
+        return body
 
     def _check_scalable(self, node: For) -> None:
         scalable = ContainsVscale()(node.extent)
@@ -571,7 +592,8 @@ def VectorizeLoop(func: PrimFunc, enable_vectorize: bool = True, *, context: Pas
     With `enable_vectorize` False they become serial loops. The extent of such a loop is a positive
     constant, or `vscale() * k` for a target with scalable vectors, and its first value 0; a `TVMagicError`
     names a loop that is not so. Statements that cannot be vector code run in a serial loop over the lanes, with a note
-    `vectorize.scalar` of the reason. With the option `tir.enable_buffer_level_predication`, which is on for
+    `vectorize.scalar` of the reason; other notes say what each access became, by which rules, and what was not
+    proved. With the option `tir.enable_buffer_level_predication`, which is on for
     targets with scalable vectors, a branch on `lane < limit` becomes masked loads and stores where every
     access allows it.
 

@@ -34,7 +34,7 @@ class FlatIndex:
         """The index of an element for each group of axes, simplified."""
         simplify = self.analyzer.simplify
         if len(indices) < 2 or not any(_has_remainder(i) for i in indices):
-            return tuple([simplify(offset) for offset in buffer.offset_of(indices)])
+            return tuple([simplify(offset) for offset in buffer.unsimplified_offset_of(indices)])
         groups: list[PrimExpr] = []
         start = 0
         for end in (*[int(s) for s in buffer.axis_separators], len(buffer.shape)):

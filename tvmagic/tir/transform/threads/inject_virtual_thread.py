@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -144,6 +145,7 @@ class _ThreadInjector(Mutator):
         self.loop_depth = 0
         self.strides: dict[Var, PrimExpr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
+        self.analyzer = Analyzer()
 
     def visit(self, node: Any) -> Any:
         new = super().visit(node)
@@ -202,9 +204,12 @@ class _ThreadInjector(Mutator):
         stride = self.strides.get(data)
         if stride is None:
             return new
-        return new.replace(
-            buffer=self._widened(node.buffer), indices=(*new.indices[:-1], new.indices[-1] + self.thread * stride)
-        )
+        last = self._shifted(new.indices[-1], self.thread * stride)
+        return new.replace(buffer=self._widened(node.buffer), indices=(*new.indices[:-1], last))
+
+    def _shifted(self, index: PrimExpr, by: PrimExpr) -> PrimExpr:
+        """`index + by`, simplified: a dense vector stays one."""
+        return self.analyzer.simplify(index + by)
 
     def _widened(self, buffer: Buffer) -> Buffer:
         new = self.buffers.get(buffer)

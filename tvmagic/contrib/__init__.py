@@ -1,0 +1,1 @@
+"""Tools around compiled modules, at the places where TVM has them."""

@@ -1,0 +1,16 @@
+"""The unknown dimension."""
+
+from __future__ import annotations
+
+from tvmagic.ir.derive import node
+from tvmagic.ir.values import INT32, PrimExpr
+
+__all__ = ["Any"]
+
+
+@node
+class Any(PrimExpr):
+    """A dimension that is not known, an int32: two of them are not known to be equal."""
+
+    def check(self) -> None:
+        self.dtype = INT32

@@ -1,0 +1,89 @@
+"""Outputs that live in the page: HTML with its own script and data, so that no kernel and no widget is needed.
+
+An output is one element: first what is read where scripts do not run (GitHub, a notebook that is not trusted),
+then a script that puts the live form in its place. Whatever opens the notebook shows one or the other. The code
+is in every output, compressed, and a page runs it once; the data of each output are compressed in the same way.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from tvmagic.notebook.html import escape, style, theme_attribute
+
+__all__ = ["live_html"]
+
+_STEPPER = (("lines.js", "memory.js", "tools.js", "stepper.js"), ("view.css", "stepper.css"))
+_PLAYER = (("lines.js", "player.js"), ("view.css", "player.css"))
+# For each kind of output its scripts, in this order one function, of which the last puts what makes an element live on
+# `kinds`; and its style sheets.
+_PARTS = {
+    "stepper": _STEPPER,
+    "player": _PLAYER,
+    "playground": ((*_STEPPER[0], "playground.js"), (*_STEPPER[1], "player.css")),
+}
+
+
+def live_html(kind: str, data: dict[str, Any], static: str, label: str) -> str:
+    """An output that becomes live where scripts run.
+
+    Parameters
+    ----------
+    kind: what makes it live: `stepper`, `player` or `playground`.
+    data: what that function is given, as JSON.
+    static: the HTML that is shown until then, and wherever scripts do not run; it has to be readable without a style
+        sheet, as most places that leave out the one leave out the other.
+    label: the accessible name.
+    """
+    key, code = _code(kind)
+    boot = (
+        _BOOT.replace("KEY", key).replace("KIND", kind).replace("DATA", packed(json.dumps(data, separators=(",", ":"))))
+    )
+    return (
+        f'<div class="tvmagic tm-live"{theme_attribute()} role="region" aria-label="{escape(label)}">'
+        f"<div>{static}</div><script>{boot.replace('CODE', code)}</script></div>"
+    )
+
+
+# `currentScript` is inside of the element, except in VS Code, which runs the script from the element around it.
+_BOOT = """(() => {
+const me = document.currentScript, box = me.closest(".tm-live") ?? me.parentElement.querySelector(".tm-live:not([data-awake])");
+box.dataset.awake = "";
+const unpack = (text) => new Response(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+window.KEY ??= unpack("CODE").then((code) => new Function(code)());
+Promise.all([window.KEY, unpack("DATA")]).then(([kinds, data]) => kinds.KIND(box, JSON.parse(data))).catch(console.warn);
+})();"""
+
+
+def packed(text: str) -> str:
+    """A text compressed, in characters that need no escaping anywhere."""
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+@cache
+def _code(kind: str) -> tuple[str, str]:
+    """The name under which a page keeps the code, which differs from version to version, and the code, compressed."""
+    code = script(kind)
+    return f"tvmagic{hashlib.sha256(code.encode()).hexdigest()[:12]}", packed(code)
+
+
+@cache
+def script(kind: str) -> str:
+    """The body of a function that returns what makes elements live, by kind."""
+    scripts, styles = _PARTS[kind]
+    folder = files("tvmagic.notebook") / "static"
+    lines = "\n".join((folder / name).read_text() for name in scripts).split("\n")
+    # without indentation and without lines that are comments; strings in our scripts are on one line
+    code = "\n".join(s for line in lines if (s := line.strip()) and not re.match(r"//|/\*\*.*\*/$", s))
+    return (
+        '"use strict";\nconst kinds = {};\n'
+        f"document.head.append(Object.assign(document.createElement('style'), {{ textContent: {json.dumps(style(*styles))} }}));\n"
+        f"{code}\nreturn kinds;"
+    )

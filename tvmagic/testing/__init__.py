@@ -1,0 +1,42 @@
+"""What tests of TensorIR programs share, under TVM's names. Only fixtures and marks need pytest."""
+
+# pyright: reportUnusedImport=false
+# What is imported here is what the package offers.
+
+from tvmagic.testing import utils
+from tvmagic.testing.checks import (
+    assert_allclose,
+    assert_prim_expr_equal,
+    assert_prim_func_equal_structural,
+    check_bool_expr_is_true,
+    check_int_constraints_trans_consistency,
+)
+from tvmagic.testing.compare import CompareBeforeAfter
+from tvmagic.testing.fixtures import fixture, parameter, parameters
+from tvmagic.testing.requirements import (
+    device_enabled,
+    enabled_targets,
+    exclude_targets,
+    known_failing_targets,
+    parametrize_targets,
+    requires_arm_dot,
+    requires_cuda,
+    requires_gpu,
+    requires_hexagon,
+    requires_llvm,
+    requires_metal,
+    requires_nvptx,
+    requires_opencl,
+    requires_package,
+    requires_rocm,
+    requires_rpc,
+    requires_tensorcore,
+    requires_vulkan,
+    requires_x86,
+    requires_x86_avx512,
+    requires_x86_vnni,
+    skip_if_32bit,
+    slow,
+    uses_gpu,
+)
+from tvmagic.testing.utils import get_dtype_range, identity_after, main, strtobool, terminate_self
