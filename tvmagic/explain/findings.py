@@ -237,7 +237,9 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view = case.view(nest)
     edits: list[Edit] = []
     if view is not None:
-        tiles = remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2]) if nest.vectorized else []
+        tiles = (
+            remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2]) if nest.vectorized else []
+        )
         edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
     where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[nest.limit]
     text = (
