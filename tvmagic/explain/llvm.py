@@ -78,7 +78,11 @@ class Facts:
             if _WITHOUT_TOOL not in self.notes:
                 self.notes.append(_WITHOUT_TOOL)
             return Body(rows)
-        return Body(rows, *found)
+        cycles, pressure, known = found
+        cpu = cpu_and_features(target)[1]
+        if known != cpu:
+            self.notes.append(f"this llvm-mca does not know {cpu or 'the processor'}: its cycles are those of {known}")
+        return Body(rows, cycles, pressure)
 
 
 # Stores of a vector register to the stack: x86-64, AArch64.
@@ -164,8 +168,8 @@ def mca_command() -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def _mca(rows: list[str], target: Any) -> tuple[float, list[str]] | None:
-    """Cycles of one run of a loop's instructions, and for each the busiest resource; None if the tool does not know them."""
+def _mca(rows: list[str], target: Any) -> tuple[float, list[str], str] | None:
+    """Cycles of one run of a loop's instructions, and for each the busiest resource, and whose tables say so; None if the tool does not know them."""
     command = mca_command()
     if command is None:
         return None
@@ -177,7 +181,7 @@ def _mca(rows: list[str], target: Any) -> tuple[float, list[str]] | None:
                 [command, "--json", f"-mtriple={triple}", f"-mcpu={name}", "-iterations=100"],
                 input=body, capture_output=True, text=True, timeout=20, check=True,
             )  # fmt: skip
-            return _read_mca(json.loads(done.stdout), rows)
+            return *_read_mca(json.loads(done.stdout), rows), name
         except (OSError, ValueError, LookupError, subprocess.SubprocessError):
             continue
     return None
