@@ -35,11 +35,12 @@ def test_the_cells_run(shell: Any) -> None:
 
 def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     lines = block("X: float32[n, 256]").splitlines()
-    x, y, m, shape, p, c, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
+    x, y, m, s, shape, p, c, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
     vector = "A: float32[33]"
     cells = {
         "matrix": [x, "W: float32[256, 8]", y],
         "largest": [x, m],
+        "shares": [x, s],
         "padded": ["X: float32[64]", shape, p],
         "strided": [vector, "K: float32[5]", c],
         "rows": ["T: float32[9, 4]", "I: int32[5]", e],
@@ -50,7 +51,7 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     for name, lines in cells.items():
         result = shell.run_cell("\n".join([f"%%tensor {name} --quiet", *lines]))
         assert result.success, (name, result.error_in_exec)
-    shapes = {name: [int(n) for n in shell.user_ns[name].outputs[0].shape] for name in list(cells)[2:]}
+    shapes = {name: [int(n) for n in shell.user_ns[name].outputs[0].shape] for name in list(cells)[3:]}
     assert shapes == {
         "padded": [66],
         "strided": [15],
@@ -62,6 +63,7 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     assert shell.user_ns["rows"].check_bounds and not shell.user_ns["strided"].check_bounds
     sample = np.ones((3, 256), "float32")
     np.testing.assert_array_equal(shell.user_ns["largest"](sample), np.ones(3))
+    np.testing.assert_allclose(shell.user_ns["shares"](sample), np.full((3, 256), 1 / 256), rtol=1e-5)
 
 
 def test_the_program_without_a_notebook_runs() -> None:
