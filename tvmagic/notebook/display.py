@@ -153,12 +153,19 @@ def _benchmark_view(result: Any) -> Shown:
     return bench_table(result)
 
 
+def _explanation_view(explanation: Any) -> Shown:
+    from tvmagic.notebook.why import explanation_view
+
+    return explanation_view(explanation)
+
+
 # Where each class is defined, and how an object of it is shown. Found by name, so that nothing is
 # imported before it is needed.
 VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.operators.operator", "Operator"): operator_view,
     ("tvmagic.operators.operator", "Version"): _version_view,
     ("tvmagic.operators.measure", "Benchmark"): _benchmark_view,
+    ("tvmagic.explain.explanation", "Explanation"): _explanation_view,
     ("tvmagic.passes", "Record"): Passes,
     ("tvmagic.te.schedule.schedule", "Schedule"): _schedule_view,
     ("tvmagic.te.schedule.stage", "Stage"): _stage_view,

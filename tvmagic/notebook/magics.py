@@ -354,6 +354,20 @@ class TensorMagics(Magics):
         return compare(first, second, time=arguments.time)
 
     @magic(
+        "Why an operator takes the time that it does: where the time goes, what is wrong in words, and the calls that "
+        "would help.",
+        argument("name", metavar="NAME", help="the operator, or NAME:V for its version V", completes=_operators),
+        CODE_TARGET,
+        argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
+        _size(256),
+    )
+    def why(self, arguments: Namespace) -> Shown:
+        from tvmagic.notebook.why import why
+
+        version = self._version_text(arguments.name, None, "%why")
+        return why(version, arguments.target or self.target, arguments.size, arguments.run)
+
+    @magic(
         "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
         "structures in processes of their own, and keeps the fastest. Results are kept in a file.",
         NAME,
@@ -446,7 +460,7 @@ class TensorMagics(Magics):
             raise UsageError(f"%bench: there is no function `{text}`{did_you_mean(text, known)}")
         return text, value
 
-    def _version_text(self, text: str, default: Operator | None) -> Version:
+    def _version_text(self, text: str, default: Operator | None, magic: str = "%compare") -> Version:
         """`OPERATOR`, `OPERATOR:VERSION`, or a version of `default`."""
         name, _, version = text.partition(":")
         if name not in self.operators():
@@ -457,12 +471,12 @@ class TensorMagics(Magics):
                 return next(iter(owners.values())).version(text)
             if owners:
                 known = " and ".join(f"`{op.name}:{text}`" for op in owners.values())
-                raise UsageError(f"%compare: there are {known}; write one of them")
-        op = self._operator(name, "%compare")
+                raise UsageError(f"{magic}: there are {known}; write one of them")
+        op = self._operator(name, magic)
         try:
             return op.version(version or None)
         except TVMagicError as error:
-            raise UsageError(f"%compare: {error.message}; {error.hint}") from None
+            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
 
     @traitlets.default("target")
     def _default_target(self) -> str:

@@ -367,10 +367,12 @@ class Version:
         self.modules: dict[bool, Any] = {}
         self.lowered: IRModule | None = None
         self.told = False
+        self.source: Source | None = None  # the `%%schedule` cell that it is from
+        self.scope: dict[str, Any] = {}  # what the cell's names are after it ran
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy holds: all but compiled code, which is made again when it is called."""
-        return {**self.__dict__, "modules": {}}
+        """What a pickle or a copy holds: all but the cell's names, and compiled code, which is made again when it is called."""
+        return {**self.__dict__, "modules": {}, "scope": {}}
 
     def lower(self) -> IRModule:
         """The lowered module."""

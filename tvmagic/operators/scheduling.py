@@ -77,7 +77,14 @@ def schedule_from_cell(
         op.add_sources(record)
         record.sources[source.name] = source.text
         op.attempt = Version(op, chosen, name, record)
-    return Version(op, chosen, name, record)
+    version = Version(op, chosen, name, record)
+    version.source, version.scope = source, {n: scope[n] for n in _mentioned(tree) if n in scope}
+    return version
+
+
+def _mentioned(tree: ast.AST) -> set[str]:
+    """The names that a cell uses or defines."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _check_kept(statement: ast.stmt, chosen: Any, scope: Mapping[str, Any], used: set[str], source: Source) -> None:

@@ -1,0 +1,300 @@
+"""What an explanation says: its data, its places, LLVM's remarks, the loop's assembly, addresses and footprints."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+from instant_cells import random_cell
+
+from tvmagic import te
+from tvmagic.codegen.target import resolved
+from tvmagic.driver import lower
+from tvmagic.errors import TVMagicError
+from tvmagic.explain import CODES, Explanation, explain
+from tvmagic.explain import llvm as facts_module
+from tvmagic.explain.llvm import Facts, _inner_loops, _read_mca, facts_of, mca_command
+from tvmagic.explain.model import model
+from tvmagic.explain.nests import nests_of
+from tvmagic.explain.traffic import footprint, patterns
+from tvmagic.notebook.machine import auto_source
+from tvmagic.operators import Operator, Version, operator
+from tvmagic.operators.scheduling import schedule
+
+WIDE = "llvm -mcpu=skylake-avx512 -num-cores=4"
+
+
+def matmul(name: str = "mm") -> Operator:
+    return operator(name, "A: float32[96, 100]\nB: float32[100, 192]\nC[i, j] += A[i, k] * B[k, j]")
+
+
+def first(version: Version) -> Any:
+    return next(iter(version.lower().functions.values()))
+
+
+# ---------------------------------------------------------------------------- data
+
+
+def test_the_data_has_the_keys_of_the_attributes() -> None:
+    found = explain(matmul(), WIDE, llvm=False)
+    data = json.loads(json.dumps(found.to_json()))
+    assert {"code", "text", "line", "cell_line", "call", "gain"} <= set(data["findings"][0])
+    for finding, row in zip(found.findings, data["findings"]):
+        assert row["code"] == finding.code in CODES and row["gain"] == finding.gain
+    loop = data["loops"][0]
+    assert loop["nest"] == "C" and loop["loops"] == ["i", "j", "k"] and loop["vectorized"] == "no"
+    assert loop["flops"] == 2 * 96 * 100 * 192 and set(loop["bytes"]) == {"L1", "L2", "L3", "memory"}
+    assert found.loops[0].share == pytest.approx(1, abs=0.05)
+
+
+def test_findings_name_their_lines() -> None:
+    op = matmul()
+    found = explain(op, WIDE, llvm=False)
+    finding = found.findings[0]
+    assert "C_1[" in found.program.split("\n")[finding.line - 1]
+    assert op.source is not None and "C[i, j] +=" in op.source.lines[finding.cell_line - 1]
+
+
+def test_a_call_uses_the_names_of_the_cell() -> None:
+    version = schedule(
+        matmul(), "row, column = C.op.axis\ninner, = C.op.reduce_axis\ns[C].reorder(row, inner, column)", "named"
+    )
+    calls = "\n".join(f.call for f in explain(version, WIDE, llvm=False).findings)
+    assert "row" in calls and "C.op.axis" not in calls
+
+
+def test_a_schedule_without_a_cell_gets_findings_without_calls() -> None:
+    op = matmul()
+    sch = op.te_schedule()
+    sch[op.outputs[0]].unroll(op.outputs[0].op.axis[0])
+    found = explain(Version(op, sch, "api"), WIDE, llvm=False).findings
+    assert found[0].code == "reduction-order" and not found[0].call and found[0].gain == 1
+
+
+def test_the_attempt_of_a_failed_cell_stays() -> None:
+    op = matmul()
+    version = schedule(op, "s[C].unroll(C.op.axis[0])", "kept")
+    attempt = op.attempt
+    explain(version, WIDE, llvm=False)
+    assert op.attempt is attempt and op.current is version and list(op.versions) == ["kept"]
+
+
+def test_only_operators_and_versions_are_explained() -> None:
+    with pytest.raises(TVMagicError, match="an operator or a version"):
+        explain(3)  # type: ignore[arg-type]
+    with pytest.raises(TVMagicError, match="no CPU"):
+        explain(matmul(), "llvm -mtriple=nvptx64-nvidia-cuda", llvm=False)
+
+
+def test_symbolic_sizes_and_tensorir_functions_are_explained() -> None:
+    op = operator("free", "A: float32[n, m]\nB: float32[n, m]\nC[i, j] = A[i, j] * B[i, j]")
+    assert explain(op, WIDE, size=512, llvm=False).loops
+    text = """
+from tvmagic.script import tir as T
+@T.prim_func
+def twice(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32")):
+    for i, j in T.grid(64, 64):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vj, vi] * T.float32(2)
+"""
+    assert isinstance(explain(operator("twice", text), WIDE, llvm=False), Explanation)
+
+
+# ---------------------------------------------------------------------------- LLVM
+
+
+def test_llvm_says_why_a_loop_has_no_vectors() -> None:
+    found = explain(matmul())
+    assert any("reorder floating-point" in f.text for f in found.findings)
+    assert found.assembly and any(line > 0 for _, line in found.assembly)
+    if mca_command() is None:
+        assert any("llvm-mca" in note for note in found.notes)
+
+
+def test_without_the_tool_the_findings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = matmul()
+    before = explain(op)
+    monkeypatch.setattr(facts_module, "mca_command", lambda: None)
+    after = explain(op)
+    assert [(f.code, f.call) for f in after.findings] == [(f.code, f.call) for f in before.findings]
+    assert after.body_cycles == 0 and any("llvm-mca" in note for note in after.notes)
+
+
+def test_remarks_belong_to_the_innermost_loop_of_their_line() -> None:
+    version = schedule(matmul(), "s[C].reorder(C.op.axis[0], C.op.reduce_axis[0], C.op.axis[1])", "rows")
+    target = resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+    found = explain(version, target)
+    assert found.loops[0].vectorized == "vectors by LLVM"
+
+
+def test_a_failing_worker_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts_module, "_asked", lambda text, target: None)
+    mod = matmul().version("plain").lower()
+    assert facts_of(mod, resolved(WIDE), {}).notes == [
+        "LLVM's remarks are missing: the process that asks for them failed"
+    ]
+
+
+def test_spills_are_counted_in_the_loop_alone() -> None:
+    rows = ("\tvmovups\t%zmm1, 64(%rsp)", ".L1:", "\tvmovups\t%zmm1, 64(%rsp)", "\tvaddps\t%zmm1, %zmm2, %zmm2", "\tvmovaps\t%ymm3, -32(%rbp)", "\tjne\t.L1", "\tretq")  # fmt: skip
+    assert _inner_loops(rows) == [(1, 5)]
+    from tvmagic.codegen.debug import AssemblyLines
+
+    facts = Facts(assembly=AssemblyLines("", rows, (0, 0, 7, 7, 7, 7, 0)))
+    assert facts.spills({7}) == 2 and facts.spills({9}) is None
+
+
+def test_the_answer_of_llvm_mca_is_read() -> None:
+    said = {
+        "CodeRegions": [
+            {
+                "SummaryView": {"TotalCycles": 412, "Iterations": 100},
+                "ResourcePressureView": {
+                    "ResourcePressureInfo": [
+                        {"InstructionIndex": 0, "ResourceIndex": 1, "ResourceUsage": 0.5},
+                        {"InstructionIndex": 1, "ResourceIndex": 0, "ResourceUsage": 1.0},
+                        {"InstructionIndex": 2, "ResourceIndex": 0, "ResourceUsage": 1.5},
+                    ]
+                },
+            }
+        ],
+        "TargetInfo": {"Resources": ["P0", "P1"]},
+    }
+    cycles, pressure = _read_mca(said, [".L1:", "\tvaddps\t%ymm0, %ymm1, %ymm1", "\tjne\t.L1"])
+    assert cycles == 4.12 and pressure == ["", "P1 0.50", "P0 1.00"]
+
+
+# ---------------------------------------------------------------------------- addresses and footprints
+
+
+def lines_touched(accesses: Any, loops: Any, line: int) -> int:
+    """Bytes of the cache lines that are touched, by running through all iterations."""
+    found: set[tuple[Any, int]] = set()
+    for access in accesses:
+        keys = [(k, s) for k, s in access.address.strides.items()]
+        ranges = [range(loop.extent) for loop in loops]
+        for values in itertools.product(*ranges):
+            known = {loop.var: v for loop, v in zip(loops, values)}
+            for lane in range(access.lanes):
+                place = access.address.offset
+                for (var, kind, by), stride in keys:
+                    value = known.get(var, lane if var.name == "lane" else 0)
+                    value = value // by if kind == "div" else value % by if kind == "mod" else value
+                    place += stride * value
+                found.add((access.data, place * access.bytes // line))
+    return len(found) * line
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_footprints_are_those_of_the_iterations(seed: int) -> None:
+    """Against counting lines one by one; a run that does not begin with a line may take one more."""
+    rng = random.Random(seed)
+    n, m = rng.choice([8, 17, 32]), rng.choice([16, 30, 64])
+    a = te.placeholder((n + 4, m + 4), name="A")
+    shift = rng.choice([0, 1, 4])
+    step = rng.choice([1, 1, 2])
+    turned = rng.random() < 0.3
+    b = te.compute(
+        (n // step, m // step),
+        lambda i, j: a[i * step, j * step] + (a[i + shift, j + shift] if not turned else a[j % n, i]),
+        name="B",
+    )
+    s = te.create_schedule(b.op)
+    i, j = b.op.axis
+    if rng.random() < 0.5:
+        s[b].tile(i, j, 4, 8)
+    func = next(iter(lower(s, [a, b]).functions.values()))
+    for nest in nests_of(func)[0]:
+        for start in range(len(nest.loops)):
+            inside = nest.loops[start:]
+            for access in nest.accesses:
+                if not access.address.known:
+                    continue
+                guess, true = footprint([access], inside, 64), lines_touched([access], inside, 64)
+                assert true / 2.2 <= guess <= 2.2 * true + 128, (str(access.node), [x.name for x in inside])
+
+
+def test_a_quotient_and_a_remainder_are_variables_of_their_own() -> None:
+    a = te.placeholder((4, 24), name="A")
+    b = te.compute((4, 24), lambda i, j: a[i, j] + 1, name="B")
+    s = te.create_schedule(b.op)
+    s[b].fuse(*b.op.axis)
+    func = next(iter(lower(s, [a, b]).functions.values()))
+    (nest,) = nests_of(func)[0]
+    assert nest.iterations == 96 and all(x.address.stride(nest.inner.var) == 1 for x in nest.accesses)
+    c = te.compute((24, 4), lambda i, j: a[j, i] + 1, name="C")
+    s = te.create_schedule(c.op)
+    s[c].fuse(*c.op.axis)
+    (nest,) = nests_of(next(iter(lower(s, [a, c]).functions.values())))[0]
+    (load,) = nest.statements[0].loads
+    assert sorted((k[1], k[2], v) for k, v in load.address.strides.items()) == [("div", 4, 1), ("mod", 4, 24)]
+    assert load.address.stride(nest.inner.var) is None and not load.address.divisions
+
+
+def test_accesses_that_differ_by_constants_are_one_pattern() -> None:
+    op = operator("three", "X: float32[66]\nfor i in range(64): Y[i] = X[i] + X[i + 1] + X[i + 2]")
+    (nest,) = nests_of(first(op.version("plain")))[0]
+    found = {p[0].name: p[1] for p in patterns(nest.accesses)}
+    assert found == {"X": (0, 1, 2), "Y": (0,)}
+
+
+# ---------------------------------------------------------------------------- the model
+
+
+def test_the_first_iteration_of_a_sum_is_no_guard() -> None:
+    version = schedule(
+        matmul(), 'block = sch.get_block("C")\ni, j, k = sch.get_loops(block)\nsch.reorder(i, k, j)', "first"
+    )
+    (nest,) = nests_of(first(version))[0]
+    assert len(nest.statements) == 1 and not nest.statements[0].guards
+
+
+def test_sums_in_registers_are_counted() -> None:
+    cell = "io, jo, ii, ji = s[C].tile(*C.op.axis, {}, {})\nk, = C.op.reduce_axis\ns[C].reorder(io, jo, k, ii, ji)\ns[C].unroll(ii)\ns[C].vectorize(ji)"
+    machine = resolved(WIDE).machine
+    for rows, columns in ((4, 32), (6, 64), (12, 64)):
+        found = model(first(schedule(matmul(), cell.format(rows, columns), "tile")), machine).hot[0]
+        sums = rows * columns // 16
+        assert found.sums == sums and found.chains == sums
+        assert found.spills == max(0, sums + 2 - 32)
+        assert found.ports["multiply-adds"] == sums / 2
+
+
+def test_threads_that_are_started_often_cost_time() -> None:
+    machine = resolved(WIDE).machine
+    outer = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[0])", "outer")), machine)
+    inner = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[1])", "inner")), machine)
+    assert inner.nests[0].launches == 96 and outer.nests[0].launches == 1 and inner.time > outer.time
+
+
+# ---------------------------------------------------------------------------- any cell
+
+SEEDS = 12
+
+
+def explained_both(seed: int) -> None:
+    """A random cell's plain loops and its instant schedule are explained, and each call that is proposed runs."""
+    text, size = random_cell(seed)
+    op = operator(f"cell{seed}", text)
+    cell, _ = auto_source(op, WIDE)
+    for version in (op.version("plain"), schedule(op, cell.split("\n", 1)[1], "auto")):
+        found = explain(version, WIDE, size=size or 16, llvm=False, seconds=2)
+        assert all(0 <= row.share <= 1.001 and 0 <= row.roof_share <= 1 for row in found.loops)
+        json.dumps(found.to_json())
+        for finding in [f for f in found.findings if f.call][:1]:
+            schedule(op, finding.cell.split("\n", 1)[1], "pasted", version.scope)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_any_cell_is_explained(seed: int) -> None:
+    explained_both(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SEEDS, 400))
+def test_many_cells_are_explained(seed: int) -> None:
+    explained_both(seed)

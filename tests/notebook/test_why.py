@@ -1,0 +1,71 @@
+"""`%why`: what it shows in a notebook and in a terminal, and what is wrong with a line."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tvmagic.explain import explain
+from tvmagic.notebook.display import shown
+from tvmagic.operators import operator, peaks
+
+CELL = "%%tensor mm -q\nA: float32[64, 96]\nB: float32[96, 80]\nC[i, j] += A[i, k] * B[k, j]\n"
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVMAGIC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(peaks, "peak_flops", lambda target=None: 1e11)
+    monkeypatch.setattr(peaks, "copy_bandwidth", lambda: 2e10)
+
+
+def run(shell: Any, cell: str) -> Any:
+    result = shell.run_cell(cell)
+    assert result.success, result.error_in_exec or result.error_before_exec
+    return result.result
+
+
+def test_why_shows_a_table_findings_and_pictures(shell: Any) -> None:
+    run(shell, CELL)
+    found = run(shell, "%why mm")
+    text, page = found.text(False), found.html()
+    assert "a call, measured" in text and "reduction-order" in text and "s[C].vectorize(" in text
+    assert "Roofline" in text and "Bytes moved by each level" in text
+    assert page.count("<svg") == 2 and "<ol>" in page and "<pre>" in page
+    data = json.loads(json.dumps(found.to_json()))
+    assert data["findings"][0]["code"] == "reduction-order"
+    # what is proposed, pasted, runs
+    run(shell, f"%%schedule mm -q --check\n{data['findings'][0]['call']}")
+
+
+def test_why_of_a_version_and_without_a_run(shell: Any) -> None:
+    run(shell, CELL)
+    run(shell, "%%schedule mm -q -n V2\ns[C].parallel(C.op.axis[0])")
+    found = run(shell, "%why mm:V2 --no-run")
+    assert found.seconds is None and "cycles a call by the model" in found.text(False)
+    assert found.explanation.version == "V2" and "Roofline" not in found.text(False)
+    assert run(shell, "%why mm:plain --no-run").explanation.version == "plain"
+
+
+def test_why_of_another_target_is_not_run(shell: Any) -> None:
+    run(shell, CELL)
+    found = run(shell, "%why mm --target aarch64")
+    assert found.seconds is None and found.explanation.machine.vector_bits == 128
+
+
+@pytest.mark.parametrize(("line", "words"), [("%why nn", "no operator `nn`"), ("%why mm:V9", "no version `V9`"), ("%why", "missing NAME")])  # fmt: skip
+def test_wrong_lines(shell: Any, line: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, CELL)
+    result = shell.run_cell(line)
+    assert not result.success
+    error = str(result.error_in_exec)
+    assert words in error or "NAME" in words and "name" in error
+
+
+def test_an_explanation_shows_itself() -> None:
+    op = operator("named", "A: float32[64, 64]\nB[i] += A[i, k]")
+    view = shown(explain(op, llvm=False))
+    assert view is not None and "Findings" in view.text(False) and "<table" in view.html()

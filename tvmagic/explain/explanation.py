@@ -1,0 +1,346 @@
+"""`explain(version)`: where the time of a schedule goes, what is wrong with it in words, and the calls that would help."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tvmagic.codegen.debug import Lines
+from tvmagic.codegen.target import resolved
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.errors import TVMagicError
+from tvmagic.explain.arrange import plain_name, views_of
+from tvmagic.explain.findings import Case, Suspect, suspects
+from tvmagic.explain.llvm import Facts, facts_of
+from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, ProgramModel, model
+from tvmagic.explain.nests import nests_of
+from tvmagic.explain.traffic import LEVELS, Traffic, patterns, touched
+from tvmagic.explain.trial import Edit, Trials, attachments, numbers_in
+from tvmagic.ir import PrimFunc
+from tvmagic.operators import Operator, Version
+
+__all__ = ["Explanation", "Finding", "LoopRow", "explain"]
+
+WORTH = 1.15  # the least gain, by the model, of a call that is proposed
+MOST = 5  # findings
+TRIALS = 32  # edits tried in all
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or that cannot be better.
+
+    Attributes
+    ----------
+    code: what kind of finding, a key of `CODES`.
+    text: a sentence.
+    line: the line of the lowered program (from 1; 0 if none).
+    cell_line: the line of the cell, `%%schedule`'s if `replaces` is set, else the one that the loop is from; 0 if none.
+    call: the calls to paste at the end of the `%%schedule` cell, or with `replaces` into `cell_line`'s place; may be empty.
+    gain: how many times faster the whole program is then, by the model; 1 if not known.
+    replaces: whether `call` replaces the statement at `cell_line`.
+    cell: the whole `%%schedule` cell with the call in it.
+    """
+
+    code: str
+    text: str
+    line: int
+    cell_line: int
+    call: str
+    gain: float
+    replaces: bool = False
+    cell: str = ""
+
+
+@dataclass(frozen=True)
+class LoopRow:
+    """A hot loop nest: the columns of the table. Times are shares of the program's, by the model.
+
+    `intensity`: operations for a byte that memory has to give at least. `bytes`: what each level gives or takes; `L1` is what registers exchange with the first cache. `roof`: what the nest is
+    limited by; `roof_share`: how much of that limit it reaches. `cycles`: of an iteration of `loop`.
+    """
+
+    nest: str
+    loop: str
+    loops: tuple[str, ...]
+    line: int
+    share: float
+    flops: int
+    bytes: dict[str, int]
+    roof: str
+    roof_share: float
+    cycles: float
+    port: str
+    ports: dict[str, float]
+    registers: int
+    registers_there: int
+    spills: int
+    vectorized: str
+    recomputed: float
+    intensity: float
+
+
+@dataclass
+class Explanation:
+    """What `explain` found: `findings` (worst first), `loops` (hot loop nests, slowest first), `notes` on how it was found.
+
+    `program` is the lowered program's text, `assembly` that of the hottest loop, each row with its line of the program.
+    """
+
+    name: str
+    version: str
+    machine: Machine
+    findings: list[Finding]
+    loops: list[LoopRow]
+    notes: list[str]
+    cycles: float
+    program: str
+    assembly: list[tuple[str, int]] = field(default_factory=list)
+    pressure: list[str] = field(default_factory=list)
+    body_cycles: float = 0.0  # of one run of `assembly` by llvm-mca; 0 if that is not installed
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, under the same names."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "machine": self.machine.name,
+            "findings": [asdict(f) for f in self.findings],
+            "loops": [asdict(row) for row in self.loops],
+            "notes": list(self.notes),
+            "cycles": self.cycles,
+            "assembly": [list(row) for row in self.assembly],
+            "pressure": list(self.pressure),
+            "body_cycles": self.body_cycles,
+        }
+
+    def __repr__(self) -> str:
+        codes = ", ".join(f.code for f in self.findings) or "no findings"
+        return f"<Explanation of {self.name} ({self.version}): {codes}>"
+
+
+def explain(
+    value: Operator | Version, target: Any = None, size: int = 256, llvm: bool = True, seconds: float = 5.0
+) -> Explanation:
+    """Why a version of an operator (the last by default) takes the time that it does, and what would help.
+
+    Nothing is run: all follows from the lowered program, a model of the machine and what LLVM says of its own passes.
+
+    Parameters
+    ----------
+    target: what to explain it for, a Target or its text; by default what is compiled for. It has to be a CPU.
+    size: the value of symbolic sizes.
+    llvm: ask LLVM for its remarks, and read the assembly; takes a second.
+    seconds: begin to try no more calls after this time.
+    """
+    version = value.current if isinstance(value, Operator) else value
+    if not isinstance(version, Version):
+        raise TVMagicError(f"an operator or a version of one is explained, not `{type(value).__name__}`")
+    return _Explainer(version, resolved(target), size, llvm, seconds).run()
+
+
+class _Explainer:
+    """One explanation in the making."""
+
+    def __init__(self, version: Version, target: Any, size: int, llvm: bool, seconds: float) -> None:
+        self.version, self.target, self.size = version, target, size
+        self.machine = target.machine
+        self.mod = version.lower()
+        self.func: PrimFunc = next(iter(self.mod.functions.values()))
+        self.lines = Lines(self.mod)
+        loops = _loops_by_line(self.func, self.lines, size)
+        self.facts = facts_of(self.mod, target, loops) if llvm else Facts()
+        self.model = model(self.func, self.machine, size, self.facts.vectorized)
+        self.trials = Trials(version, self.machine, size, TRIALS, seconds)
+
+    def run(self) -> Explanation:
+        case = self._case()
+        findings = self._findings(case)
+        loops = [self._row(case, nest) for nest in self.model.hot]
+        hottest = self.model.hot[0] if self.model.hot else None
+        made = Explanation(
+            self.version.operator.name, self.version.name, self.machine, findings, loops, list(self.facts.notes),
+            self.model.time, self.lines.text,
+        )  # fmt: skip
+        if hottest is not None:
+            body = self.facts.body(self._nest_lines(hottest), self.target)
+            made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
+            made.notes = list(self.facts.notes)
+        if self.version.operator.check_bounds:
+            made.notes.append(
+                "compiled accesses are checked while they run, which is not in the model; see `check_bounds`"
+            )
+        if self.trials.left < 0:
+            made.notes.append("not every call that may help was tried; `explain(..., seconds=60)` tries longer")
+        return made
+
+    def _case(self) -> Case:
+        nests, top = nests_of(self.func, self.size)
+        del nests
+        case = Case(
+            self.model,
+            Traffic([n.nest for n in self.model.nests], top, self.machine),
+            self.machine,
+            views_of(self.version),
+            list(numbers_in(self.version)),
+            attachments(self.version),
+            waste_of(self.version, self.model),
+        )
+        case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}
+        return case
+
+    # ------------------------------------------------------------------------ findings
+
+    def _findings(self, case: Case) -> list[Finding]:
+        found = [f for s in self._ranked(suspects(case)) if (f := self._tried(s)) is not None]
+        found.sort(key=_badness)
+        kept: list[Finding] = []
+        for finding in found:
+            if not any(f.code == finding.code or (f.call and f.call == finding.call) for f in kept):
+                kept.append(finding)
+        kept = kept[:MOST]
+        roof = self._at_roof(case, kept)
+        return [*kept, roof] if roof is not None and len(kept) < MOST else kept
+
+    def _ranked(self, found: list[Suspect]) -> list[Suspect]:
+        """The slowest nests first, so that their edits are tried first."""
+        return sorted(found, key=lambda s: (s.code == "not-parallel", -s.nest.time))
+
+    def _tried(self, suspect: Suspect) -> Finding | None:
+        """The finding with the edit that helps most; None if no edit helps, or none can be tried and it is not certain."""
+        best: tuple[float, Edit] | None = None
+        before = self.model.time
+        tried = 0
+        for edit in suspect.edits:
+            if tried >= 8:
+                break
+            result = self.trials.run(edit)
+            tried += 1
+            if result is None:
+                continue
+            gain = before / max(result[1].time, 1e-9)
+            if gain >= WORTH and (best is None or gain > 1.05 * best[0]) and self.trials.accepted(edit):
+                best = gain, edit
+        untried = self.trials.cell is None and suspect.certain and self.model.share(suspect.nest) >= 0.25
+        if best is None and not untried and not suspect.fact:
+            return None
+        return self._finding(suspect, *(best or (1.0, None)))
+
+    def _finding(self, suspect: Suspect, gain: float, edit: Edit | None) -> Finding:
+        statement = suspect.nest.nest.statements[0]
+        line = self.lines.line_of(statement.node)
+        span = statement.node.span
+        cell_line = edit.line if edit is not None and edit.line else span.line if span is not None else 0
+        call = edit.text if edit is not None else ""
+        cell = (self.trials.text(edit) or "") if edit is not None else ""
+        replaces = edit is not None and edit.line > 0
+        return Finding(suspect.code, suspect.text, line, cell_line, call, round(gain, 2), replaces, cell)
+
+    def _at_roof(self, case: Case, found: list[Finding]) -> Finding | None:
+        """That the machine does no more, if the slowest nest is at a limit that no schedule moves."""
+        if not self.model.hot or any(f.code != "not-parallel" for f in found):
+            return None
+        nest = self.model.hot[0]
+        reach = self._roof_share(case, nest)
+        if self.model.share(nest) < 0.5 or reach < 0.8 or not nest.vectorized or nest.spills:
+            return None
+        if nest.limit == "multiply-adds":
+            words = "the multiply-adders are busy in nearly every cycle"
+        elif nest.limit in BYTES_A_CYCLE:
+            words = f"each byte moves between {_level(nest.limit)} and the core once, as fast as it can"
+        else:
+            return None
+        text = f"`{nest.nest.name}` is at the roof: {words}; no schedule helps, only another algorithm or a smaller data type"
+        line = self.lines.line_of(nest.nest.statements[0].node)
+        span = nest.nest.statements[0].node.span
+        return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
+
+    # ------------------------------------------------------------------------ rows
+
+    def _roof_share(self, case: Case, nest: NestModel) -> float:
+        """How much of what limits it a nest reaches: its useful work or bytes over what its time would allow."""
+        if nest.limit in BYTES_A_CYCLE:
+            level = {"L2": 1, "L3": 2, "memory": 3}[nest.limit]
+            parts = patterns(nest.nest.accesses)
+            once = sum(
+                touched(p, nest.nest.loops, self.machine.line) * (1 + (p[0].store and level == 3)) for p in parts
+            )
+            return min(1.0, once / max(1, nest.bytes[nest.limit]))
+        useful = nest.ports.get("multiply-adds", 0.0) * nest.iterations * (1 - nest.conversions / max(nest.work, 1e-9))
+        return min(1.0, useful / max(nest.core, 1e-9))
+
+    def _row(self, case: Case, nest: NestModel) -> LoopRow:
+        statements = nest.nest.statements
+        inside = {"L1": sum(a.bytes * a.lanes for a in nest.nest.accesses if a.address.uses(nest.rolled.var)) * nest.nest.iterations}  # fmt: skip
+        moved = {**inside, **nest.bytes}
+        spills = self.facts.spills(self._nest_lines(nest))
+        view = case.view(nest)
+        how = (
+            "explicit vectors"
+            if all(s.lanes > 1 for s in statements)
+            else "vectors by LLVM"
+            if nest.vectorized
+            else "no"
+        )
+        return LoopRow(
+            nest.nest.name, nest.rolled.name, tuple(loop.name for loop in nest.nest.loops),
+            self.lines.line_of(statements[0].node), self.model.share(nest), nest.flops, {k: moved[k] for k in LEVELS},
+            nest.limit, self._roof_share(case, nest), nest.cycles, nest.port,
+            {k: round(v, 3) for k, v in nest.ports.items()}, nest.registers, self.machine.vector_registers,
+            spills if spills is not None else nest.spills, how,
+            case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0,
+            nest.flops / max(1, moved["memory"], sum(touched(p, nest.nest.loops, self.machine.line) for p in patterns(nest.nest.accesses))),
+        )  # fmt: skip
+
+    def _nest_lines(self, nest: NestModel) -> set[int]:
+        """The lines of the lowered program that a nest's statements are on."""
+        return {self.lines.line_of(s.node) for s in nest.nest.statements}
+
+
+def _level(name: str) -> str:
+    return {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}.get(name, name)
+
+
+def _badness(finding: Finding) -> tuple[int, float]:
+    """Sorts findings: those with a call first, the largest gain first; more threads help any schedule."""
+    order = 0 if finding.gain > 1 and finding.code != "not-parallel" else 1 if not finding.call else 2
+    return order, -finding.gain
+
+
+def _loops_by_line(func: PrimFunc, lines: Lines, size: int) -> dict[int, Any]:
+    """The innermost loop of each line that has a statement or a loop on it."""
+    found: dict[int, Any] = {}
+    for nest in nests_of(func, size)[0]:
+        inner = nest.inner.node
+        found[lines.line_of(inner)] = inner
+        for s in nest.statements:
+            found[lines.line_of(s.node)] = inner
+    found.pop(0, None)
+    return found
+
+
+def waste_of(version: Version, program: ProgramModel) -> dict[str, float]:
+    """For each stage how many elements are computed for one that is used."""
+    from tvmagic import te
+    from tvmagic.te.exact.used_elements import waste_report
+
+    if isinstance(version.schedule, te.schedule.Schedule):
+        try:
+            report = waste_report(version.schedule)
+        except TVMagicError:
+            return {}
+        return {plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used}
+    stored: dict[str, int] = {}
+    for nest in program.nests:
+        for s in nest.nest.statements:
+            if not s.accumulates:
+                name = plain_name(s.target.name)
+                stored[name] = stored.get(name, 0) + nest.nest.iterations * s.lanes
+    plain = next(iter(version.operator.version("plain").lower().functions.values()))
+    result: dict[str, float] = {}
+    for nest in nests_of(plain)[0]:
+        for s in nest.statements:
+            name = plain_name(s.target.name)
+            if name in stored and not s.accumulates:
+                result[name] = stored[name] / max(1, nest.iterations * s.lanes)
+    return result

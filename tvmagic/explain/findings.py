@@ -1,0 +1,397 @@
+"""What is wrong with a schedule, in words: each rule looks at one hot nest of the model and names calls that may help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.explain import remedies
+from tvmagic.explain.arrange import View, plain_name
+from tvmagic.explain.model import BYTES_A_CYCLE, ENTRY, LAUNCH, NestModel, ProgramModel, depending
+from tvmagic.explain.nests import Access
+from tvmagic.explain.traffic import Traffic, patterns, touched
+from tvmagic.explain.trial import Edit, Number
+
+__all__ = ["CODES", "Case", "Suspect", "suspects"]
+
+# Each code with what it means, for help and documentation.
+CODES = {
+    "not-vectorized": "the hot loop runs element by element",
+    "reduction-order": "sums of floats keep their order, which forbids vectors along a reduction",
+    "strided-access": "the innermost loop jumps through memory",
+    "strided-vectors": "the lanes of a vector are far from each other in memory",
+    "few-accumulators": "too few sums at once, each waits for its last addition",
+    "spills": "more sums than vector registers",
+    "small-tile": "more loads than multiply-adds, as the tile is small",
+    "streamed-operand": "an operand comes again and again from a slower memory that a block would keep",
+    "recomputed": "a stage computes elements more often than they are used",
+    "stage-in-memory": "a stage goes through memory although parts of it fit into a cache",
+    "short-loop": "the innermost loop is short beside what it takes to enter it",
+    "guards": "conditions inside the hot loop",
+    "index-division": "divisions or remainders in addresses",
+    "parallel-too-fine": "threads are started too often",
+    "parallel-too-coarse": "fewer parallel iterations than cores",
+    "parallel-uneven": "parallel iterations do not divide among the cores",
+    "not-parallel": "one core works",
+    "conversion": "conversions between types inside the hot loop",
+    "at-roof": "the machine does no more",
+}
+
+
+@dataclass
+class Case:
+    """A version as the rules see it. `waste`: for each stage how often it computes an element that is used."""
+
+    model: ProgramModel
+    traffic: Traffic
+    machine: Machine
+    views: dict[str, View]
+    numbers: list[Number]
+    attachments: list[Edit] = field(default_factory=list)
+    waste: dict[str, float] = field(default_factory=dict)
+    remarks: dict[int, str] = field(default_factory=dict)
+
+    def view(self, nest: NestModel) -> View | None:
+        """The stage or block that a nest computes."""
+        names = [plain_name(s.target.name) for s in nest.nest.statements]
+        found = next((self.views[n] for n in names if n in self.views), None)
+        span = nest.nest.statements[0].node.span
+        if span is not None and (found is None or found.line != span.line):  # stages share memory, and its name
+            return next((v for v in self.views.values() if v.line == span.line), found)
+        return found
+
+    def lanes(self, nest: NestModel) -> int:
+        """Elements of the result in a vector register."""
+        return max(1, self.machine.vector_bits // max(8, nest.nest.statements[0].target.bits))
+
+
+@dataclass
+class Suspect:
+    """What may be wrong: a code, a sentence, the nest, edits that may help.
+
+    `certain`: worth saying of a schedule that has no cell, so that no edit can be tried. `fact`: worth saying even if none
+    of the edits helps.
+    """
+
+    code: str
+    nest: NestModel
+    text: str
+    edits: list[Edit]
+    certain: bool = False
+    fact: bool = False
+
+
+Rule = Callable[[Case, NestModel], Iterable[Suspect]]
+RULES: list[Rule] = []
+
+
+def rule(function: Rule) -> Rule:
+    """Have a rule looked at for each hot nest."""
+    RULES.append(function)
+    return function
+
+
+def suspects(case: Case) -> list[Suspect]:
+    """What may be wrong with a version, nest by nest."""
+    return [s for nest in case.model.hot for look in RULES for s in look(case, nest)]
+
+
+def _shapes(machine: Machine) -> list[tuple[int, int]]:
+    """Tiles to try: the machine's best first."""
+    tile = machine.tile()
+    return list(dict.fromkeys([(tile.rows, tile.vectors), (4, 2), (8, 1), (6, 2), (1, 4)]))
+
+
+# ---------------------------------------------------------------------------- vectors
+
+
+@rule
+def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    if nest.vectorized:
+        return
+    loop = nest.unrolled[-1] if nest.unrolled else nest.rolled
+    view, lanes = case.view(nest), case.lanes(nest)
+    edits: list[Edit] = []
+    if view is not None:
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
+    said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
+    far = _farthest(nest)
+    if nest.reason == "reduction":
+        text = f"the loop `{loop.name}` adds to one element of `{nest.nest.name}`; sums of floats keep their order, so it runs one element at a time.{said}"
+        yield Suspect("reduction-order", nest, text, edits, True)
+    elif nest.reason == "strided" and far is not None:
+        moved = abs(far.address.stride(loop.var) or 0)
+        text = f"along the innermost loop `{loop.name}` the access of `{far.name}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
+        yield Suspect("strided-access", nest, text, edits, True)
+    elif nest.reason == "guard":
+        return
+    else:
+        yield Suspect("not-vectorized", nest, f"the loop `{loop.name}` runs one element at a time.{said}", edits, True)
+
+
+def _farthest(nest: NestModel) -> Access | None:
+    loop = nest.unrolled[-1] if nest.unrolled else nest.rolled
+    moving = [a for a in nest.nest.accesses if a.address.uses(loop.var) and abs(a.address.stride(loop.var) or 99) > 1]
+    return max(moving, key=lambda a: abs(a.address.stride(loop.var) or 1 << 30), default=None)
+
+
+@rule
+def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered")]
+    if not bad:
+        return
+    access = max(bad, key=lambda a: abs(a.address.lane or 1 << 30))
+    view, lanes = case.view(nest), case.lanes(nest)
+    edits: list[Edit] = []
+    if view is not None:
+        edits = [
+            *remedies.vectorized(view, lanes),
+            *remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]),
+        ]
+    what = "stores" if access.store else "loads"
+    apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
+    text = f"the vector of `{access.name}` {what} {access.lanes} lanes that are {apart}, each on its own"
+    yield Suspect("strided-vectors", nest, text, edits, True)
+
+
+@rule
+def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    others = max((v for k, v in nest.ports.items() if k != "latency"), default=0.0)
+    if not nest.vectorized or not nest.in_core or nest.latency <= 1.25 * others:
+        return
+    view, lanes = case.view(nest), case.lanes(nest)
+    need = case.machine.sums_in_flight()
+    edits: list[Edit] = []
+    if view is not None:
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
+    text = (
+        f"{nest.chains} vector{'s' * (nest.chains != 1)} of sums in the loop `{nest.rolled.name}`: each waits "
+        f"{case.machine.fma_latency} cycles for its last addition; {need} would keep the multiply-adders busy"
+    )
+    yield Suspect("few-accumulators", nest, text, edits, True)
+
+
+def _larger(case: Case) -> list[Edit]:
+    sizes = sorted({n.value * k for n in case.numbers for k in (2, 4)})
+    return remedies.other_sizes(case.numbers, sizes)[:4]
+
+
+@rule
+def _spills(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    if not nest.spills:
+        return
+    view = case.view(nest)
+    most = case.machine.vector_registers - 4
+    edits = _smaller(case, most / nest.sums)
+    if view is not None:
+        each = max(1, nest.sums // max(1, max((leaf.extent for leaf in view.leaves if leaf.kind == "unrolled"), default=1)))  # fmt: skip
+        edits = [*edits, *remedies.fewer_rows(view, max(2, most // each))]
+    text = (
+        f"the tile of `{nest.nest.name}` takes {nest.sums} vector registers for its sums, and there are "
+        f"{case.machine.vector_registers}: {nest.spills} go through memory in each iteration of `{nest.rolled.name}`"
+    )
+    yield Suspect("spills", nest, text, edits, True)
+
+
+def _smaller(case: Case, ratio: float) -> list[Edit]:
+    """Each size of the cell replaced by the two of its divisors that come next below a share of it."""
+    found: list[Edit] = []
+    for number in case.numbers:
+        good = [d for d in range(2, number.value) if number.value % d == 0 and d <= max(2, number.value * ratio)]
+        found += [number.edit(d) for d in sorted(good, reverse=True)[:2]]
+    return found
+
+
+@rule
+def _small_tile(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    loads, work = nest.ports.get("loads", 0.0), nest.ports.get("multiply-adds", 0.0)
+    if not nest.vectorized or not nest.in_core or not nest.sums or loads <= 1.15 * work or nest.latency > 1.25 * loads:
+        return
+    if nest.sums > case.machine.vector_registers // 2:
+        return
+    view, lanes = case.view(nest), case.lanes(nest)
+    edits = [] if view is None else [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
+    text = (
+        f"a step of `{nest.rolled.name}` loads {loads * case.machine.loads_per_cycle:.3g} vectors for {nest.sums} vectors of "
+        f"multiply-adds; a larger tile in the {case.machine.vector_registers} registers uses each load more often"
+    )
+    yield Suspect("small-tile", nest, text, edits)
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+@rule
+def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    if nest.limit not in BYTES_A_CYCLE:
+        return
+    level = {"L2": 1, "L3": 2, "memory": 3}[nest.limit]
+    parts = patterns(nest.nest.accesses)
+    pattern = max(parts, key=lambda p: case.traffic.moved(nest.nest, p, level))
+    moved = case.traffic.moved(nest.nest, pattern, level)
+    once = touched(pattern, nest.nest.loops, case.machine.line) * (1 + (pattern[0].store and level == 3))
+    if moved < 3 * once:
+        return
+    view = case.view(nest)
+    edits: list[Edit] = []
+    if view is not None:
+        tiles = (
+            remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2]) if nest.vectorized else []
+        )
+        edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
+    where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[nest.limit]
+    text = (
+        f"`{pattern[0].name}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
+        f"would stay in the cache below, of {_bytes(case.traffic.sizes[level - 1])}"
+    )
+    yield Suspect("streamed-operand", nest, text, edits)
+
+
+def _bytes(count: float) -> str:
+    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+@rule
+def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view = case.view(nest)
+    times = case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0
+    if view is None or times < 1.25:
+        return
+    edits = [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in remedies.compute_elsewhere(view, reader)]  # fmt: skip
+    edits = [
+        *case.attachments,
+        *(e for e in edits if "compute_root" in e.text),
+        *(e for e in edits if "compute_root" not in e.text),
+    ]
+    text = f"`{view.name}` computes {times:.3g} elements for each one that is needed" + (
+        f", as it runs inside a loop of `{view.attached}`" if view.attached else ""
+    )
+    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 1.5 and nest.in_core)
+
+
+@rule
+def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    if nest.limit not in BYTES_A_CYCLE:
+        return
+    made = {s.target.data for n in case.model.nests for s in n.nest.statements}
+    for access in {a.data: a for s in nest.nest.statements for a in s.loads}.values():
+        view = case.views.get(plain_name(access.name))
+        reader = case.view(nest)
+        if access.data not in made or view is None or reader is None or view is reader or view.is_output:
+            continue
+        if 2 * access.size <= case.traffic.sizes[0] or access.size < case.machine.cache(2) // 2:
+            continue
+        edits = list(remedies.compute_elsewhere(view, reader))[:8]
+        text = (
+            f"all of `{view.name}` ({_bytes(access.size)}) is stored before `{reader.name}` reads it, more than the second "
+            f"cache keeps; computed in parts inside `{reader.name}` it would stay in the cache"
+        )
+        yield Suspect("stage-in-memory", nest, text, [e for e in edits if "compute_root" not in e.text])
+
+
+# ---------------------------------------------------------------------------- loops
+
+
+@rule
+def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    around = nest.iterations / max(nest.rolled.extent, 1) * ENTRY
+    if around < 0.2 * nest.core or nest.rolled.extent > 64:
+        return
+    view = case.view(nest)
+    edits: list[Edit] = []
+    if view is not None:
+        leaf = next((x for x in view.leaves if plain_name(x.name) == plain_name(nest.rolled.name)), None)
+        edits = [*remedies.unrolled(view, leaf), *remedies.longest_inside(view), *remedies.vectorized(view, case.lanes(nest))]  # fmt: skip
+    text = (
+        f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times, {nest.cycles:.2g} cycles each; to enter and "
+        f"to leave it takes about {ENTRY}"
+    )
+    yield Suspect("short-loop", nest, text, [*edits, *_larger(case)])
+
+
+@rule
+def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    loops = (nest.rolled, *nest.unrolled)
+    found = [g for s in nest.nest.statements for loop in loops for g in depending(s.guards, loop)]
+    if not found or not nest.in_core:
+        return
+    view = case.view(nest)
+    sizes = sorted({d for n in case.numbers for d in range(max(2, n.value // 2), n.value * 2 + 1)})
+    edits = _dividing(case, sizes)
+    if view is not None:
+        edits += remedies.vectorized(view, case.lanes(nest))
+        edits += [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in remedies.compute_elsewhere(view, reader)][:3]  # fmt: skip
+    text = f"each iteration of `{nest.rolled.name}` asks whether `{found[0]}`" + (
+        "; that also keeps LLVM from making vectors" if not nest.vectorized else ""
+    )
+    yield Suspect("guards", nest, text, edits, not nest.vectorized)
+
+
+def _dividing(case: Case, sizes: Sequence[int]) -> list[Edit]:
+    """Sizes of the cell replaced by those near them that divide an extent of the program."""
+    extents = {size for view in case.views.values() for size in view.shape}
+    extents |= {math.prod(view.shape) for view in case.views.values()}
+    found: list[Edit] = []
+    for number in case.numbers:
+        good = [s for s in sizes if number.value / 2 <= s <= number.value * 2 and any(e % s == 0 for e in extents)]
+        good = [s for s in good if s != number.value]
+        found += [number.edit(s) for s in sorted(good, key=lambda s: abs(s - number.value))[:2]]
+    return found
+
+
+@rule
+def _divisions(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    share = nest.ports.get("addresses", 0.0) / max(nest.cycles, 1e-9)
+    if share < 0.3:
+        return
+    view = case.view(nest)
+    edits = _dividing(case, range(2, 129))
+    if view is not None:
+        edits += remedies.vectorized(view, case.lanes(nest))
+    text = f"addresses in the loop `{nest.rolled.name}` need divisions or remainders that change in each iteration"
+    yield Suspect("index-division", nest, text, edits, True)
+
+
+@rule
+def _conversion(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    count, work = nest.conversions, nest.work
+    if not count or not nest.in_core or count < 0.2 * work or nest.port not in ("multiply-adds", "decoding"):
+        return
+    view = case.view(nest)
+    edits = remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)) if view is not None else []
+    text = (
+        f"{count / work:.0%} of the operations in the loop `{nest.rolled.name}` convert between types; a tile of sums uses each "
+        "converted value several times, a stage of its own would convert it once"
+    )
+    yield Suspect("conversion", nest, text, edits)
+
+
+# ---------------------------------------------------------------------------- threads
+
+
+@rule
+def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view, cores = case.view(nest), case.machine.cores
+    if view is None or cores < 2:
+        return
+    loop = next((x for x in nest.nest.loops if x.parallel), None)
+    if loop is None:
+        if nest.time > 10 * LAUNCH and not view.attached:
+            text = f"one of {cores} cores computes `{nest.nest.name}`"
+            yield Suspect("not-parallel", nest, text, remedies.parallel(view, cores))
+    elif nest.launches > 1 and nest.launches * LAUNCH > 0.1 * nest.time:
+        text = (
+            f"threads are started {nest.launches} times on the parallel loop `{loop.name}`, which costs more than "
+            f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
+        )
+        yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view))
+    elif nest.width < 0.8 * cores:
+        few = loop.extent < cores
+        code = "parallel-too-coarse" if few else "parallel-uneven"
+        text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip
+        yield Suspect(code, nest, text, remedies.fused_parallel(view, case.numbers, cores)[:6])

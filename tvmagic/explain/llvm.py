@@ -1,0 +1,217 @@
+"""What LLVM itself says of a program: its remarks on loops, the assembly by lines, what `llvm-mca` makes of a loop's body."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from tvmagic.codegen import with_threads
+from tvmagic.codegen.debug import AssemblyLines, Lines, lines_of_assembly
+from tvmagic.codegen.module import emit_module
+from tvmagic.codegen.target.target import cpu_and_features
+from tvmagic.ir import For
+from tvmagic.ir.deep import deep
+
+__all__ = ["Body", "Facts", "facts_of", "mca_command"]
+
+OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
+_SECONDS = 60.0  # after which LLVM's remarks are given up
+_REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
+_WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, if it is installed, counts them with the tables of the processor"  # fmt: skip
+
+
+@dataclass
+class Body:
+    """The instructions of a loop with their lines of the program, the cycles of one run by `llvm-mca`, and the pressure.
+
+    `pressure` has for each instruction the resource that it keeps busy, with the cycles, or nothing.
+    """
+
+    rows: list[tuple[str, int]] = field(default_factory=list)
+    cycles: float = 0.0
+    pressure: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Facts:
+    """`vectorized`: for loops that LLVM spoke of whether it made vectors; `remarks`: why not; `notes`: what is missing."""
+
+    vectorized: dict[For, bool] = field(default_factory=dict)
+    remarks: dict[For, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    assembly: AssemblyLines | None = None
+
+    def spills(self, lines: set[int]) -> int | None:
+        """Vector registers stored to the stack in the innermost loop of some lines; None if that is not known."""
+        rows = self.loop(lines)
+        return sum(bool(_SPILL.search(row)) for row, _ in rows) if rows else None
+
+    def loop(self, lines: set[int]) -> list[tuple[str, int]]:
+        """The innermost loop of the assembly with most instructions of some lines of the program."""
+        if self.assembly is None:
+            return []
+        rows = list(zip(self.assembly.assembly, self.assembly.line_of))
+        best: list[tuple[str, int]] = []
+        score = 0.0
+        for first, last in _inner_loops(self.assembly.assembly):
+            own = rows[first : last + 1]
+            count = sum(line in lines for _, line in own) * (1 + any(_VECTOR.search(row) for row, _ in own))
+            if count > score:
+                best, score = own, count
+        return best
+
+    def body(self, lines: set[int], target: Any) -> Body:
+        """The innermost loop of some lines, with what `llvm-mca` says of it if that is installed."""
+        rows = self.loop(lines)
+        if not rows:
+            return Body()
+        found = _mca([row for row, _ in rows], target)
+        if found is None:
+            if _WITHOUT_TOOL not in self.notes:
+                self.notes.append(_WITHOUT_TOOL)
+            return Body(rows)
+        cycles, pressure, known = found
+        cpu = cpu_and_features(target)[1]
+        if known != cpu:
+            self.notes.append(f"this llvm-mca does not know {cpu or 'the processor'}: its cycles are those of {known}")
+        return Body(rows, cycles, pressure)
+
+
+# Stores of a vector register to the stack: x86-64, AArch64.
+_SPILL = re.compile(r"^\s*v?mov\w+\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)|^\s*stu?[rp]\s+q\d+.*\[(?:sp|x29)")
+_VECTOR = re.compile(r"%[yz]mm\d+|\.4s|\.2d|\.16b")
+_LABEL = re.compile(r"^([\w.$]+):")
+_JUMP = re.compile(r"^\s*(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z|b\w{2,4})\s+(?:.*[ ,])?([.\w$]+)\s*(?:#.*)?$")
+
+
+def _inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The first and last rows of the loops without loops inside: from a label to the last jump back to it."""
+    places: dict[str, int] = {}
+    found: dict[int, int] = {}
+    for number, row in enumerate(assembly):
+        if label := _LABEL.match(row):
+            places[label.group(1)] = number
+        elif (jump := _JUMP.match(row)) and jump.group(1) in places:
+            found[places[jump.group(1)]] = number
+    loops = list(found.items())
+    return [
+        (a, b)
+        for a, b in loops
+        if not any(a <= c and d <= b and (a, b) != (c, d) for c, d in loops)
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- remarks
+
+
+@deep
+def facts_of(mod: Any, target: Any, loops: Mapping[int, For]) -> Facts:
+    """What LLVM says of a lowered module; `loops` are the innermost loops by the lines of the program's text."""
+    prepared = with_threads(mod, target)
+    lines = Lines(prepared)
+    text = emit_module(prepared, target, lines=lines, debug=True).text.text()
+    done = _asked(text, json.dumps(target.export()))
+    if done is None:
+        return Facts(notes=["LLVM's remarks are missing: the process that asks for them failed"])
+    assembly, said = done
+    facts = Facts(assembly=lines_of_assembly(lines.text, assembly))
+    if prepared is mod or lines.text == Lines(mod).text:
+        _read_remarks(facts, said, loops)
+    return facts
+
+
+@lru_cache(maxsize=64)
+def _asked(text: str, target: str) -> tuple[str, str] | None:
+    """The assembly of LLVM's text and the remarks, from a process of its own; None if that fails."""
+    asked = json.dumps({"text": text, "target": target, "options": OPTIONS})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-m", "tvmagic.explain.worker"]
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=_SECONDS, env=environment, check=True
+        )
+        return json.loads(done.stdout)["assembly"], done.stderr
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        return None
+
+
+def _read_remarks(facts: Facts, said: str, loops: Mapping[int, For]) -> None:
+    for line in said.splitlines():
+        remark = _REMARK.match(line)
+        loop = loops.get(int(remark.group(1))) if remark else None
+        if remark is None or loop is None:
+            continue
+        text = remark.group(2)
+        if text.startswith("vectorized loop"):
+            facts.vectorized[loop] = True
+            facts.remarks.pop(loop, None)
+        elif text.startswith("loop not vectorized: ") and not facts.vectorized.get(loop):
+            facts.vectorized[loop] = False
+            facts.remarks.setdefault(loop, text.removeprefix("loop not vectorized: "))
+
+
+# ---------------------------------------------------------------------------- llvm-mca
+
+
+@lru_cache(maxsize=1)
+def mca_command() -> str | None:
+    """The path of `llvm-mca`, also under a name with a version; None if it is not installed."""
+    names = ["llvm-mca", *(f"llvm-mca-{n}" for n in range(24, 13, -1))]
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def _mca(rows: list[str], target: Any) -> tuple[float, list[str], str] | None:
+    """Cycles of one run of a loop's instructions, and for each the busiest resource, and whose tables say so; None if the tool does not know them."""
+    command = mca_command()
+    if command is None:
+        return None
+    triple, cpu, _ = cpu_and_features(target)
+    body = "\n".join(row for row in rows if not row.lstrip().startswith("."))
+    for name in dict.fromkeys([cpu, *_RELATIVES.get(cpu, ())]):
+        try:
+            done = subprocess.run(
+                [command, "--json", f"-mtriple={triple}", f"-mcpu={name}", "-iterations=100"],
+                input=body, capture_output=True, text=True, timeout=20, check=True,
+            )  # fmt: skip
+            return *_read_mca(json.loads(done.stdout), rows), name
+        except (OSError, ValueError, LookupError, subprocess.SubprocessError):
+            continue
+    return None
+
+
+# Processors of the same family that older versions of the tool know.
+_RELATIVES = {
+    "znver5": ("znver4", "icelake-server"),
+    "znver4": ("icelake-server",),
+    "sapphirerapids": ("icelake-server",),
+    "": ("x86-64",),
+}
+
+
+def _read_mca(said: dict[str, Any], rows: list[str]) -> tuple[float, list[str]]:
+    region = said["CodeRegions"][0]
+    summary = region["SummaryView"]
+    names = (said.get("TargetInfo") or region["TargetInfo"])["Resources"]
+    usage: dict[int, tuple[float, str]] = {}
+    for entry in region.get("ResourcePressureView", {}).get("ResourcePressureInfo", []):
+        number, busy = entry["InstructionIndex"], entry["ResourceUsage"]
+        if busy > usage.get(number, (0.0, ""))[0]:
+            usage[number] = busy, names[entry["ResourceIndex"]]
+    pressure: list[str] = []
+    count = 0
+    for row in rows:
+        if not row.startswith(("\t", " ")) or row.lstrip().startswith("."):
+            pressure.append("")
+            continue
+        busy, name = usage.get(count, (0.0, ""))
+        pressure.append(f"{name} {busy:.2f}" if name else "")
+        count += 1
+    return summary["TotalCycles"] / summary["Iterations"], pressure

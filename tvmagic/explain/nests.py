@@ -1,0 +1,495 @@
+"""The hot loops of a lowered program as data: loops, accesses with their strides, operations.
+
+Every loop with statements of its own is a `Nest`. An index is a sum of variables times constants (`Address`); `v // c`
+and `v % c` of a loop's variable count as variables of their own, and the lanes of a vector as the variable `LANE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.eval.integers import evaluate
+from tvmagic.ir import (
+    EQ,
+    Add,
+    Allocate,
+    And,
+    AssertStmt,
+    AttrStmt,
+    BinaryOp,
+    Block,
+    BlockRealize,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    CmpOp,
+    Div,
+    Evaluate,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    LogicalOp,
+    Mod,
+    Mul,
+    Not,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Select,
+    Shuffle,
+    Sub,
+    Var,
+    Visitor,
+    While,
+    handles,
+)
+from tvmagic.ir.query import is_zero, variables_in
+
+__all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Operations", "Statement", "nests_of"]
+
+LANE = Var("lane", "int32")
+
+# A variable of an address: a loop's, or its quotient or remainder by a constant.
+Key = tuple[Var, str, int]
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop of the program: its variable, extent and kind; `parent` is the loop around it."""
+
+    var: Var
+    extent: int
+    node: For
+    parent: Loop | None
+    subtree: list[Access] = field(default_factory=list)  # all accesses inside
+
+    @property
+    def name(self) -> str:
+        """The name of its variable."""
+        return self.var.name
+
+    @property
+    def parallel(self) -> bool:
+        """Whether threads share its iterations."""
+        return self.node.kind == ForKind.PARALLEL
+
+
+@dataclass(frozen=True)
+class Address:
+    """An index into flat memory: `offset` plus the sum of keys times strides, in elements.
+
+    `known` is False if part of it is not of this form; `loose` are the variables in that part. `divisions` are the
+    divisions and remainders in it that are not by a power of two, with the variables below each.
+    """
+
+    strides: Mapping[Key, int]
+    offset: int
+    known: bool = True
+    loose: frozenset[Var] = frozenset()
+    divisions: tuple[frozenset[Var], ...] = ()
+
+    @property
+    def lane(self) -> int | None:
+        """By how many elements it moves from lane to lane; None if that is not constant."""
+        return None if LANE in self.loose else self.strides.get((LANE, "", 1), 0)
+
+    def stride(self, var: Var) -> int | None:
+        """By how many elements it moves along a loop's variable; None if that is not constant."""
+        if var in self.loose or any(k[0] is var and k[1] for k in self.strides):
+            return None
+        return self.strides.get((var, "", 1), 0)
+
+    def uses(self, var: Var) -> bool:
+        """Whether it changes with a variable."""
+        return var in self.loose or any(k[0] is var for k in self.strides)
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """What two addresses that differ by a constant have in common."""
+        return tuple(sorted(((k[0].name, id(k[0]), k[1], k[2], s) for k, s in self.strides.items()), key=str))
+
+
+@dataclass(eq=False)
+class Access:
+    """A load or a store: `lanes` elements of `bits` at `address` of the memory `data`, called `name`."""
+
+    name: str
+    data: Var
+    bits: int
+    lanes: int
+    address: Address
+    store: bool
+    scope: str
+    size: int  # bytes of the whole buffer, 0 if not known
+    loops: tuple[Loop, ...]
+    node: Any
+    converted: bool = False  # whether its value is used in another type
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element."""
+        return max(1, self.bits // 8)
+
+    @property
+    def kind(self) -> str:
+        """`scalar`, `broadcast`, `contiguous`, `reversed`, `strided` or `gathered`."""
+        if self.lanes == 1:
+            return "scalar"
+        names = {0: "broadcast", 1: "contiguous", -1: "reversed", None: "gathered"}
+        return names.get(self.address.lane, "strided")
+
+
+@dataclass
+class Operations:
+    """What a statement computes once, in operations on its values: multiply-adds, others, divisions, calls, conversions."""
+
+    fused: int = 0
+    simple: int = 0
+    divisions: int = 0
+    calls: int = 0
+    conversions: int = 0
+    index: int = 0  # divisions and remainders on loops' variables, in conditions
+
+    def flops(self) -> int:
+        """Floating point operations, a multiply-add counted as two."""
+        return 2 * self.fused + self.simple + self.divisions + self.calls
+
+
+@dataclass(eq=False)
+class Statement:
+    """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside."""
+
+    node: BufferStore
+    target: Access
+    loads: list[Access]
+    operations: Operations
+    lanes: int
+    loops: tuple[Loop, ...]
+    guards: list[PrimExpr]
+    floating: bool
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it updates the place that it reads."""
+        return any(
+            a.data is self.target.data
+            and a.address.signature == self.target.address.signature
+            and a.address.offset == self.target.address.offset
+            for a in self.loads
+        )
+
+
+@dataclass(eq=False)
+class Nest:
+    """A loop's own statements, with all loops around them."""
+
+    loops: tuple[Loop, ...]
+    statements: list[Statement]
+
+    @property
+    def inner(self) -> Loop:
+        """The innermost loop."""
+        return self.loops[-1]
+
+    @property
+    def accesses(self) -> list[Access]:
+        """All loads and stores."""
+        return [a for s in self.statements for a in (*s.loads, s.target)]
+
+    @property
+    def iterations(self) -> int:
+        """How often the body runs."""
+        return math.prod(loop.extent for loop in self.loops)
+
+    @property
+    def name(self) -> str:
+        """What it computes: the buffers that it stores to."""
+        return ", ".join(dict.fromkeys(s.target.name for s in self.statements))
+
+
+class Linear(Visitor):
+    """An integer expression as an `Address`."""
+
+    def __init__(self, values: Mapping[Var, Any], extents: Mapping[Var, int]) -> None:
+        self.values, self.extents = values, extents
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> Address:
+        return self.loosely(node)
+
+    def loosely(self, node: PrimExpr, divisions: tuple[frozenset[Var], ...] = ()) -> Address:
+        """An expression of which only the variables are known."""
+        names = frozenset(v for var in variables_in(node) for v in self.variables(var))
+        lane = {LANE} if node.dtype.lanes > 1 else set()
+        return Address({}, 0, False, names | lane, divisions)
+
+    def variables(self, var: Var) -> frozenset[Var]:
+        """The loops' variables that a variable depends on."""
+        value = self.values.get(var)
+        if isinstance(value, Address):
+            return value.loose | {k[0] for k in value.strides}
+        return frozenset([var]) if var in self.extents else frozenset()
+
+    @handles(IntImm)
+    def number(self, node: IntImm) -> Address:
+        return Address({}, node.value)
+
+    @handles(Var)
+    def var(self, node: Var) -> Address:
+        value = self.values.get(node)
+        if isinstance(value, Address):
+            return value
+        if isinstance(value, int):
+            return Address({}, value)
+        return Address({(node, "", 1): 1}, 0) if node in self.extents else Address({}, 0)
+
+    @handles(Cast, Broadcast)
+    def inside(self, node: Any) -> Address:
+        return self.visit(node.value)
+
+    @handles(Ramp)
+    def ramp(self, node: Ramp) -> Address:
+        step = self.visit(node.stride)
+        if step.strides or not step.known:
+            return self.loosely(node)
+        return self.sum(self.visit(node.base), Address({(LANE, "", 1): step.offset}, 0), 1)
+
+    @handles(Add)
+    def add(self, node: Add) -> Address:
+        return self.sum(self.visit(node.a), self.visit(node.b), 1)
+
+    @handles(Sub)
+    def subtract(self, node: Sub) -> Address:
+        return self.sum(self.visit(node.a), self.visit(node.b), -1)
+
+    @handles(Mul)
+    def multiply(self, node: Mul) -> Address:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a.known and not a.strides:
+            a, b = b, a
+        if not b.known or b.strides:
+            return self.loosely(node, (*a.divisions, *b.divisions))
+        strides = {k: s * b.offset for k, s in a.strides.items() if s * b.offset}
+        return Address(strides, a.offset * b.offset, a.known, a.loose, a.divisions)
+
+    def sum(self, a: Address, b: Address, sign: int) -> Address:
+        """`a + sign * b`."""
+        strides = dict(a.strides)
+        for key, stride in b.strides.items():
+            strides[key] = strides.get(key, 0) + sign * stride
+        strides = {k: s for k, s in strides.items() if s}
+        return Address(strides, a.offset + sign * b.offset, a.known and b.known, a.loose | b.loose, a.divisions + b.divisions)  # fmt: skip
+
+    @handles(FloorDiv, FloorMod, Div, Mod)
+    def quotient(self, node: Any) -> Address:
+        a, b = self.visit(node.a), self.visit(node.b)
+        by = b.offset if b.known and not b.strides else 0
+        names = a.loose | {k[0] for k in a.strides}
+        slow = () if by > 0 and not by & (by - 1) else (frozenset(names),)
+        divisions = (*a.divisions, *slow)
+        word = "mod" if isinstance(node, (FloorMod, Mod)) else "div"
+        if by > 0 and a.known and not a.offset and len(a.strides) == 1:
+            (((var, kind, _), stride),) = a.strides.items()
+            if not kind and stride == 1 and var is not LANE:
+                return Address({(var, word, by): 1}, 0, divisions=divisions)
+        return Address({}, 0, False, frozenset(names), divisions)
+
+
+class _Values(Visitor):
+    """The loads and the operations of an expression."""
+
+    def __init__(self, walk: _Walk) -> None:
+        self.walk = walk
+        self.loads: list[Access] = []
+        self.found = Operations()
+        self.guards: list[PrimExpr] = []
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.loads.append(self.walk.access(node.buffer, node.indices, node.dtype, False, node))
+
+    @handles(Add, Sub)
+    def sum(self, node: Any) -> None:
+        fused = node.dtype.is_float and (isinstance(node.a, Mul) or isinstance(node.b, Mul))
+        if fused:
+            self.found.fused += 1
+            self.found.simple -= 1  # its product
+        else:
+            self.found.simple += 1
+        self.visit_children(node)
+
+    @handles(BinaryOp, CmpOp, LogicalOp, Not, Select)
+    def simple(self, node: PrimExpr) -> None:
+        if isinstance(node, Div):
+            self.found.divisions += 1
+        else:
+            self.found.simple += 1
+        self.visit_children(node)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> None:
+        before = len(self.loads)
+        self.visit_children(node)
+        if node.dtype.element_of != node.value.dtype.element_of:
+            if isinstance(node.value, BufferLoad):
+                self.loads[before].converted = True
+            else:
+                self.found.conversions += 1
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        name = getattr(node.op, "name", "").removeprefix("tir.")
+        if name == "if_then_else":
+            self.guards.append(node.args[0])
+            self.found.simple += 1
+        elif name not in _FREE:
+            self.found.calls += 1
+        for value in node.args:
+            if isinstance(value, PrimExpr):
+                self.visit(value)
+
+    @handles(Var, IntImm)
+    def leaf(self, node: PrimExpr) -> None:
+        pass
+
+
+_FREE = {"likely", "reinterpret", "assume", "fma"}
+
+
+class _Walk(Visitor):
+    """Goes through the statements of a function and keeps its nests."""
+
+    def __init__(self, sizes: int) -> None:
+        self.sizes = sizes
+        self.loops: list[Loop] = []
+        self.values: dict[Var, Any] = {}
+        self.extents: dict[Var, int] = {LANE: 1}
+        self.guards: list[PrimExpr] = []
+        self.allocated: dict[Var, int] = {}
+        self.nests: dict[For, Nest] = {}
+        self.top: list[Loop] = []
+
+    def number(self, value: PrimExpr) -> int:
+        """A size as a number; symbolic ones are `sizes`, loops around count as 0."""
+        known = {v: 0 if v in self.extents else self.sizes for v in variables_in(value)}
+        try:
+            return int(evaluate(value, known))
+        except TVMagicError:
+            return self.sizes
+
+    def linear(self, value: PrimExpr) -> Address:
+        """An index as an address."""
+        return Linear(self.values, self.extents).visit(value)
+
+    def access(self, buffer: Any, indices: Any, dtype: Any, store: bool, node: Any) -> Access:
+        """What is read or written at the indices of a buffer."""
+        lanes = max(buffer.dtype.lanes, 1)
+        total, step = Address({}, 0), 1
+        linear = Linear(self.values, self.extents)
+        for index, size in zip(reversed(indices), reversed(buffer.shape)):
+            part = linear.visit(index)
+            scaled = Address({k: s * step * lanes for k, s in part.strides.items()}, part.offset * step * lanes, part.known, part.loose, part.divisions)  # fmt: skip
+            total = linear.sum(total, scaled, 1)
+            step *= max(1, self.number(size))
+        if lanes > 1:  # elements that are vectors are contiguous
+            total = linear.sum(total, Address({(LANE, "", 1): 1}, 0), 1)
+        size = step * lanes * max(1, buffer.dtype.bits // 8)
+        size = self.allocated.get(buffer.data) or size
+        found = Access(buffer.name, buffer.data, buffer.dtype.bits, dtype.lanes, total, store, buffer.scope(), size, tuple(self.loops), node)  # fmt: skip
+        for loop in self.loops:
+            loop.subtree.append(found)
+        return found
+
+    # ------------------------------------------------------------------------ statements
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        extent = node.extent.value if isinstance(node.extent, IntImm) else self.number(node.extent)
+        loop = Loop(node.loop_var, max(extent, 0), node, self.loops[-1] if self.loops else None)
+        if not self.loops:
+            self.top.append(loop)
+        self.loops.append(loop)
+        self.extents[node.loop_var] = loop.extent
+        self.visit(node.body)
+        self.loops.pop()
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        if node.var.dtype.is_int:
+            self.values[node.var] = self.linear(node.value)
+        self.visit(node.body)
+
+    @handles(Let)
+    def let_value(self, node: Let) -> None:
+        self.visit(node.body)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        total = math.prod(max(1, self.number(e)) for e in node.extents)
+        self.allocated[node.buffer_var] = total * node.dtype.lanes * max(1, node.dtype.bits // 8)
+        self.visit(node.body)
+
+    def _first_alone(self, condition: PrimExpr) -> bool:
+        """Whether a condition holds in the first iteration of loops alone: such a start of a sum costs nothing beside it."""
+        if isinstance(condition, And):
+            return self._first_alone(condition.a) and self._first_alone(condition.b)
+        if not isinstance(condition, EQ):
+            return False
+        return any(
+            a in self.extents and is_zero(b) for a, b in ((condition.a, condition.b), (condition.b, condition.a))
+        )
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        if self._first_alone(node.condition) and node.else_case is None:
+            return
+        self.guards.append(node.condition)
+        self.visit(node.then_case)
+        if node.else_case is not None:
+            self.visit(node.else_case)
+        self.guards.pop()
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        values = _Values(self)
+        values.visit(node.value)
+        target = self.access(node.buffer, node.indices, node.value.dtype, True, node)
+        if not self.loops:
+            return
+        guards = [*self.guards, *values.guards]
+        made = Statement(
+            node, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
+            node.value.dtype.is_float,
+        )  # fmt: skip
+        inner = self.loops[-1].node
+        self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> None:
+        pass
+
+    @handles(AttrStmt, AssertStmt, While, Block, BlockRealize)
+    def through(self, node: Any) -> None:
+        self.visit_children(node)
+
+    @handles(Shuffle)
+    def shuffle(self, node: Shuffle) -> None:
+        pass
+
+
+def nests_of(func: PrimFunc, sizes: int = 256) -> tuple[list[Nest], list[Loop]]:
+    """The nests of a lowered function in program order, and its outermost loops; symbolic sizes become `sizes`."""
+    walk = _Walk(sizes)
+    walk.visit(func.body)
+    return list(walk.nests.values()), walk.top

@@ -1,0 +1,275 @@
+"""Calls that may help a stage or block, as edits of the version's cell; which of them do is for the trial to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.explain.arrange import Leaf, View, Writer
+from tvmagic.explain.trial import Edit, Number
+
+__all__ = [
+    "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel", "parallel_outside",
+    "partial_sums", "square", "tiled", "unrolled", "vectorized",
+]  # fmt: skip
+
+
+def _edit(writer: Writer) -> list[Edit]:
+    return [Edit(writer.text)] if writer.lines else []
+
+
+def _divisor(extent: int, most: int) -> int:
+    """The largest divisor of an extent up to `most`."""
+    return next((n for n in range(min(most, extent), 0, -1) if extent % n == 0), 1)
+
+
+def _columns(extent: int, vectors: int, lanes: int) -> int:
+    """Elements of a row of a tile: whole vectors that divide the extent, up to so many; else what divides it."""
+    whole = next((n for n in range(vectors, 0, -1) if extent % (n * lanes) == 0), 0)
+    return whole * lanes or _divisor(extent, vectors * lanes)
+
+
+def _inner_first(leaves: Sequence[Leaf], last: Sequence[Leaf]) -> list[Leaf]:
+    """Loops in their order, with some of them moved to the end, as given."""
+    return [leaf for leaf in leaves if all(leaf is not other for other in last)] + list(last)
+
+
+def _part(writer: Writer, leaf: Leaf, size: int) -> Leaf:
+    """The innermost `size` iterations of a loop, as a loop of their own."""
+    return leaf if leaf.extent == size else writer.split(leaf, size)[1]
+
+
+def vectorized(view: View, lanes: int) -> list[Edit]:
+    """The loop along which the result is contiguous, innermost and as vectors; what was vectors before is unrolled."""
+    leaf = view.unit()
+    if leaf is None or leaf.extent < 2 or leaf.kind == "parallel" or leaf.kind == "vectorized":
+        return []
+    writer = Writer(view)
+    for other in view.leaves:
+        if other.kind == "vectorized":
+            writer.mark("unroll", other)
+    part = _part(writer, leaf, lanes if leaf.extent > lanes else leaf.extent)
+    writer.reorder(_inner_first(writer.leaves, [part]))
+    writer.mark("vectorize", part)
+    return _edit(writer)
+
+
+def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, int]]) -> list[Edit]:
+    """Tiles of `rows` times `vectors` sums in registers, for each shape, inside the loops that are reduced over."""
+    unit = view.unit()
+    if unit is None or unit.kind == "parallel" or not any(leaf.reduced for leaf in view.leaves):
+        return []
+    rows = [leaf for leaf in view.spatial if leaf is not unit and leaf.kind in ("", "unrolled") and leaf.extent > 1]
+    row = max(rows, key=lambda leaf: leaf.extent, default=None)
+    found: list[Edit] = []
+    for count, vectors in shapes:
+        writer = Writer(view)
+        inner: list[Leaf] = []
+        if row is not None and (size := _divisor(row.extent, count)) > 1:
+            inner.append(_part(writer, row, size))
+        elif count > 1 and row is not None:
+            continue
+        inner.append(_part(writer, unit, _columns(unit.extent, vectors, lanes)))
+        reduced = [leaf for leaf in writer.leaves if leaf.reduced]
+        writer.reorder(_inner_first(writer.leaves, [*reduced, *inner]))
+        if len(inner) == 2:
+            writer.mark("unroll", inner[0])
+        if inner[-1].kind != "vectorized":
+            writer.mark("vectorize", inner[-1])
+        found += _edit(writer)
+    return found
+
+
+def fewer_rows(view: View, sums: int) -> list[Edit]:
+    """Unrolled loops inside the reduction in parts, so that no more than `sums` stay in registers."""
+    place = next((n for n, leaf in enumerate(view.leaves) if leaf.reduced), None)
+    if place is None:
+        return []
+    found: list[Edit] = []
+    inside = [leaf for leaf in view.leaves[place:] if not leaf.reduced and leaf.kind in ("", "unrolled")]
+    for leaf in sorted(inside, key=lambda leaf: -leaf.extent):
+        for size in sorted({n for n in range(2, min(leaf.extent, sums) + 1) if leaf.extent % n == 0}, reverse=True)[:3]:
+            if size == leaf.extent:
+                continue
+            writer = Writer(view)
+            outer, inner = writer.split(leaf, size)
+            first = [x for x in writer.leaves if x is not outer]
+            at = next(n for n, x in enumerate(first) if x.reduced)
+            writer.reorder([*first[:at], outer, *first[at:]])
+            writer.mark("unroll", inner)
+            found += _edit(writer)
+    return found
+
+
+def other_sizes(numbers: Sequence[Number], choices: Sequence[int]) -> list[Edit]:
+    """Each size of the cell's `split` and `tile` calls replaced by each choice, those nearest to it first."""
+    found: list[tuple[float, Edit]] = []
+    for number in numbers:
+        for choice in choices:
+            if choice != number.value:
+                far = max(choice, number.value) / min(choice, number.value)
+                found.append((far, number.edit(choice)))
+    return [edit for _, edit in sorted(found, key=lambda item: item[0])]
+
+
+def unrolled(view: View, leaf: Leaf | None) -> list[Edit]:
+    """A short loop unrolled."""
+    if leaf is None or leaf.extent > 16 or leaf.kind:
+        return []
+    writer = Writer(view)
+    writer.mark("unroll", leaf)
+    return _edit(writer)
+
+
+def longest_inside(view: View) -> list[Edit]:
+    """The loop over the last axis made innermost."""
+    unit = view.unit()
+    if unit is None or unit.kind or view.leaves[-1] is unit:
+        return []
+    writer = Writer(view)
+    writer.reorder(_inner_first(writer.leaves, [unit]))
+    return _edit(writer)
+
+
+def parallel(view: View, cores: int) -> list[Edit]:
+    """The outermost loop over the result on several threads; with the next one where it is too short."""
+    outer = view.leaves[0] if view.leaves else None
+    if outer is None or outer.reduced or outer.kind or outer.extent < 2 or view.attached:
+        return []
+    writer = Writer(view)
+    if outer.extent % cores and outer.extent < 4 * cores and len(view.leaves) > 1:
+        second = view.leaves[1]
+        if not second.reduced and not second.kind:
+            outer = writer.fuse(outer, second)
+    writer.mark("parallel", outer)
+    return _edit(writer)
+
+
+def parallel_outside(view: View) -> list[Edit]:
+    """The loops outside of the parallel one fused with it, or the parallel loop moved outermost."""
+    leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
+    found: list[Edit] = []
+    if leaf is None or view.leaves[0] is leaf:
+        return []
+    before = view.leaves[: view.leaves.index(leaf)]
+    if any(x.reduced for x in before) or not view.is_te:
+        return []
+    writer = Writer(view)
+    whole = before[0]
+    for other in [*before[1:], leaf]:
+        whole = writer.fuse(whole, other)
+    writer.mark("parallel", whole)
+    found += _edit(writer)
+    writer = Writer(view)
+    writer.reorder([leaf, *(x for x in view.leaves if x is not leaf)])
+    return found + _edit(writer)
+
+
+def fused_parallel(view: View, numbers: Sequence[Number], cores: int) -> list[Edit]:
+    """More, or more even, iterations for the threads: the parallel loop fused with the next one, or other sizes."""
+    found: list[Edit] = []
+    leaf = view.leaves[0] if view.leaves else None
+    if leaf is not None and leaf.kind == "parallel" and len(view.leaves) > 1:
+        second = view.leaves[1]
+        if not second.reduced and not second.kind and not view.is_te:
+            writer = Writer(view)
+            writer.mark("parallel", writer.fuse(leaf, second))
+            found += _edit(writer)
+    sizes = [n.value // k for n in numbers for k in (2, 3, 4, 8) if n.value // k > 1] + [n.value * 2 for n in numbers]
+    return found + other_sizes(numbers, sorted(set(sizes)))
+
+
+def blocked(view: View) -> list[Edit]:
+    """Outer loops in another order, and parts of a reduction or of an axis as blocks outside of the others."""
+    found: list[Edit] = []
+    outer = [leaf for leaf in view.leaves if leaf.kind in ("", "parallel")]
+    for leaf in outer[1:]:
+        if not leaf.reduced and leaf.kind == "" and outer[0].kind == "":
+            writer = Writer(view)
+            writer.reorder([leaf, *(x for x in view.leaves if x is not leaf)])
+            found += _edit(writer)
+    for leaf in outer[1:]:
+        for size in (64, 256, 16):
+            if leaf.kind == "" and leaf.extent >= 2 * size:
+                writer = Writer(view)
+                first = writer.leaves[0]
+                big, _ = writer.split(leaf, size)
+                rest = [x for x in writer.leaves if x is not big]
+                writer.reorder([rest[0], big, *rest[1:]] if first.kind == "parallel" else [big, *rest])
+                found += _edit(writer)
+    return found
+
+
+def square(view: View) -> list[Edit]:
+    """Blocks of two axes, so that what is read along either of them stays in the cache."""
+    spatial = [leaf for leaf in view.spatial if leaf.kind in ("", "parallel")]
+    if len(spatial) < 2 or any(leaf.reduced for leaf in view.leaves):
+        return []
+    first, second = spatial[-2:]
+    found: list[Edit] = []
+    for size in (16, 32):
+        if second.kind == "" and first.kind == "" and min(first.extent, second.extent) >= 2 * size:
+            writer = Writer(view)
+            _, inner = writer.split(first, size)
+            _, last = writer.split(second, size)
+            rest = [x for x in writer.leaves if x is not inner and x is not last]
+            writer.reorder([*rest, inner, last])
+            found += _edit(writer)
+    return found
+
+
+def compute_elsewhere(view: View, reader: View) -> Iterator[Edit]:
+    """A stage inside each loop of the one that reads it, and inside blocks of its rows; or inlined; or at the root."""
+    if view.is_output:
+        return
+    spatial = [leaf for leaf in reader.leaves if not leaf.reduced and leaf.kind in ("", "parallel")]
+    for size in (16, 32, 8, 64):
+        if spatial and spatial[0].extent >= 2 * size and spatial[0].kind == "":
+            writer = Writer(reader)
+            outer, _ = writer.split(spatial[0], size)
+            writer.compute_at(view, outer)
+            yield from _edit(writer)
+    for leaf in spatial:
+        writer = Writer(reader)
+        writer.compute_at(view, leaf)
+        yield from _edit(writer)
+    yield from inlined(view)
+    if view.is_te:
+        yield Edit(f"{view.text}.compute_root()")
+
+
+def inlined(view: View) -> list[Edit]:
+    """A stage without reduction put into what reads it."""
+    if view.is_output or any(leaf.reduced for leaf in view.leaves):
+        return []
+    writer = Writer(view)
+    writer.inline()
+    return _edit(writer)
+
+
+def partial_sums(view: View, lanes: int) -> list[Edit]:
+    """A sum over one long axis in as many partial sums as vectors have lanes, times four."""
+    reduced = [leaf for leaf in view.leaves if leaf.reduced]
+    if not view.is_te or len(reduced) != 1 or view.leaves[-1] is not reduced[0] or reduced[0].extent < 4 * lanes:
+        return []
+    found: list[Edit] = []
+    for count in (4 * lanes, lanes):
+        if reduced[0].extent % count:
+            continue
+        writer = Writer(view)
+        _, inner = writer.split(reduced[0], count)
+        name = "partial"
+        while name in writer.taken:
+            name += "_"
+        tensor = view.text.removeprefix("s[").removesuffix("]")
+        if not tensor.isidentifier():
+            return []
+        writer.lines += [
+            f"{name} = s.rfactor({tensor}, {inner.text})",
+            f"s[{name}].reorder(*s[{name}].op.axis[1:], s[{name}].op.reduce_axis[0], s[{name}].op.axis[0])",
+            f"s[{name}].vectorize(s[{name}].op.axis[0])",
+        ]
+        if view.axes:
+            writer.lines.append(f"s[{name}].compute_at({view.text}, {view.spatial[-1].text})")
+        found += _edit(writer)
+    return found

@@ -1,0 +1,158 @@
+"""Trying a call before it is proposed: the version's cell with the call, scheduled, lowered, modelled."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.errors import TVMagicError
+from tvmagic.explain.model import ProgramModel, model
+from tvmagic.notation.source import Source
+from tvmagic.operators import Version
+from tvmagic.operators.races import refuse_races
+from tvmagic.operators.scheduling import schedule_from_cell
+
+__all__ = ["Edit", "Number", "Trials", "attachments", "numbers_in"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of a cell: `text` at its end or, with `line`, in the place of that line (from 1, the magic's line is 1)."""
+
+    text: str
+    line: int = 0
+    span: int = 1  # how many lines it replaces
+
+
+class Trials:
+    """Changes of a version's cell, tried: so many at most, none begun after so many seconds."""
+
+    def __init__(self, version: Version, machine: Machine, sizes: int, most: int, seconds: float) -> None:
+        self.version, self.machine, self.sizes, self.left = version, machine, sizes, most
+        self.end = time.monotonic() + seconds
+        self.cell = _cell_of(version)
+        self.known: dict[Edit, tuple[Version, ProgramModel] | None] = {}
+
+    def text(self, edit: Edit) -> str | None:
+        """The cell with a change in it; None if the version has no cell."""
+        if self.cell is None:
+            return None
+        lines = self.cell.split("\n")
+        if edit.line:
+            lines[edit.line - 1 : edit.line - 1 + edit.span] = [edit.text]
+            return "\n".join(lines)
+        return "\n".join([*lines, edit.text]) if self.cell.strip() else edit.text
+
+    def run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
+        """The changed version and its model; None if the change is refused or may not be tried any more."""
+        if edit not in self.known:
+            if self.left <= 0 or time.monotonic() > self.end:
+                self.left = min(self.left, -1)
+                return None
+            self.left -= 1
+            self.known[edit] = self._run(edit)
+        return self.known[edit]
+
+    def _run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
+        text, op = self.text(edit), self.version.operator
+        if text is None:
+            return None
+        attempt = op.attempt
+        try:
+            source = Source(f"schedule {op.name} (tried)", text)
+            made = schedule_from_cell(op, source, "tried", self.version.scope)
+            func = next(iter(made.lower().functions.values()))
+            return made, model(func, self.machine, self.sizes)
+        except TVMagicError:
+            return None
+        finally:
+            op.attempt = attempt
+
+    def accepted(self, edit: Edit) -> bool:
+        """Whether a change that ran is free of races, as a cell has to be."""
+        found = self.known.get(edit)
+        if found is None:
+            return False
+        try:
+            refuse_races(found[0])
+        except TVMagicError:
+            return False
+        return True
+
+
+def _cell_of(version: Version) -> str | None:
+    """The text of a version's cell with its magic's line; None if it was made without one."""
+    if version.source is not None:
+        return version.source.text
+    return f"%%schedule {version.operator.name}" if version.schedule is None else None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A size in a `split` or `tile` call of a cell: its value, the lines of its statement, and the text around it there."""
+
+    value: int
+    line: int
+    lines: int
+    before: str
+    after: str
+
+    def edit(self, value: int) -> Edit:
+        """The cell with another size."""
+        return Edit(f"{self.before}{value}{self.after}", self.line, self.lines)
+
+
+def numbers_in(version: Version) -> Iterator[Number]:
+    """The sizes in the `split` and `tile` calls of a version's cell."""
+    if version.source is None:
+        return
+    lines = version.source.lines
+    try:
+        tree = ast.parse("\n".join(["", *lines[1:]]))
+    except SyntaxError:
+        return
+    for statement in tree.body:
+        calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+        for call in calls:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("split", "tile"):
+                yield from _numbers(lines, statement, call)
+
+
+def _numbers(lines: list[str], statement: ast.stmt, call: ast.Call) -> Iterator[Number]:
+    first, last = statement.lineno, statement.end_lineno or statement.lineno
+    for argument in (*call.args, *(k.value for k in call.keywords)):
+        for value in ast.walk(argument):
+            if isinstance(value, ast.Constant) and type(value.value) is int and value.value > 1:
+                text = lines[value.lineno - 1].encode()
+                end = value.end_col_offset or value.col_offset + 1
+                before = [*lines[first - 1 : value.lineno - 1], text[: value.col_offset].decode()]
+                after = [text[end:].decode(), *lines[value.lineno : last]]
+                yield Number(value.value, first, last - first + 1, "\n".join(before), "\n".join(after))
+
+
+def attachments(version: Version) -> list[Edit]:
+    """Each `sch.compute_at(block, loop)` of the cell moved outside of parts of the loop."""
+    if version.source is None:
+        return []
+    lines = version.source.lines
+    text = "\n".join(["", *lines[1:]])
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    found: list[Edit] = []
+    for statement in tree.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "sch.compute_at" or len(call.args) != 2:
+            continue
+        block, loop = (ast.get_source_segment(text, a) or ast.unparse(a) for a in call.args)
+        name = loop if loop.isidentifier() else "loop"
+        for size in (16, 64):
+            calls = f"{name}_o, {name}_i = sch.split({loop}, [None, {size}])\nsch.compute_at({block}, {name}_o)"
+            found.append(
+                Edit(calls, statement.lineno, (statement.end_lineno or statement.lineno) - statement.lineno + 1)
+            )
+    return found

@@ -1,0 +1,190 @@
+"""`%why`: an explanation as a table of hot loops, findings in words, a roofline, and the hottest loop's assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic import runtime
+from tvmagic.codegen.target import resolved
+from tvmagic.explain import Explanation, Finding, LoopRow, explain
+from tvmagic.explain.traffic import LEVELS
+from tvmagic.notebook.commands import target_text
+from tvmagic.notebook.costs import human
+from tvmagic.notebook.html import escape, frame, sentence
+from tvmagic.notebook.pictures.roofline import Point, roofline
+from tvmagic.notebook.pictures.svg import drawing, rectangle, text
+from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table
+from tvmagic.notebook.view import format_seconds
+from tvmagic.operators import Version
+from tvmagic.operators.measure import measure
+from tvmagic.operators.peaks import measured_peaks
+
+__all__ = ["explanation_view", "why"]
+
+_COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
+_ROWS = 60  # instructions that are shown
+
+
+class Why(Parts):
+    """What `%why` shows; `explanation` has the same as data, `seconds` is the time of a call, None if it was not run."""
+
+    def __init__(self, explanation: Explanation, parts: Sequence[Shown], seconds: float | None) -> None:
+        super().__init__(*parts, title=f"Why: {explanation.name} ({explanation.version})")
+        self.explanation, self.seconds = explanation, seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as plain data."""
+        return self.explanation.to_json()
+
+
+def why(version: Version, target: str | None = None, size: int = 256, run: bool = True) -> Why:
+    """Where the time of a version goes and what would help, with its time measured if it runs on this machine.
+
+    Parameters
+    ----------
+    size: the value of symbolic sizes.
+    run: measure the version, in all its threads; without it the table has shares of the modelled time alone.
+    """
+    chosen = target_text(target)
+    explanation = explain(version, chosen, size)
+    own = resolved(chosen) == resolved(None) and resolved(None).is_host
+    seconds = _measured(version, size) if run and own else None
+    return explanation_view(explanation, seconds)
+
+
+def _measured(version: Version, size: int) -> float:
+    """Seconds of a call on random inputs."""
+    inputs = version.operator.random_inputs(0, size)
+    outputs = version(*inputs)
+    return measure(lambda: version(*inputs, out=outputs), seconds=0.1).best
+
+
+def explanation_view(explanation: Explanation, seconds: float | None = None) -> Why:
+    """An explanation to look at; `seconds` is the measured time of a call."""
+    parts: list[Shown] = [_table(explanation, seconds), Findings(explanation.findings)]
+    if explanation.loops:
+        parts.append(_bytes_bar(explanation.loops))
+    if seconds is not None and explanation.loops:
+        parts.append(_roofline(explanation.loops, seconds))
+    if explanation.assembly:
+        parts.append(_assembly(explanation))
+    return Why(explanation, parts, seconds)
+
+
+# ---------------------------------------------------------------------------- the table
+
+
+def _table(explanation: Explanation, seconds: float | None) -> Table:
+    columns = [
+        "loops", "time", "limited by", "reached", "operations", *LEVELS, "cycles an iteration", "busiest", "registers",
+        "spills", "vectors", "computed for one used",
+    ]  # fmt: skip
+    rows = [_row(row, seconds) for row in explanation.loops]
+    whole = f"{format_seconds(seconds)} a call, measured" if seconds is not None else f"{human(explanation.cycles)} cycles a call by the model"  # fmt: skip
+    title = f"{explanation.name} ({explanation.version}): {whole}, on {explanation.machine.name}"
+    return Table(columns, rows, title, explanation.notes)
+
+
+def _row(row: LoopRow, seconds: float | None) -> list[Any]:
+    time = f"{row.share:.0%}" + (f", {format_seconds(seconds * row.share)}" if seconds is not None else "")
+    return [
+        f"{row.nest}: {' > '.join(row.loops)}", time, row.roof, f"{row.roof_share:.0%}", human(row.flops),
+        *(human(row.bytes[level]) for level in LEVELS), f"{row.cycles:.3g}", row.port,
+        f"{row.registers} of {row.registers_there}", row.spills, row.vectorized, f"{row.recomputed:.3g}",
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- the findings
+
+
+class Findings(Shown):
+    """Findings as a list, worst first, each with its call to paste."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings, self.title = list(findings), "Findings"
+
+    def html(self, styled: bool = True) -> str:
+        items = "".join(map(_finding_html, self.findings))
+        body = f"<ol>{items}</ol>" if items else '<div class="tm-meta">Nothing found that a call would mend.</div>'
+        return frame(f'<div class="tm-title">{self.title}</div>{body}', self.title, styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        lines = [self.title] if self.findings else ["Nothing found that a call would mend."]
+        for number, finding in enumerate(self.findings, 1):
+            lines.append(f"{number}. {finding.code}: {finding.text}")
+            lines.append(f"   {_place(finding)}")
+            if finding.call:
+                lines.append(f"   {_advice(finding)}")
+                lines += [f"       {line}" for line in finding.call.split("\n")]
+        return "\n".join(lines)
+
+
+def _place(finding: Finding) -> str:
+    places = [f"line {finding.line} of the lowered program"] * (finding.line > 0)
+    places += [f"line {finding.cell_line} of the cell"] * (finding.cell_line > 0)
+    return ", ".join(places)
+
+
+def _advice(finding: Finding) -> str:
+    where = f"in the place of line {finding.cell_line}" if finding.replaces else "at the end of the %%schedule cell"
+    return f"{where}, about {finding.gain:.3g} times as fast by the model:"
+
+
+def _finding_html(finding: Finding) -> str:
+    call = ""
+    if finding.call:
+        call = f'<div class="tm-meta">{sentence(_advice(finding))}</div><pre>{escape(finding.call)}</pre>'
+    place = escape(_place(finding))
+    return (
+        f'<li><b>{escape(finding.code)}</b>: {sentence(finding.text)} <span class="tm-meta">({place})</span>{call}</li>'
+    )
+
+
+# ---------------------------------------------------------------------------- pictures
+
+
+def _roofline(rows: Sequence[LoopRow], seconds: float) -> Picture:
+    threads = runtime.num_threads()
+    peaks = measured_peaks()
+    points = [Point(row.nest, row.intensity, row.flops / (row.share * seconds)) for row in rows if row.flops]
+    title = "Roofline of one thread" + (f" (the operator may use {threads})" if threads > 1 else "")
+    return roofline(peaks, points, title)
+
+
+def _bytes_bar(rows: Sequence[LoopRow]) -> Picture:
+    """For each hot loop nest one bar of the bytes that each level of memory moves, to one scale."""
+    width, height, left = 520.0, 26.0, 150.0
+    most = max(max(sum(row.bytes[level] for level in LEVELS) for row in rows), 1)
+    parts: list[str] = []
+    words: list[str] = []
+    for number, row in enumerate(rows):
+        y, x = 6 + number * height, left
+        parts.append(text(left - 8, y + 14, row.nest[:20], text_anchor="end", fill="currentColor"))
+        for level, colour in zip(LEVELS, _COLOURS):
+            size = row.bytes[level]
+            part = (width - left - 10) * size / most
+            parts.append(rectangle(x, y, part, height - 8, f"{level}: {human(size)} bytes", fill=colour))
+            x += part
+        words.append(f"{row.nest}: " + ", ".join(f"{level} {human(row.bytes[level])}" for level in LEVELS))
+    bottom = 12 + len(rows) * height
+    for number, (level, colour) in enumerate(zip(LEVELS, _COLOURS)):
+        parts.append(rectangle(left + 90 * number, bottom, 12, 12, fill=colour))
+        parts.append(text(left + 90 * number + 17, bottom + 11, level, fill="currentColor"))
+    title = "Bytes moved by each level"
+    return Picture(drawing(width, bottom + 20, title, "; ".join(words), parts), "\n".join(words), title)
+
+
+def _assembly(explanation: Explanation) -> Listing:
+    """The hottest loop's instructions, with what each keeps busy if that is known."""
+    rows = [row.expandtabs(8) for row, _ in explanation.assembly]
+    if any(explanation.pressure):
+        wide = min(max(map(len, rows)), 60)
+        rows = [f"{row:<{wide}}  # {busy}" if busy else row for row, busy in zip(rows, explanation.pressure)]
+    left_out = len(rows) - _ROWS
+    if left_out > 0:
+        rows = [*rows[:_ROWS], f"        # ... {left_out} more"]
+    title = "The hottest loop in machine code"
+    if explanation.body_cycles:
+        title += f": {explanation.body_cycles:.3g} cycles each time through, by llvm-mca"
+    return Listing(rows, "asm", title)
