@@ -17,7 +17,8 @@ from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.numpy_stmt import StatementRunner
 from tvmagic.tir.analysis.flops import Flops
 
-ABSTRACT = {"ConstExpr", "BinaryOp", "CmpOp", "LogicalOp", "PrimExpr", "Stmt"}
+# bases of other classes, and `Any`, the size of a shape that is not known, which no program computes with
+ABSTRACT = {"Any", "ConstExpr", "BinaryOp", "CmpOp", "LogicalOp", "PrimExpr", "Stmt"}
 NODES = {
     name: cls
     for name, cls in vars(ir).items()
