@@ -55,7 +55,7 @@ def test_random_schedules_and_their_changes_are_right(name: str) -> None:
     for trace in traces:
         check(bench, trace)
     fitting = 0
-    for _ in range(6):
+    for _ in range(12):
         changed = mutate(draw.choice(traces), draw)
         try:
             replay(op.to_prim_func(), changed)
