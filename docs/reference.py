@@ -62,7 +62,8 @@ def docstring(value: Any) -> str:
     if not inspect.isclass(value):
         return inspect.getdoc(value) or ""
     text = inspect.cleandoc(value.__dict__.get("__doc__") or "")
-    return "" if text.startswith(f"{value.__name__}(") or text == "An enumeration." else text
+    by_python = text.startswith(f"{value.__name__}(") and value.__module__ != "builtins"
+    return "" if by_python or text == "An enumeration." else text
 
 
 def members(cls: type) -> list[tuple[str, Any]]:

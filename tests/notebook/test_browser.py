@@ -177,7 +177,8 @@ def test_copies_are_followed_and_relatives_are_named_only_where_that_helps(page:
     hits.nth(3).click()
     assert hits.count() == 1 and stepper.locator(".tm-view .tm-hit").count() == 2, "a copy and what it was made of"
     stepper.locator("li", has_text="codegen.llvm").click()
-    assert 0 < stepper.locator(".tm-view .tm-hit").count() < 60
+    lines = stepper.locator(".tm-view .tm-cell").count()
+    assert 0 < stepper.locator(".tm-view .tm-hit").count() < lines / 3, "one copy of eight"
     assert kin.count() == 0, "most lines come from this line of the cell, so that says nothing"
 
 
@@ -335,7 +336,7 @@ def test_a_failed_schedule_opens_at_the_call(page: Any, axe: str, width: int, sc
     page.set_viewport_size({"width": width, "height": 700})
     stepper = show(page, small_record())
     assert current(stepper) == "split"
-    assert "no loop `z`" in stepper.get_by_role("alert").inner_text()
+    assert "no loop z" in stepper.get_by_role("alert").inner_text()
     assert "failed" in stepper.locator(".tm-head").inner_text()
     assert stepper.locator(".tm-list .tm-failed").count() == 1 and stepper.locator(".tm-cell.tm-added").count() == 0
     assert violations(page, axe) == []

@@ -127,7 +127,7 @@ def test_no_mapping() -> None:
     assert desc is not None
     assert get_tensorize_loop_mapping(sch, sch.get_block("C"), desc.desc) is None
     padded = get_tensorize_loop_mapping(sch, sch.get_block("C"), desc.desc, allow_padding=True)
-    assert padded is not None and padded.block_iter_paddings == [1, 16, 4]
+    assert padded is not None and padded.block_iter_paddings == [1, 16, 1]
     assert tile_with_tensor_intrin(sch, sch.get_block("C"), "dot_16x4_vnni") is None
 
 
