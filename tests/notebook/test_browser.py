@@ -754,7 +754,7 @@ def test_a_saved_notebook_is_live_without_a_kernel(
         stepper = page.locator(".tm-stepper").first
         stepper.wait_for()
         assert current(stepper).startswith("y.compute_at"), "the step that the address names"
-        assert stepper.locator(".tm-at .tm-no").last.inner_text().strip() == "7"
+        assert stepper.locator(".tm-at .tm-no").last.text_content() == "7"
         stepper.get_by_role("button", name="Next").click()
         assert current(stepper).startswith("z.vectorize")
         assert page.locator(".tm-stepper").count() == 2 and page.locator("details.tm-step").count() == 0
