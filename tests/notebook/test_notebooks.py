@@ -23,20 +23,23 @@ def runner() -> Any:
     return module
 
 
+# a sentence of `%bench` that depends on the times
+OPEN = re.compile(r"\S+ against [^;\n]*; which of them is faster is open[^\n]*\n?")
 NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:s|ms|us|ns)\b)?")
 
 
 def shown(notebook: Any) -> dict[str, list[str]]:
     """The lines that the cells print, by the cell's source, without what differs from run to run and from machine to machine.
 
-    That is: numbers and their padding, machine code of this machine, and cells tagged `varies`.
+    That is: numbers and their padding, which of two near times is less, machine code of this machine, and cells tagged
+    `varies`.
     """
     result: dict[str, list[str]] = {}
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or "varies" in cell.metadata.get("tags", []):
             continue
         texts = [o.text if o.output_type == "stream" else words(o.get("data", {})) for o in cell.outputs]
-        common = re.split(r"\n *\d+\. codegen\.", "\n".join(texts))[0]
+        common = OPEN.sub("", re.split(r"\n *\d+\. codegen\.", "\n".join(texts))[0])
         result[f"{number}: {cell.source}"] = re.sub(r"[ -]+", " ", NUMBER.sub("#", common)).splitlines()
     return result
 

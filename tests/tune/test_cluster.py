@@ -37,6 +37,9 @@ def address() -> Iterator[str]:
     """The scheduler of a cluster of two workers, each with two threads, which must not measure at once."""
     root = str(Path(__file__).parent.parent.parent)
     before = os.environ.get("PYTHONPATH")
+    main: Any = sys.modules["__main__"]
+    if not hasattr(main, "__spec__"):  # IPython's module, left by tests of magics; processes are started by it
+        main.__spec__ = None
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *([before] if before else [])])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
