@@ -430,7 +430,7 @@ class _Statement:
     def build(self, reduction: str | None, previous: Any) -> Any:
         """The tensor that the statement defines."""
         value = self.value
-        free = [n for n in self._ordered(value) if n not in self.axes]
+        free = [n for n in self.index_names(value) if n not in self.axes]
         if reduction is not None:
             if not free:
                 fail_at(
@@ -448,7 +448,7 @@ class _Statement:
         self._check_free(free, bound)
         return self._stage(self.name, self.axes, value, None, [])
 
-    def _ordered(self, node: ast.AST) -> list[str]:
+    def index_names(self, node: ast.AST) -> list[str]:
         """The index names in `node`, in the order in which they are first read."""
         found: dict[str, int] = {}
         names = sorted(
@@ -487,7 +487,7 @@ class _Statement:
                 fail_at(self.source, call, f"`{name_over}` is reduced and stands on the left side too")
             if name_over not in self.ranges:
                 fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
-        return self._stage(name, axes, call.args[0], kind, [n for n in self._ordered(call) if n in over])
+        return self._stage(name, axes, call.args[0], kind, [n for n in self.index_names(call) if n in over])
 
     def _stage(self, name: str, axes: list[str], value: ast.expr, reduction: str | None, over: list[str]) -> Any:
         reduced = {n: te.reduce_axis((self.ranges[n][0], self.ranges[n][0] + self.ranges[n][1]), name=n) for n in over}
@@ -528,7 +528,7 @@ class _Statement:
         if derived is not None:
             return derived(self, call, bound)
         over = over_names(call, self.source)
-        free = [n for n in self._ordered(call) if n not in over]
+        free = [n for n in self.index_names(call) if n not in over]
         name = self._fresh(f"{self.name}_{reduction_name(call)}")
         tensor = self._reduction(name, free, call)
         return tensor(*[bound[n] for n in free])
@@ -538,10 +538,6 @@ class _Statement:
     def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
         """Raise the error of a place in the statement."""
         fail_at(self.source, node, message, hint)
-
-    def index_names(self, node: ast.AST) -> list[str]:
-        """The index names in `node`, in the order in which they are first read."""
-        return self._ordered(node)
 
     def compute(self, suffix: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
         """A stage named after the statement, of the elements `body(index names to variables)`."""
