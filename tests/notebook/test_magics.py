@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.notebook.arguments import PARSERS
 from tvmagic.notebook.magics import MAGICS
 from tvmagic.operators import Operator
 
@@ -233,7 +234,21 @@ def test_every_magic_has_help_from_its_arguments(shell: Any, name: str) -> None:
     kind = "cell" if name in ("tensor", "schedule") else "line"
     doc = shell.find_magic(name, kind).__doc__
     assert doc.startswith("%%" if kind == "cell" else "%")
-    assert "positional arguments:" in doc and "NAME" in doc or "OPERATOR" in doc
+    assert PARSERS[name].example in doc
+    assert name == "tvmagic" or "positional arguments:" in doc and "NAME" in doc or "OPERATOR" in doc
+
+
+def test_the_overview_lists_each_magic_with_an_example_and_the_operators(shell: Any) -> None:
+    before = shell.run_line_magic("tvmagic", "")
+    assert [row[0].strip("%") for row in before.rows] == list(MAGICS)
+    for parser in PARSERS.values():
+        assert parser.example.split()[0] == parser.magic
+        parser.read(parser.example.removeprefix(parser.magic))  # refuses what it does not know
+    shell.run_cell("%%tensor dense -q\nX: float32[n, 4]\nY[i] += X[i, k]")
+    shell.run_line_magic("auto", "dense -q")
+    after = shell.run_line_magic("tvmagic", "")
+    assert after.parts[1].rows == [["dense(X: float32[n, 4]) -> Y: float32[n]", "auto"]]
+    assert "%why dense:auto" in after.text() and "%why dense:auto" in after.html()
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ class TensorMagics(Magics):
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("-c", "--code", action="store_true", help="show the plain loops, unfolded"),
         cell=True,
+        example="%%tensor dense",
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
@@ -138,6 +139,7 @@ class TensorMagics(Magics):
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         cell=True,
+        example="%%schedule dense --check --time",
     )
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
@@ -185,6 +187,7 @@ class TensorMagics(Magics):
         TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
+        example="%auto dense --check --time",
     )
     def auto(self, arguments: Namespace) -> None:
         from tvmagic.notebook.machine import auto_source, source_of
@@ -204,6 +207,7 @@ class TensorMagics(Magics):
         TARGET,
         argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
         _size(256),
+        example="%machine dense",
     )
     def machine(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.machine import machine
@@ -256,6 +260,7 @@ class TensorMagics(Magics):
             metavar="N",
             help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
         ),
+        example="%passes dense -p InferBound,VectorizeLoop",
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -278,6 +283,7 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         argument("-r", "--ranges", action="store_true", help="the ranges alone, without the phases"),
+        example="%bounds dense",
     )
     def bounds(self, arguments: Namespace) -> Shown:
         return commands.bounds(self._version(arguments, "%bounds"), phases=not arguments.ranges)
@@ -290,6 +296,7 @@ class TensorMagics(Magics):
             "-k", "--kind", type=Choice(*_VIEWS), default=None, metavar="KIND", help=f"one of {', '.join(_VIEWS)}"
         ),
         argument("-s", "--stage", metavar="STAGE", help="the stage or buffer to draw"),
+        example="%graph dense --kind access",
     )
     def graph(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.pictures import graph
@@ -301,6 +308,7 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         CODE_TARGET,
+        example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
         return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
@@ -311,6 +319,7 @@ class TensorMagics(Magics):
         VERSION,
         CODE_TARGET,
         argument("--raw", action="store_true", help="before LLVM's own passes"),
+        example="%llvm dense --raw",
     )
     def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
@@ -323,6 +332,7 @@ class TensorMagics(Magics):
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
         _size(256),
+        example="%bench dense",
     )
     def bench(self, arguments: Namespace) -> Shown:
         op = self._operator(arguments.name, "%bench")
@@ -345,6 +355,7 @@ class TensorMagics(Magics):
             completes=_versions,
         ),
         argument("-t", "--time", action="store_true", help="measure both"),
+        example="%compare dense:plain dense:auto",
     )
     def compare(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.comparing import compare
@@ -360,6 +371,7 @@ class TensorMagics(Magics):
         CODE_TARGET,
         argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
         _size(256),
+        example="%why dense:auto",
     )
     def why(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.why import why
@@ -388,6 +400,7 @@ class TensorMagics(Magics):
         argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
         TARGET,
         _size(256),
+        example="%tune dense --seconds 20",
     )
     def tune(self, arguments: Namespace) -> Any:
         op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
@@ -408,6 +421,12 @@ class TensorMagics(Magics):
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
         return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+
+    @magic("The magics with an example of each, and the operators that are defined.", example="%tvmagic")
+    def tvmagic(self, arguments: Namespace) -> Shown:
+        from tvmagic.notebook.overview import overview
+
+        return overview(PARSERS.values(), self.operators())
 
     # ------------------------------------------------------------------------ names
 
