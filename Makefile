@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed
 INSTALL := $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
 PROGRESS := | { grep --line-buffered -E '^ *(Downloading|Installing collected)' || true; } | cut -c 1-110
 
-.PHONY: help venv demo test lint lab soak bench docs notebooks clean
+.PHONY: help venv demo test lint package lab soak bench docs notebooks clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -60,6 +60,9 @@ test: lint  ## style, types and every test; on x86-64 some of them as code for o
 	  echo "the same for code of $$cpu:"; \
 	  TVMAGIC_TARGET="llvm -mcpu=$$cpu" $(BIN)/python -m pytest -n $(WORKERS) $(REPRESENTATIVE) || exit 1; \
 	done;; esac
+
+package: $(STAMP)  ## build the wheel and the sdist, and try both in empty environments
+	$(BIN)/python -m pytest tests/test_package.py
 
 lab: $(LAB)  ## the tutorials in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=notebooks
