@@ -34,6 +34,7 @@ from tvmagic.ir import (
     Stmt,
 )
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -140,7 +141,8 @@ class ModuleContext:
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
-        self.text.helpers.setdefault(name, helper(name))
+        own = name in ("alloc", "free") and is_windows(self.target_triple)
+        self.text.helpers.setdefault(name, helper(f"{name}_windows" if own else name))
         return f"@tvm.{name}"
 
     def text_constant(self, value: str) -> str:

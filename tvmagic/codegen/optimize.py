@@ -85,7 +85,7 @@ def _parsed(source: str, context: Any) -> Any:
     if "\n" not in name and name.endswith(".bc"):
         return llvm.parse_bitcode(pathlib.Path(name).read_bytes(), context)
     is_file = "\n" not in name and name.endswith(".ll")
-    return llvm.parse_assembly(pathlib.Path(name).read_text() if is_file else source, context)
+    return llvm.parse_assembly(pathlib.Path(name).read_text(encoding="utf-8") if is_file else source, context)
 
 
 def object_of(module: Any, target: Target) -> bytes:

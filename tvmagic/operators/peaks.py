@@ -67,7 +67,7 @@ def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
 def _read(path: pathlib.Path) -> dict[str, list[float]]:
     """The numbers that a file holds by processor; those that make no sense are left out."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(found, dict):
