@@ -114,8 +114,8 @@ def write(folder: Path) -> list[Path]:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "api").mkdir(parents=True)
-    for name in ("index.md", "checking.md", "tuning.md"):
-        shutil.copy(ROOT / "docs" / name, folder / name)
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        shutil.copy(path, folder / path.name)
     written: list[Path] = []
     missing: list[str] = []
     for package, title in PACKAGES.items():
