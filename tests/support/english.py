@@ -20,7 +20,7 @@ PACKAGE = ROOT / "tvmagic"
 
 # what is counted (a regular expression), and what is written in its place
 INSTEAD = {
-    r"(?:[,;(] |\b(?:None|raises?|error|empty|zero|nothing|one|true|false|only|also|even|except|as|\w+ed) )where\b": "if, when",
+    r"(?:[,;(] |\b(?:None|raises?|error|empty|zero|nothing|one|true|false|only|also|even|except|refused|needed) )where\b": "if, when",
     r"\bst(?:ands?|anding|ood) (?:in(?! for)|under|by|at|on|above|below|beside|inside|outside|before|after|between|there|here)\b": "is in, appears in, is below",
     r"\bby NumPy\b": "in NumPy, with NumPy",
     r"(?<!there )\b(?:is|are|was|be) (?-i:none)\b(?! of)": "is not one",
@@ -82,9 +82,10 @@ def found() -> Iterator[tuple[str, str, Path, int, str, str]]:
 
 
 def counts() -> dict[str, int]:
-    """How many uses there are in each area."""
-    counted = Counter(use[0] for use in found())
-    return {area: counted[area] for area in AREAS}
+    """How many uses there are in each area; those of each package in `area/package`."""
+    uses = list(found())
+    per_package = Counter(f"{use[0]}/{use[1]}" for use in uses)
+    return {**{area: sum(use[0] == area for use in uses) for area in AREAS}, **per_package}
 
 
 def main(arguments: list[str]) -> None:
@@ -101,7 +102,7 @@ def main(arguments: list[str]) -> None:
     for pattern, instead in INSTEAD.items():
         row = Counter(use[0] for use in uses if use[4] == pattern)
         print(f"{instead:55} {row['messages']:5} {row['docstrings']:5} {row['pages']:5}")
-    print(f"{'in all':55} " + " ".join(f"{n:5}" for n in counts().values()))
+    print(f"{'in all':55} " + " ".join(f"{counts()[area]:5}" for area in AREAS))
 
 
 if __name__ == "__main__":

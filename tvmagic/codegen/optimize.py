@@ -54,7 +54,7 @@ def _optimized(text: str, target: Target, machine: Any, most: int, imports: tupl
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
-    llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, where they are
+    llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, if they are
     passes.detach()
     return module
 

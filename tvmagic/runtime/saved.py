@@ -178,7 +178,7 @@ def export_library(module: Module, file_name: Any, fcompile: Any = None, **optio
 
 
 class _Library:
-    """A shared library in this process: a copy of the file, which may be written anew meanwhile."""
+    """A shared library in this process: a copy of the file, which may be written again meanwhile."""
 
     def __init__(self, path: pathlib.Path) -> None:
         # Windows does not delete a library that is loaded
