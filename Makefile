@@ -1,6 +1,5 @@
 # The whole project by a few commands; `.venv` is made from pyproject.toml alone.
 SHELL := bash
-.SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +14,7 @@ DEMO := $(VENV)/.demo
 LAB := $(VENV)/.lab
 STAMP := $(VENV)/.installed
 # Only the modules that are used are compiled, when they are first used; of pip's output, what takes its time is shown.
-INSTALL := $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
+INSTALL := set -o pipefail; $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
 PROGRESS := | { grep --line-buffered -E '^ *(Downloading|Installing collected)' || true; } | cut -c 1-110
 
 .PHONY: help venv demo test lint package lab soak bench docs notebooks clean

@@ -32,6 +32,8 @@ PACKAGES = {
     "tvmagic.codegen": "machine code",
     "tvmagic.runtime": "running it",
     "tvmagic.operators": "operators and the index notation",
+    "tvmagic.tune": "schedules at once, and searches",
+    "tvmagic.target": "what code is made for",
     "tvmagic.explain": "why a schedule takes the time that it does",
     "tvmagic.testing": "what test files share",
     "tvmagic.notebook": "what the magics do, as functions",

@@ -106,6 +106,14 @@ def test_the_versions_of_python_named_are_those_that_are_allowed() -> None:
     assert f">={named[0]}" == project["requires-python"]
 
 
+def test_a_demo_installs_neither_tools_for_developers_nor_jupyterlab() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    names = {extra: {re.split(r"[\[<>=]", r)[0] for r in required} for extra, required in extras.items()}
+    assert not names["demo"] & (names["dev"] | names["docs"] | {"jupyterlab", "notebook"})
+    (recipe,) = re.findall(r"(?m)^\$\(DEMO\):.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert re.findall(r"'\.\[(.*?)\]'", recipe) == ["demo"]
+
+
 @pytest.mark.soak
 def test_the_wheel_works_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
     environment = tmp_path / "env"
