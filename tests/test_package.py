@@ -41,6 +41,8 @@ np.testing.assert_allclose(dense(x, w, b), dense.reference(x, w, b), rtol=1e-4, 
 html = tvmagic.notebook.passes(dense).html()
 assert "tm-stepper" in html or "tm-live" in html
 exec(programs[0], {})
+shell.run_line_magic("tvmagic", "--tutorials")
+assert len(list(pathlib.Path("tutorials").glob("*.ipynb"))) >= 10
 assert importlib.util.find_spec("jupyterlab") is None and importlib.util.find_spec("pytest") is None
 print("works:", tvmagic.__version__)
 """
@@ -75,10 +77,13 @@ def in_wheel(wheel: Path) -> dict[str, bytes]:
 def test_the_wheel_has_every_file_of_the_package_and_nothing_else(built: Path) -> None:
     here = {p for p in (ROOT / "tvmagic").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
     wanted = {p.relative_to(ROOT).as_posix(): p.read_bytes() for p in here}
+    tutorials = [p for p in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts]
+    for path in tutorials:
+        wanted[f"tvmagic/notebook/tutorials/{path.relative_to(ROOT / 'notebooks').as_posix()}"] = path.read_bytes()
     wheel = only(built, "*.whl")
     assert in_wheel(wheel) == wanted
     assert wheel.name == f"tvmagic-{tvmagic.__version__}-py3-none-any.whl"
-    assert wheel.stat().st_size < 2_500_000
+    assert tutorials and wheel.stat().st_size < 4_000_000
 
 
 def test_the_sdist_has_the_tests_and_the_documentation(built: Path) -> None:

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.errors import TVMagicError
 from tvmagic.notebook.arguments import PARSERS
 from tvmagic.notebook.magics import MAGICS
 from tvmagic.operators import Operator
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 TENSOR = """%%tensor dense
 X: float32[32, 16]
@@ -249,6 +252,19 @@ def test_the_overview_lists_each_magic_with_an_example_and_the_operators(shell: 
     after = shell.run_line_magic("tvmagic", "")
     assert after.parts[1].rows == [["dense(X: float32[n, 4]) -> Y: float32[n]", "auto"]]
     assert "%why dense:auto" in after.text() and "%why dense:auto" in after.html()
+
+
+def test_the_tutorials_are_copied_and_not_overwritten(shell: Any, tmp_path: Path) -> None:
+    copied = shell.run_line_magic("tvmagic", f"--tutorials {tmp_path / 'mine'}")
+    first = tmp_path / "mine" / "01_first_steps.ipynb"
+    assert [str(first)] in copied.rows and first.read_bytes() == (NOTEBOOKS / first.name).read_bytes()
+    first.write_text("changed")
+    with pytest.raises(TVMagicError, match="01_first_steps.ipynb` is there already"):
+        shell.run_line_magic("tvmagic", f"--tutorials {tmp_path / 'mine'}")
+    assert first.read_text() == "changed"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TVMagicError, match="cannot be written to"):
+        shell.run_line_magic("tvmagic", f"--tutorials {tmp_path / 'file' / 'below'}")
 
 
 @pytest.mark.parametrize(

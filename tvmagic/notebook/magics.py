@@ -430,10 +430,23 @@ class TensorMagics(Magics):
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
         return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
 
-    @magic("The magics with an example of each, and the operators that are defined.", example="%tvmagic")
+    @magic(
+        "The magics with an example of each, and the operators that are defined.",
+        argument(
+            "--tutorials",
+            nargs="?",
+            const="tutorials",
+            metavar="FOLDER",
+            help="copy the tutorials into a folder instead (tutorials), to run and to change",
+        ),
+        example="%tvmagic --tutorials",
+    )
     def tvmagic(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.overview import overview
+        from tvmagic.notebook.tutorials import copy_tutorials
 
+        if arguments.tutorials:
+            return Table(["copied"], [[str(path)] for path in copy_tutorials(arguments.tutorials)])
         return overview(PARSERS.values(), self.operators())
 
     # ------------------------------------------------------------------------ names
