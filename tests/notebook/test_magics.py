@@ -123,7 +123,8 @@ def test_every_picture_is_svg_and_words(loaded: Any, kind: str) -> None:
 
 def test_code_for_this_machine_and_others(loaded: Any) -> None:
     assert len(run(loaded, "%asm dense").lines) > 20
-    assert "fmla" in str(run(loaded, "%asm dense --target aarch64"))
+    # LLVM 20 leaves this loop scalar, later versions do not
+    assert re.search(r"\bfm(la|add)\b", str(run(loaded, "%asm dense --target aarch64")))
     assert "define" in str(run(loaded, "%llvm dense"))
 
 
