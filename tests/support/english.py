@@ -75,8 +75,10 @@ def package_of(path: Path) -> str:
 def found() -> Iterator[tuple[str, str, Path, int, str, str]]:
     """Each use: area, package, file, line, what it is, and the text."""
     for path in files():
-        for area, line, text in texts(path):
-            for pattern in PATTERNS:
+        parts = list(texts(path))
+        whole = "\n".join(text for _, _, text in parts)
+        for pattern in PATTERNS:
+            for area, line, text in parts if pattern.search(whole) else ():
                 for _ in pattern.finditer(text):
                     yield area, package_of(path), path, line, pattern.pattern, text
 
