@@ -52,7 +52,7 @@ def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
 # Arguments that several magics have.
 NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
 VERSION = argument(
-    "-v", "--version", metavar="V", help="which of its schedules (the last unless told)", completes=_versions
+    "-v", "--version", metavar="V", help="which of its schedules (by default the last)", completes=_versions
 )
 ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
@@ -349,7 +349,7 @@ class TensorMagics(Magics):
         return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
 
     @magic(
-        "Two schedules side by side: the first pass where they part, and their costs.",
+        "Two schedules side by side: the first pass at which they diverge, and their costs.",
         argument(
             "first",
             metavar="A",
