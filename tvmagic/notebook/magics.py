@@ -49,6 +49,12 @@ def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
     return commands.TARGETS
 
 
+def _puzzles(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
+    from tvmagic.puzzles import puzzles
+
+    return [str(p.number) for p in puzzles()]
+
+
 # Arguments that several magics have.
 NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
 VERSION = argument(
@@ -408,6 +414,42 @@ class TensorMagics(Magics):
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
         return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+
+    # ------------------------------------------------------------------------ puzzles
+
+    @magic(
+        "Puzzles that grade themselves: %puzzle lists them, %puzzle 7 sets the task, and a cell %%puzzle 7 is the answer. It has "
+        "to be legal, equal to NumPy, and within the puzzle's bounds on what the program does; nothing is timed.",
+        argument("puzzle", nargs="?", metavar="N", help="the puzzle's number, or the file of one", completes=_puzzles),
+        argument("--hint", nargs="?", type=positive, const=0, metavar="K", help="the next hint, or hint K"),
+        argument("--solution", action="store_true", help="show the solution"),
+        argument("--cell", action="store_true", help="write the cell that one starts with"),
+        argument("--forget", action="store_true", help="forget which puzzles were solved"),
+        either=True,
+    )
+    def puzzle(self, arguments: Namespace, cell: str | None = None) -> Shown | None:
+        from tvmagic.notebook import puzzling
+
+        if arguments.puzzle is None:
+            if cell is not None:
+                raise UsageError("%%puzzle: which puzzle is it? Write its number, such as %%puzzle 1")
+            return puzzling.overview(arguments.forget)
+        subject = puzzling.puzzle_of(arguments.puzzle)
+        if (op := subject.operator()) is not None and cell is None:
+            self.namespace.setdefault(op.name, op)
+        if cell is not None:
+            judged = puzzling.judged(subject, cell, self.namespace)
+            if judged.operator is not None:
+                self.namespace[judged.operator.name] = judged.operator
+            return judged
+        if arguments.hint is not None:
+            return puzzling.hint(subject, arguments.hint)
+        if arguments.solution:
+            return puzzling.solution(subject)
+        if arguments.cell:
+            assert self.shell is not None
+            self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
+        return puzzling.Task(subject)
 
     # ------------------------------------------------------------------------ names
 

@@ -48,9 +48,7 @@ class _Asked(Puzzle):
 
         Raises `TVMagicError` for what is not `NAME = VALUE` with one of the names and a value written out.
         """
-        source = Source(
-            f"puzzle {self.number or self.name}", f"%%puzzle {self.number or self.name}\n{answer}"
-        ).remember()
+        source = Source(f"puzzle {self.address}", f"%%puzzle {self.address}\n{answer}").remember()
         found: dict[str, Any] = {}
         for statement in parse(source).body:
             name, value = self._assigned(statement, source)

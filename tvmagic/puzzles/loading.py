@@ -24,7 +24,7 @@ def _files() -> dict[int, Path]:
 
 
 def load(path: str | Path) -> Puzzle:
-    """The puzzle of a file: what it calls `PUZZLE`. A file `07_split.py` gives it the number 7 and the name `split`.
+    """The puzzle of a file: what it calls `PUZZLE`. One of the package has its number and its name from the file's.
 
     Raises `TVMagicError` if the file does not exist, does not run, or has no puzzle.
     """
@@ -39,9 +39,10 @@ def load(path: str | Path) -> Puzzle:
         raise TVMagicError(f"the file `{path}` of a puzzle does not run: {type(error).__name__}: {error}") from error
     if not isinstance(found, Puzzle):
         raise TVMagicError(f"the file `{path}` has no puzzle", hint="write `PUZZLE = SchedulePuzzle(...)` in it")
-    match = _FILE.fullmatch(path.name)
-    number, name = (int(match[1]), match[2]) if match else (0, path.stem)
-    return dataclasses.replace(found, number=number, name=name)
+    match = _FILE.fullmatch(path.name) if path.parent == _FOLDER else None
+    if match is None:
+        return dataclasses.replace(found, name=f"own/{path.stem}", address=str(path))
+    return dataclasses.replace(found, number=int(match[1]), name=match[2], address=str(int(match[1])))
 
 
 @cache
@@ -93,9 +94,7 @@ def prove(subject: Puzzle) -> None:
         elif not found.hint:
             wrong.append(f"wrong answer {number} gets no hint: none is for `{fault}`")
     if wrong:
-        raise TVMagicError(
-            f"puzzle {subject.number} ({subject.name}) does not hold what it promises: " + "; ".join(wrong)
-        )
+        raise TVMagicError(f"puzzle {subject.address} does not hold what it promises: " + "; ".join(wrong))
 
 
 def _missed(subject: Puzzle, answer: str) -> str:

@@ -49,7 +49,7 @@ class _Counted(Puzzle):
     @property
     def operator_name(self) -> str:
         """What the operator of the puzzle, and of answers to it, is called."""
-        return f"puzzle{self.number}" if self.number else self.name or "puzzle"
+        return f"puzzle{self.number or ''}"
 
     def operator(self) -> Operator:
         """The operator that the task is about."""
@@ -66,7 +66,7 @@ class _Counted(Puzzle):
 
     def source(self, answer: str) -> Source:
         """The answer as a cell."""
-        return Source(f"puzzle {self.number or self.name}", f"%%puzzle {self.number or self.name}\n{answer}")
+        return Source(f"puzzle {self.address}", f"%%puzzle {self.address}\n{answer}")
 
     def counted(self, verdict: Verdict, version: Version) -> None:
         """Add what is counted of a version, and the first goal that it misses."""

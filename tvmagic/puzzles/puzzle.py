@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
+import operator as compare
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.operators import Operator
 
 __all__ = ["REFUSED", "VALUES", "Goal", "Puzzle", "Row", "Verdict", "number_text"]
 
@@ -16,9 +17,9 @@ __all__ = ["REFUSED", "VALUES", "Goal", "Puzzle", "Row", "Verdict", "number_text
 REFUSED, VALUES = "refused", "values"
 
 _RELATIONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "<=": ("at most", operator.le),
-    ">=": ("at least", operator.ge),
-    "==": ("exactly", operator.eq),
+    "<=": ("at most", compare.le),
+    ">=": ("at least", compare.ge),
+    "==": ("exactly", compare.eq),
 }
 _GOAL = re.compile(r"\s*(\w+)\s*(<=|>=|==)\s*([\d_.]+)\s*")
 
@@ -115,7 +116,8 @@ class Puzzle:
     hints: for each fault (`refused`, `values`, the text of a goal, or the name of an answer) the hint that fits it; three
         at least, the gentlest first.
     wrong: wrong answers that people give, each with the fault that is found in it; three at least.
-    number, name: its place among the others, from the name of its file.
+    number, name: its place among the others, and what its progress is kept under; from the name of its file.
+    address: what `%puzzle` is given to find it: the number, or the file of one that is not the package's.
     """
 
     title: str
@@ -126,11 +128,16 @@ class Puzzle:
     wrong: Sequence[tuple[str, str]]
     number: int = 0
     name: str = ""
+    address: str = ""
 
     @property
     def faults(self) -> list[str]:
         """The faults that an answer can have."""
         return [REFUSED, VALUES]
+
+    def operator(self) -> Operator | None:
+        """The operator that the task is about; None if it is about none."""
+        return None
 
     def shown(self) -> str:
         """The program that the task is about, as text; empty if there is none."""

@@ -1,4 +1,5 @@
 from tvmagic import te
+from tvmagic.eval.integers import evaluate
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.puzzles import PredictionPuzzle
@@ -26,7 +27,7 @@ def truth() -> dict[str, object]:
     (y, x), (r,) = stages["H"].op.axis, stages["H"].op.reduce_axis
     outer = stages["V"].leaf_iter_vars[0]
     found = {"yo": outer, "h_rows": y, "h_columns": x, "h_r": r}
-    return {name: ranges[iv].extent.value for name, iv in found.items()}
+    return {name: evaluate(ranges[iv].extent, {}) for name, iv in found.items()}
 
 
 PUZZLE = PredictionPuzzle(
