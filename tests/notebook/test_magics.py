@@ -117,6 +117,36 @@ def test_every_picture_is_svg_and_words(loaded: Any, kind: str) -> None:
     assert shown.text(colour=False)
 
 
+@pytest.mark.parametrize("target", ["avx512", "aarch64", "riscv64", "wasm32"])
+def test_the_innermost_loop_of_the_assembly(shell: Any, target: str) -> None:
+    run(shell, "%%tensor scaled -q\nX: float32[64, 1024]\nY[i, j] = 3 * X[i, j]")
+    whole, loop = (run(shell, f"%asm scaled --target {target} {flag}") for flag in ("", "--loop"))
+    assert 2 < len(loop.lines) < len(whole.lines) - 5 and f"innermost loop for {target}" in loop.title
+    start = whole.lines.index(loop.lines[0])
+    assert whole.lines[start : start + len(loop.lines)] == loop.lines
+    assert not any("ret" in line.split() for line in loop.lines)
+
+
+def test_a_program_without_loops_shows_its_whole_assembly(shell: Any) -> None:
+    run(shell, "%%tensor one -q\nX: float32[1]\nY[i] = 3 * X[i]")
+    assert run(shell, "%asm one --loop").text() == run(shell, "%asm one").text()
+
+
+def test_code_for_two_targets_side_by_side(loaded: Any) -> None:
+    shown = run(loaded, "%asm dense --target avx512 --beside aarch64 --loop")
+    first, *rest = shown.text(colour=False).splitlines()
+    assert "for avx512" in first and first.endswith("for aarch64")
+    assert any("zmm" in line and "fmla" in line for line in rest) and shown.html().count("<pre>") == 2
+
+
+def test_speeds_as_bars(loaded: Any) -> None:
+    shown = run(loaded, "%bench dense --plot --seconds 0.01")
+    table, picture = shown.parts
+    (row,) = [row for row in table.rows if row[0] == "tiled"]
+    assert f"tiled: {float(row[3]):.1f}"[:9] in picture.words and "NumPy's speed" in picture.svg
+    assert picture.svg.count("<rect") == len(table.rows) - 1
+
+
 def test_code_for_this_machine_and_others(loaded: Any) -> None:
     assert len(run(loaded, "%asm dense").lines) > 20
     assert "fmla" in str(run(loaded, "%asm dense --target aarch64"))

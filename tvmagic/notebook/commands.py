@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
-from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
+from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator, Version
 from tvmagic.operators.measure import Benchmark, check
@@ -83,13 +83,29 @@ def verify_table(version: Version, marks: Sequence[str]) -> Table:
     return Table(["step", "verdict"], wrong, title)
 
 
-def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing:
-    """The assembly of an operator, for this machine or any target that LLVM here knows."""
+def asm(
+    value: Operator | Version, target: str | None = None, version: str | None = None, loop: bool = False
+) -> Listing:
+    """The assembly of an operator, for this machine or any target that LLVM here knows.
+
+    `loop`: its innermost loop alone; of several the longest, and the whole if it has none.
+    """
     from tvmagic import codegen
 
     chosen = version_of(value, version)
     text = codegen.assembly(chosen.lower(), target_text(target))
-    return Listing(text, "asm", f"{chosen.operator.name}: assembly for {target or 'this machine'}")
+    shown = innermost_loop(text) if loop else ""
+    title = f"{chosen.operator.name}: {'innermost loop' if shown else 'assembly'} for {target or 'this machine'}"
+    return Listing(shown or text, "asm", title)
+
+
+def innermost_loop(assembly: str) -> str:
+    """The longest of the loops without loops inside; empty if there are none."""
+    from tvmagic.explain.llvm import inner_loops
+
+    rows = tuple(assembly.splitlines())
+    first, last = max(inner_loops(rows), key=lambda loop: loop[1] - loop[0], default=(0, -1))
+    return "\n".join(rows[first : last + 1])
 
 
 def llvm(
@@ -218,7 +234,15 @@ def bench(
 
 
 class BenchmarkTable(Table):
-    """Times as a table; `result` holds the numbers."""
+    """Times as a table; `result` holds the numbers, `plot` draws them."""
+
+    def plot(self) -> Picture:
+        """A bar for each version: how many times the speed of the last row it has, by the best times."""
+        from tvmagic.notebook.pictures.bars import bars
+
+        base, name = self.result.reference, self.result.baseline.name
+        rows = [(version, base.best / timing.best) for version, timing in self.result.rows if version != name]
+        return bars(rows, f"{name}'s speed", f"{self.result.operator.name}: speed")
 
     def __init__(self, result: Benchmark, columns: list[str], rows: list[list[Any]]) -> None:
         super().__init__(columns, rows, f"{result.operator.name}: time", result.notes)

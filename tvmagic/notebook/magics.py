@@ -20,7 +20,7 @@ from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
+from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
@@ -307,9 +307,15 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         CODE_TARGET,
+        argument("--beside", metavar="T", help="show the code for a second target on the right", completes=_targets),
+        argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
     )
     def asm(self, arguments: Namespace) -> Shown:
-        return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
+        version = self._version(arguments, "%asm")
+        listing = commands.asm(version, arguments.target or self.target, loop=arguments.loop)
+        if not arguments.beside:
+            return listing
+        return Beside(listing, commands.asm(version, arguments.beside, loop=arguments.loop), listing.title)
 
     @magic(
         "The LLVM IR of an operator, for this machine or another.",
@@ -328,13 +334,15 @@ class TensorMagics(Magics):
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
+        argument("--plot", action="store_true", help="draw the speeds as bars"),
         _size(256),
     )
     def bench(self, arguments: Namespace) -> Shown:
         op = self._operator(arguments.name, "%bench")
         versions = [arguments.version] if arguments.version else None
         against = self._function(arguments.against) if arguments.against else None
-        return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
+        found = commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
+        return Parts(found, found.plot(), title=found.title) if arguments.plot else found
 
     @magic(
         "Two schedules side by side: the first pass where they part, and their costs.",
