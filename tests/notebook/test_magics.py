@@ -122,8 +122,7 @@ def test_the_innermost_loop_of_the_assembly(shell: Any, target: str) -> None:
     run(shell, "%%tensor scaled -q\nX: float32[64, 1024]\nY[i, j] = 3 * X[i, j]")
     whole, loop = (run(shell, f"%asm scaled --target {target} {flag}") for flag in ("", "--loop"))
     assert 2 < len(loop.lines) < len(whole.lines) - 5 and f"innermost loop for {target}" in loop.title
-    start = whole.lines.index(loop.lines[0])
-    assert whole.lines[start : start + len(loop.lines)] == loop.lines
+    assert "\n".join(loop.lines) in "\n".join(whole.lines)
     assert not any("ret" in line.split() for line in loop.lines)
 
 
@@ -136,14 +135,18 @@ def test_code_for_two_targets_side_by_side(loaded: Any) -> None:
     shown = run(loaded, "%asm dense --target avx512 --beside aarch64 --loop")
     first, *rest = shown.text(colour=False).splitlines()
     assert "for avx512" in first and first.endswith("for aarch64")
-    assert any("zmm" in line and "fmla" in line for line in rest) and shown.html().count("<pre>") == 2
+    assert (
+        any("%ymm" in line for line in rest)
+        and any("fmla" in line for line in rest)
+        and shown.html().count("<pre>") == 2
+    )
 
 
 def test_speeds_as_bars(loaded: Any) -> None:
-    shown = run(loaded, "%bench dense --plot --seconds 0.01")
-    table, picture = shown.parts
+    table, picture = run(loaded, "%bench dense --plot --seconds 0.01").parts
     (row,) = [row for row in table.rows if row[0] == "tiled"]
-    assert f"tiled: {float(row[3]):.1f}"[:9] in picture.words and "NumPy's speed" in picture.svg
+    assert picture.words.startswith("tiled: ") and picture.words.endswith(" times NumPy's speed")
+    assert float(picture.words.split()[1]) == pytest.approx(float(row[3]), abs=0.006)
     assert picture.svg.count("<rect") == len(table.rows) - 1
 
 
