@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,18 @@ def test_speeds_as_bars(loaded: Any) -> None:
     assert picture.words.startswith("tiled: ") and picture.words.endswith(" times NumPy's speed")
     assert float(picture.words.split()[1]) == pytest.approx(float(row[3]), abs=0.006)
     assert picture.svg.count("<rect") == len(table.rows) - 1
+
+
+def test_times_of_any_functions() -> None:
+    from tvmagic.errors import TVMagicError
+    from tvmagic.notebook import time_calls
+
+    shown = time_calls({"slow": lambda: time.sleep(2e-3), "quick": lambda: None}, seconds=0.05, title="sums")
+    assert [row[0] for row in shown.rows] == ["slow", "quick"] and shown.rows[1][3] == "1.00"
+    assert shown.timings["slow"].best >= 2e-3 > shown.timings["quick"].best and shown.timings["quick"].calls > 100
+    assert shown.plot().words.startswith("slow: ") and shown.plot().svg.count("<rect") == 1
+    with pytest.raises(TVMagicError, match="there is no function to measure"):
+        time_calls({})
 
 
 def test_code_for_this_machine_and_others(loaded: Any) -> None:
