@@ -33,6 +33,7 @@ PACKAGES = {
     "tvmagic.runtime": "running it",
     "tvmagic.operators": "operators and the index notation",
     "tvmagic.explain": "why a schedule takes the time that it does",
+    "tvmagic.puzzles": "puzzles that grade themselves",
     "tvmagic.testing": "what test files share",
     "tvmagic.notebook": "what the magics do, as functions",
     "tvmagic.cinn": "CINN's schedules and inliner",

@@ -25,8 +25,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "pages"
 
 
-def execute(path: Path, timeout: int = 600) -> Any:
-    """The notebook with fresh outputs; raises CellExecutionError where a cell fails."""
+def execute(path: Path, timeout: int = 600, leave_out: str = "") -> Any:
+    """The notebook with fresh outputs; raises CellExecutionError if a cell fails.
+
+    Cells with the tag `leave_out` are not run, and keep the outputs that they have.
+    """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
@@ -36,6 +39,7 @@ def execute(path: Path, timeout: int = 600) -> Any:
         timeout=timeout,
         kernel_name="python3",
         store_widget_state=False,
+        skip_cells_with_tag=leave_out,
         coalesce_streams=True,
         extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
         resources={"metadata": {"path": str(path.parent)}},

@@ -104,6 +104,16 @@ def test_numbers_complete(shell: Any) -> None:
 # ---------------------------------------------------------------------------- the notebooks
 
 
+def test_the_notebooks_of_puzzles_show_what_is_saved(shell: Any) -> None:
+    """They run in this process, so that their texts are compared; `make soak` runs them in kernels."""
+    for name in NAMES:
+        for cell in nbformat.read(FOLDER / "puzzles" / name, as_version=4).cells:
+            if cell.cell_type == "code":
+                result = shown(shell, cell.source)
+                saved = [o["data"]["text/plain"] for o in cell.outputs]
+                assert ([result.text(colour=False)] if result is not None else []) == saved, "run `make notebooks`"
+
+
 def module(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None and spec.loader is not None
