@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,19 @@ def softmax() -> ascend.AscGraph:
     return graph
 
 
+@cache
+def scheduled() -> tuple[ascend.AscGraph, ascend.ScheduleResult]:
+    """The HintGraph, and the first of its implementations."""
+    graph = softmax()
+    return graph, ascend.auto_schedule(graph)[0]
+
+
 def count(values: Mapping[str, Any]) -> dict[str, Any]:
     """What a tiling by hand makes of the softmax: by the cost model, and by running it."""
     for name, value in values.items():
         if type(value) is not int or not 1 <= value <= ROWS:
             raise TVMagicError(f"`{name}` is not a whole number from 1 to {ROWS}")
-    graph = softmax()
-    result = ascend.auto_schedule(graph)[0]
+    graph, result = scheduled()
     impl = result.groups[0].impls[0]
     sizes = {"z0t_size": values["rows"], "z0Tb_size": values["tiles"]}
     cost = CostModel(impl, {}, MACHINE).cost(sizes)
@@ -54,7 +61,7 @@ A softmax over {ROWS} rows of {COLUMNS} numbers runs on {CORES} cores. Auto Sche
 loaded into a core's local memory, and the tiles into blocks of `tiles` tiles for each core. Choose both numbers: at least 8 KiB
 are to be moved at once, all buffers together have 32 KiB, and the cores should end at the same time.
 """,
-    program=ascend.pseudo_code(ascend.auto_schedule(softmax())[0].groups[0].impls[0].graph),
+    program=ascend.pseudo_code(scheduled()[1].groups[0].impls[0].graph),
     asks={"rows": "rows in a tile (z0t_size)", "tiles": "tiles in a block (z0Tb_size)"},
     facts={
         "wrong": "values that differ from NumPy's",
