@@ -157,6 +157,11 @@ def test_a_goal_names_a_fact() -> None:
     assert caught.value.hint == "did you mean `lanes`?"
 
 
+def test_the_page_on_puzzles_lists_the_facts() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "puzzles.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` | {words} |" in page for name, words in FACTS.items())
+
+
 def facts(text: str, calls: str = "s") -> Facts:
     return Facts(schedule(operator("f", text), calls))
 
