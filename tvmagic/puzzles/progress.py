@@ -29,7 +29,7 @@ def default_path() -> Path:
 
 
 class Progress:
-    """What is kept: by the name of each puzzle how many answers were tried, and the number of the one that solved it.
+    """What is kept: by the name of each puzzle how many answers were tried, and which of them was the first to solve it.
 
     A file that cannot be read counts as empty; one that cannot be written is left alone, so that progress then lasts as
     long as the session. `kept` says whether the last change is in the file.

@@ -31,7 +31,7 @@ z.vectorize(ji)
     hints={
         "allocated <= 512": "8 * 16 * 4 bytes are one tile. Attach `y` at the loop of `z` that goes from tile to tile.",
         "arithmetic <= 67_584": "Something is computed more than once: attach `y` where each tile begins, not around it.",
-        "on_vectors >= 99": "Two stages, two calls: `z.vectorize(ji)`, and in `y` its own loop along the row, which must be inside of "
+        "on_vectors >= 99": "Two stages, two calls: `z.vectorize(ji)`, and in `y` its own loop along the row, which must be inside "
         "the sum's loop (`reorder`).",
         "refused": "Attach `y` before you arrange its loops; its loops are `y.axis` and `y.reduce_axis`.",
     },

@@ -32,9 +32,9 @@ c.vectorize(ji)
     goals=["stored == 16_384", "on_vectors == 100", "cycles <= 50_000"],
     hints={
         "stored == 16_384": "Each element of `C` is to be stored once: sum up in a stage of its own, by `cache_write`.",
-        "on_vectors == 100": "Both stages have a loop along the row: vectorize it in `t` and in `c`. In `t` it must be inside of the "
+        "on_vectors == 100": "Both stages have a loop along the row: vectorize it in `t` and in `c`. In `t` it must be inside the "
         "loop of the sum: `reorder` first.",
-        "cycles <= 50_000": "The vectors wait for each other. Let the loop of the sum be outside, the rows inside of it and unrolled: "
+        "cycles <= 50_000": "The vectors wait for each other. Let the loop of the sum be outside, the rows inside it and unrolled: "
         "then four sums go on side by side.",
         "refused": "The loops of the local stage are `t.axis` and `t.reduce_axis`; those of `C` came from `tile`.",
     },

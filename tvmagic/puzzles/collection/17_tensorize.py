@@ -53,7 +53,7 @@ y.tensorize(ji, dot16)
 """,
     goals=["calls == 256", "lanes == 16"],
     hints={
-        "calls == 256": "`y.tensorize(loop, dot16)` replaces a loop and all inside of it. Split `k` by 16, and `j` by 1: the "
+        "calls == 256": "`y.tensorize(loop, dot16)` replaces a loop and all inside it. Split `k` by 16, and `j` by 1: the "
         "intrinsic computes one element of sixteen products.",
         "lanes == 16": "The vectors are those of the intrinsic: nothing else has to be vectorized.",
         "refused": "What is replaced must be just what the intrinsic computes: a loop of one element, with a loop of sixteen "

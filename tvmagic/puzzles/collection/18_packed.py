@@ -34,10 +34,10 @@ c.vectorize(cj)
     goals=["allocated <= 16_640", "on_vectors == 100", "parallel == 16", "cycles <= 18_000"],
     hints={
         "allocated <= 16_640": "`P` takes 16,384 bytes and a tile of `C` 256. Tile `D`, and attach `c` at the loop from tile to tile.",
-        "on_vectors == 100": "Three stages, three loops along a row: each of them has to be a vector, in `c` inside of the sum's loop.",
+        "on_vectors == 100": "Three stages, three loops along a row: each of them has to be a vector, in `c` inside the sum's loop.",
         "parallel == 16": "64 rows in tiles of 4 are 16 rows of tiles: that loop of `D` may run in parallel.",
         "cycles <= 18_000": "The sums wait for each other, or threads are started again and again: let the rows of a tile be unrolled "
-        "inside of the sum's loop, and only outermost loops be parallel.",
+        "inside the sum's loop, and only outermost loops be parallel.",
         "refused": "`tile` gives four loops of `D`: rows of tiles, tiles, rows, columns. Attach `c` before you arrange its loops.",
     },
     wrong=[
