@@ -99,6 +99,14 @@ def test_only_some_passes(loaded: Any, capsys: pytest.CaptureFixture[str]) -> No
     assert [s.name for s in shown.view.steps] == ["te.InferBound", "tir.VectorizeLoop"]
 
 
+def test_schedule_calls_beside_some_passes(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(loaded, "%passes dense -p calls,VectorizeLoop")
+    calls = ["z.tile(*z.axis, 8, 8)", "y.compute_at(z, jo)", "z.vectorize(ji)"]
+    assert [s.name for s in shown.view.steps] == [*calls, "tir.VectorizeLoop"]
+    assert not run(loaded, "%passes dense -v plain -p calls").view.steps
+    assert "no pass `call`" in fails(loaded, "%passes dense -p call", capsys)
+
+
 def test_verified_steps_are_marked(loaded: Any) -> None:
     shown = run(loaded, "%passes dense --verify")
     marks = {s.name: s.mark for s in shown.view.steps}

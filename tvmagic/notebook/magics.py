@@ -22,6 +22,7 @@ from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
+from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
@@ -42,7 +43,7 @@ def _versions(_: TensorMagics, op: Operator | None) -> Iterable[str]:
 
 def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
     record = op.current.record if op is not None else None
-    return {step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass"}
+    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
 
 
 def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
@@ -60,7 +61,9 @@ NAME = argument("name", metavar="NAME", help="the operator", completes=_operator
 VERSION = argument(
     "-v", "--version", metavar="V", help="which of its schedules (the last unless told)", completes=_versions
 )
-ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
+ONLY = argument(
+    "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=_passes
+)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
 CODE_TARGET = argument(
     "--target",
