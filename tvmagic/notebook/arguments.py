@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic import cell_magic, line_magic
+from IPython.core.magic import cell_magic, line_cell_magic, line_magic
 
 from tvmagic.errors import InternalError, TVMagicError, closest
 from tvmagic.notebook.results import Shown
@@ -134,12 +134,13 @@ PARSERS: dict[str, Arguments] = {}
 
 
 def magic(
-    description: str, *arguments: Argument, cell: bool = False, example: str = ""
+    description: str, *arguments: Argument, cell: bool = False, either: bool = False, example: str = ""
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a method of `TensorMagics` as the magic of its name.
 
-    The method takes the parsed arguments and, of a cell magic, the cell's text. Help, completion, registration and the
-    row of `%tvmagic` follow from the declaration. `example` is a line for an operator `dense`. A defect of ours in it ends in an `InternalError`.
+    The method takes the parsed arguments and, of a cell magic, the cell's text. `either`: it is a magic of lines and of
+    cells. Help, completion, registration and the row of `%tvmagic` follow from the declaration. `example` is a line for an
+    operator `dense`. A defect of ours in it ends in an `InternalError`.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
@@ -163,6 +164,6 @@ def magic(
                 raise InternalError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 
         run.__doc__ = parser.doc
-        return cell_magic(run) if cell else line_magic(run)
+        return (line_cell_magic if either else cell_magic if cell else line_magic)(run)
 
     return declare

@@ -20,8 +20,9 @@ from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
+from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
+from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
@@ -42,11 +43,17 @@ def _versions(_: TensorMagics, op: Operator | None) -> Iterable[str]:
 
 def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
     record = op.current.record if op is not None else None
-    return {step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass"}
+    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
 
 
 def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
     return commands.TARGETS
+
+
+def _puzzles(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
+    from tvmagic.puzzles import puzzles
+
+    return [str(p.number) for p in puzzles()]
 
 
 # Arguments that several magics have.
@@ -54,7 +61,9 @@ NAME = argument("name", metavar="NAME", help="the operator", completes=_operator
 VERSION = argument(
     "-v", "--version", metavar="V", help="which of its schedules (by default the last)", completes=_versions
 )
-ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
+ONLY = argument(
+    "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=_passes
+)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
 CODE_TARGET = argument(
     "--target",
@@ -316,10 +325,16 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         CODE_TARGET,
+        argument("--beside", metavar="T", help="show the code for a second target on the right", completes=_targets),
+        argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
         example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
-        return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
+        version = self._version(arguments, "%asm")
+        listing = commands.asm(version, arguments.target or self.target, loop=arguments.loop)
+        if not arguments.beside:
+            return listing
+        return Beside(listing, commands.asm(version, arguments.beside, loop=arguments.loop), listing.title)
 
     @magic(
         "The LLVM IR of an operator, for this machine or another.",
@@ -339,6 +354,7 @@ class TensorMagics(Magics):
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
+        argument("--plot", action="store_true", help="draw the speeds as bars"),
         _size(256),
         example="%bench dense",
     )
@@ -346,7 +362,8 @@ class TensorMagics(Magics):
         op = self._operator(arguments.name, "%bench")
         versions = [arguments.version] if arguments.version else None
         against = self._function(arguments.against) if arguments.against else None
-        return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
+        found = commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
+        return Parts(found, found.plot(), title=found.title) if arguments.plot else found
 
     @magic(
         "Two schedules side by side: the first pass at which they diverge, and their costs.",
@@ -448,6 +465,43 @@ class TensorMagics(Magics):
         if arguments.tutorials:
             return Table(["copied"], [[str(path)] for path in copy_tutorials(arguments.tutorials)])
         return overview(PARSERS.values(), self.operators())
+
+    # ------------------------------------------------------------------------ puzzles
+
+    @magic(
+        "Puzzles that grade themselves: %puzzle lists them, %puzzle 7 sets the task, and a cell %%puzzle 7 is the answer. It has "
+        "to be legal, equal to NumPy, and within the puzzle's bounds on what the program does; nothing is timed.",
+        argument("puzzle", nargs="?", metavar="N", help="the puzzle's number, or the file of one", completes=_puzzles),
+        argument("--hint", nargs="?", type=positive, const=0, metavar="K", help="the next hint, or hint K"),
+        argument("--solution", action="store_true", help="show the solution"),
+        argument("--cell", action="store_true", help="write the cell that one starts with"),
+        argument("--forget", action="store_true", help="forget which puzzles were solved"),
+        either=True,
+        example="%puzzle 7",
+    )
+    def puzzle(self, arguments: Namespace, cell: str | None = None) -> Shown | None:
+        from tvmagic.notebook import puzzling
+
+        if arguments.puzzle is None:
+            if cell is not None:
+                raise UsageError("%%puzzle: which puzzle is it? Write its number, such as %%puzzle 1")
+            return puzzling.overview(arguments.forget)
+        subject = puzzling.puzzle_of(arguments.puzzle)
+        if (op := subject.operator()) is not None and cell is None:
+            self.namespace.setdefault(op.name, op)
+        if cell is not None:
+            judged = puzzling.judged(subject, cell, self.namespace)
+            if judged.operator is not None:
+                self.namespace[judged.operator.name] = judged.operator
+            return judged
+        if arguments.hint is not None:
+            return puzzling.hint(subject, arguments.hint)
+        if arguments.solution:
+            return puzzling.solution(subject)
+        if arguments.cell:
+            assert self.shell is not None
+            self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
+        return puzzling.Task(subject)
 
     # ------------------------------------------------------------------------ names
 
