@@ -161,6 +161,8 @@ class _Builder:
                 self.nodes[tensor, domain] = self._value(tensor, domain)
         for tensor in self.outputs:
             value = self.nodes[tensor, self.domain(tensor)]
+            if str(tensor.dtype) == "bool":  # flags are uint8 within the graph
+                value = ops.Cast(value, "bool")
             stored = ops.Store(self.turned(value, self._layout(tensor)[0]))
             self._argument(tensor, ops.Output(stored, self._name(tensor.name)))
         check_hint(self.graph)
@@ -290,7 +292,10 @@ class _Builder:
         op = tensor.op
         if isinstance(op, te.PlaceholderOp):
             loaded = self.spread(self.made(("Load", op), lambda: ops.Load(self.data[op])), domain)
-            return self.turned(loaded, self.graph.sched_axes)
+            value = self.turned(loaded, self.graph.sched_axes)
+            if value.dtype == "bool":
+                value = self.made(("Cast", value, "uint8"), lambda: ops.Cast(value, "uint8"))
+            return value
         assert isinstance(op, te.ComputeOp)
         body = op.body[tensor.value_index]
         if not isinstance(body, Reduce):
@@ -361,7 +366,8 @@ class _Elements(Visitor):
 
     @handles(IntImm, FloatImm)
     def number(self, node: IntImm | FloatImm) -> AscTensor:
-        return self.builder.scalar(node.value, str(node.dtype), self.domain)
+        dtype = "uint8" if node.dtype == "bool" else str(node.dtype)
+        return self.builder.scalar(node.value, dtype, self.domain)
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> AscTensor:
@@ -398,6 +404,8 @@ class _Elements(Visitor):
     @handles(Cast)
     def cast(self, node: Cast) -> AscTensor:
         x, dtype = self.visit(node.value), str(node.dtype)
+        if dtype == "bool":
+            return self.builder.call("Ne", x, self.builder.scalar(0, x.dtype, self.domain))
         return self.builder.made(("Cast", x, dtype), lambda: ops.Cast(x, dtype))
 
     @handles(Call)
