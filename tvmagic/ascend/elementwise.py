@@ -142,7 +142,7 @@ def _digamma(x: PrimExpr) -> PrimExpr:
 
 def _digamma_of_number(x: float) -> float:
     if x <= 0 and x == math.floor(x):
-        return math.nan
+        return -math.inf  # from the right
     if x < 0.5:
         return _digamma_of_number(1 - x) - math.pi / math.tan(math.pi * x)
     steps = 0.0

@@ -31,7 +31,7 @@ _NODE = re.compile(r"(\S+): (\w+) \((-?\d+)\)$")
 _FACT = re.compile(r"\.([\w.]+)\s*=\s*(.*)$")
 _BLOCK = re.compile(r"\.([\w.]+):$")
 _TENSOR = re.compile(r"\.(\w+): (\w+)$")
-_ENTRY = re.compile(r'\.(\w+) = (?:expression: "([^"]*)"|s: "([^"]*)"|i: (-?\d+)|f: (\S+?)|b: (true|false))(?=[}\s,.]|$)')
+_ENTRY = re.compile(r'\.(\w+) = (?:expression: "([^"]*)"|s: "([^"]*)"|i: (-?\d+)|f: ([^\s,}]+)|b: (true|false))')
 _SHORT_MEMORY = re.compile(r"(\w*)\[(.*)\]$")
 _LATER_FORM = re.compile(r"\s*(%\w+(:\d+)?\s*=|func\.func\b|module\b|\w+\.graph\b)")
 _DTYPES = {name: dtype for dtype, name in DTYPES.items()} | {
@@ -214,7 +214,7 @@ class _Reader:
             elif whole:
                 value = int(whole)
             elif fraction:
-                value = float(fraction)
+                value = _fraction(fraction)
             elif flag:
                 value = flag == "true"
             elif key == "value":
@@ -363,6 +363,13 @@ def _as_number(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _fraction(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise AscendError("text", f"`{text}` is not a number") from None
 
 
 def _temporary(text: str) -> TmpBuffer:

@@ -99,9 +99,9 @@ def _attributes(node: AscNode, newline: str) -> list[str]:
     """`.ir_attr` of types that have attributes, also if it is empty."""
     if not (node.op.attrs or node.attrs):
         return []
-    entries = newline.join(f".{key} = {attribute_text(value, key)}" for key, value in node.attrs.items())
-    end = newline or ("" if entries else "    ")
-    return [f"    .ir_attr =  {{{entries}{end if entries or not newline else ''}{'    ' if newline else ''}}}"]
+    entries = [f".{key} = {attribute_text(value, key)}" for key, value in node.attrs.items()]
+    inside = newline.join([*entries, "    "]) if newline else ", ".join(entries) or "    "
+    return [f"    .ir_attr =  {{{inside}}}"]
 
 
 def attribute_text(value: Any, key: str = "") -> str:
