@@ -24,7 +24,7 @@ from tvmagic.ascend.rules import calls_axes, domain_of, held_axes
 from tvmagic.ascend.sizes import NUMBERS, Size
 from tvmagic.ir import dtype_of
 
-__all__ = ["Cost", "CostModel"]
+__all__ = ["Cost", "CostModel", "number"]
 
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
 _NEAR = 1.25  # steps in global memory up to so many lengths of what is moved count as going on
@@ -52,7 +52,7 @@ class Cost:
 
 
 @functools.lru_cache(1 << 12)
-def _number(size: Size) -> Number:
+def number(size: Size) -> Number:
     """The size as a Python function of its variables; quotients stay fractions. Equal sizes have one function."""
     code = compile(str(size), "<size>", "eval")
     return lambda values: eval(code, {"__builtins__": {}, **{n: f for n, (_, f) in NUMBERS.items()}}, dict(values))
@@ -61,7 +61,7 @@ def _number(size: Size) -> Number:
 @functools.lru_cache(1 << 10)
 def _mean(whole: Size, count: Size) -> Number:
     """The mean length of an axis that is split into `count` parts, tails among them."""
-    length, parts = _number(whole), _number(count)
+    length, parts = number(whole), number(count)
     return lambda values: length(values) / max(1, parts(values))
 
 
@@ -98,7 +98,7 @@ class CostModel:
         graph = impl.graph
         stores, readers = stores_in_place(graph), graph.readers()
         self.left_out = {*loads_in_place(graph), *broadcasts_in_place(graph), *(id(n) for n in stores.values())}
-        self.lengths = {y: (_number(buffer_length(y)), dtype_of(y.dtype).bytes) for y in graph.tensors() if is_local(y.node)}
+        self.lengths = {y: (number(buffer_length(y)), dtype_of(y.dtype).bytes) for y in graph.tensors() if is_local(y.node)}
         self.buffers = self._counted(local_buffers(graph))
         results = {id(n) for n in graph.nodes if n.op.kind == "reduce"}
         no_buffer = {*self.left_out, *stores}
@@ -110,10 +110,10 @@ class CostModel:
         self.readers = readers
         self.calls = Counter(self._call(n) for n in graph.nodes if n.op.is_call)
         inner = {f"{a.name}_size": a.from_[0].size for a in graph.axes if a.split_pair is not None}
-        self.tiled = [(name, _number(inner[name])) for name in impl.tiles]
+        self.tiled = [(name, number(inner[name])) for name in impl.tiles]
         blocks = [a for a in graph.axes if a.type is AxisType.BLOCK_OUT]
-        self.block = _number(blocks[0].size) if blocks else None
-        self.blocked = _number(blocks[0].from_[0].size) if blocks else None
+        self.block = number(blocks[0].size) if blocks else None
+        self.blocked = number(blocks[0].from_[0].size) if blocks else None
 
     def local_bytes(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all local buffers."""
@@ -142,10 +142,10 @@ class CostModel:
         outer = held[: len(held) - len(run)]
         side = self._global_side(node)
         if side is not None:
-            array = _number(_elements(side))
+            array = number(_elements(side))
             strides = by_axis(node, side)
             unit = not held or coefficient(strides, held[-1]).is_one or node.op.kind == "gather"
-            next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
+            next_row, next_call = (number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
             steps = next_row, next_call
         if node.op.kind == "transpose" and held:
             last = held_axes(node, node.inputs[0])[-1]
@@ -153,7 +153,7 @@ class CostModel:
         along = node.op.kind == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
         rows, row = (tuple(self._length(a, domain) for a in axes) for axes in (outer, run))
         return _Call(
-            node.op.kind, node.op.cost, len(node.inputs), tuple(_number(a.size) for a in loops), rows, row,
+            node.op.kind, node.op.cost, len(node.inputs), tuple(number(a.size) for a in loops), rows, row,
             dtype_of(domain.dtype).bytes, unit, along, id(node) in self.left_out, array, turned, steps,
         )  # fmt: skip
 
@@ -177,7 +177,7 @@ class CostModel:
     def _length(self, axis: Axis, y: AscTensor) -> Number:
         """The mean length of an axis in a call, tails among them."""
         if axis.type not in _INNER or axis.split_pair is None:
-            return _number(y.repeat(axis))
+            return number(y.repeat(axis))
         return _mean(axis.from_[0].size, axis.split_pair.size)
 
     # ------------------------------------------------------------------ what does
