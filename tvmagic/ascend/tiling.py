@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tvmagic.ascend.autoschedule import ImplGraph, ScheduleResult, auto_schedule
 from tvmagic.ascend.cost import Cost, CostModel
 from tvmagic.ascend.graph import AscendError, AscGraph
+from tvmagic.ascend.kernel_text import kernel_text
 from tvmagic.ascend.lower import lower_graphs
 from tvmagic.ascend.machine import AnyMachine, Machine, Npu, machine_of
 from tvmagic.ascend.npu import NpuModel
@@ -64,6 +65,10 @@ class Tiling:
     def tiling_data(self) -> TilingData:
         """What the host computes for the kernel: block_dim, sizes of tiles, bytes of queues and buffers."""
         return tiling_data(self.result, self.choices, self.tiling_key[1:], self.machine, self.values)
+
+    def ascend_c(self) -> str:
+        """The Ascend C source of the kernel, for reading: nothing here compiles or runs it."""
+        return kernel_text(self.result, self.tiling_key[0], self.tiling_data)
 
     def lower(self, name: str | None = None) -> PrimFunc:
         """The function of the chosen ImplGraphs."""

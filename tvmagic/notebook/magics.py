@@ -62,6 +62,13 @@ CODE_TARGET = argument(
     help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
     completes=_targets,
 )
+ASM_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(commands.TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
+    "kernel, which is for reading only",
+    completes=lambda magics, op: [*_targets(magics, op), *commands.KERNELS],
+)
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
@@ -300,7 +307,7 @@ class TensorMagics(Magics):
         "The assembly of an operator, for this machine or another.",
         NAME,
         VERSION,
-        CODE_TARGET,
+        ASM_TARGET,
     )
     def asm(self, arguments: Namespace) -> Shown:
         return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
