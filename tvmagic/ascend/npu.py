@@ -66,6 +66,18 @@ class NpuModel(CostModel):
 
     def cost(self, sizes: Mapping[str, int]) -> Cost:
         """The cost for the sizes that tiling chooses: the slowest unit's, and one tile of the others, which begin or end alone."""
+        pipes = self._pipes(sizes)
+        tiles, blocks, share = self.loop_count(sizes), 1, 1.0
+        if self.block is not None:
+            blocks = max(1, math.ceil(self.block({**self.values, **sizes})))
+            share = min(1.0, sizes[self.impl.block or ""] / max(1, tiles))
+        slowest = max(pipes.values())
+        total = slowest * share + (sum(pipes.values()) - slowest) / max(1, tiles)
+        moves = pipes["MTE2"] + pipes["MTE3"]
+        return Cost(total, pipes["Vector"] * share, moves * share, self.local_bytes(sizes), min(blocks, self.npu.cores))
+
+    def _pipes(self, sizes: Mapping[str, int]) -> dict[str, float]:
+        """The nanoseconds that each unit is busy, with all tiles of all cores."""
         values, npu = {**self.values, **sizes}, self.npu
         pipes = {"MTE2": 0.0, "Vector": 0.0, "MTE3": 0.0}
         for call, count in self.calls.items():
@@ -74,11 +86,12 @@ class NpuModel(CostModel):
             pipe = _MOVES.get(call.kind, "Vector")
             work = elements * call.bytes / (npu.vector / call.weight if pipe == "Vector" else npu.move)
             pipes[pipe] += count * times * (npu.start + work)
-        tiles, blocks, share = self.loop_count(sizes), 1, 1.0
-        if self.block is not None:
-            blocks = max(1, math.ceil(self.block(values)))
-            share = min(1.0, sizes[self.impl.block or ""] / max(1, tiles))
-        slowest = max(pipes.values())
-        total = slowest * share + (sum(pipes.values()) - slowest) / max(1, tiles)
-        moves = pipes["MTE2"] + pipes["MTE3"]
-        return Cost(total, pipes["Vector"] * share, moves * share, self.local_bytes(sizes), min(blocks, npu.cores))
+        if self.block is not None:  # the last core may have fewer tiles than its loop
+            loops = math.ceil(self.block(values)) * sizes[self.impl.block or ""]
+            pipes = {pipe: time * self.loop_count(sizes) / loops for pipe, time in pipes.items()}
+        return pipes
+
+    def stages(self, sizes: Mapping[str, int]) -> tuple[float, float, float]:
+        """The nanoseconds of one tile: of copying in, computing, and copying out."""
+        pipes, tiles = self._pipes(sizes), max(1, self.loop_count(sizes))
+        return pipes["MTE2"] / tiles, pipes["Vector"] / tiles, pipes["MTE3"] / tiles
