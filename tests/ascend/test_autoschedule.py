@@ -96,7 +96,13 @@ def test_local_memory_is_shared() -> None:
     (result,) = ascend.auto_schedule(elementwise())
     graph = result.groups[0].impls[0].graph
     places = {n.name: place_of(n.y) for n in graph.nodes if place_of(n.y)}
-    assert places == {"load_0": ("que", 0), "load_1": ("que", 1), "add_0": ("buf", 0), "mul_0": ("buf", 1), "exp_0": ("que", 2)}
+    assert places == {
+        "load_0": ("que", 0),
+        "load_1": ("que", 1),
+        "add_0": ("buf", 0),
+        "mul_0": ("buf", 1),
+        "exp_0": ("que", 2),
+    }
 
 
 def test_each_step_is_in_the_record() -> None:
@@ -153,9 +159,9 @@ def test_arguments_are_checked() -> None:
         ascend.evaluate(softmax(), [np.zeros((3, 4), "float32")])
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(11))  # as many as take 8 s; `test_many_random_graphs` runs all of 500
 def test_random_graphs_equal_numpy(seed: int) -> None:
-    assert check(seed, limit=3)
+    assert check(seed, limit=2)
 
 
 @pytest.mark.parametrize("seed", range(100, 110))

@@ -51,7 +51,9 @@ def check_queues(lines: list[str]) -> int:
 
 def test_a_chain() -> None:
     text = text_of(chain(symbolic=True), {"s0": 100_000})
-    assert text.startswith("// For reading only: the source that this graph becomes on an NPU. Nothing here compiles or runs it.\n")
+    assert text.startswith(
+        "// For reading only: the source that this graph becomes on an NPU. Nothing here compiles or runs it.\n"
+    )
     ((name, lines),) = functions(text).items()
     assert name == "relu_test_0_general_0_nil_0_nil"
     place = "(int64_t)z0TB * (int64_t)(t->z0Tb_size * t->z0t_size) + (int64_t)z0Tb * (int64_t)t->z0t_size + 0"
@@ -88,9 +90,18 @@ def test_every_template_has_a_function_and_a_key() -> None:
     ops.Output(ops.Store(ops.Add(e, ops.Broadcast(ops.Load(ops.Data(graph, "b", [z1])), z0))), "y")
     tiling = ascend.auto_tiling(ascend.auto_schedule(graph), machine="atlas_a2")
     text = tiling.ascend_c()
-    assert len(tiling.result.groups) == 2 and len(functions(text)) == sum(len(g.impls) for g in tiling.result.groups) == 3
-    assert "ReduceMax(local_" in text and "Duplicate(local_3[0], std::numeric_limits<float>::lowest(), z0t_actual_size);" in text
-    assert text.count("SyncAll();") == 1 and "if (t.graph1_tiling_key == 0)" in text and "else if (t.graph1_tiling_key == 1)" in text
+    assert (
+        len(tiling.result.groups) == 2 and len(functions(text)) == sum(len(g.impls) for g in tiling.result.groups) == 3
+    )
+    assert (
+        "ReduceMax(local_" in text
+        and "Duplicate(local_3[0], std::numeric_limits<float>::lowest(), z0t_actual_size);" in text
+    )
+    assert (
+        text.count("SyncAll();") == 1
+        and "if (t.graph1_tiling_key == 0)" in text
+        and "else if (t.graph1_tiling_key == 1)" in text
+    )
     fields = set(re.findall(r"TILING_DATA_FIELD_DEF_T\(uint32_t, (\w+)\);", text))
     assert set(re.findall(r"t->(\w+)", text)) <= fields
 
@@ -104,7 +115,13 @@ def test_loads_side_by_side_share_an_element() -> None:
     text = text_of(graph)
     assert "local_4 = q0_buf[(t->z0t_size * 4 + 31) / 32 * 32].template ReinterpretCast<float>();" in text
     assert " * (int64_t)t->z0t_size + 7], 1, z0t_actual_size, 0, 0);" in text
-    assert text.count("q0.AllocTensor") == text.count("q0.EnQue") == text.count("q0.DeQue") == text.count("q0.FreeTensor") == 1
+    assert (
+        text.count("q0.AllocTensor")
+        == text.count("q0.EnQue")
+        == text.count("q0.DeQue")
+        == text.count("q0.FreeTensor")
+        == 1
+    )
 
 
 def test_numbers_are_arguments_and_constants() -> None:
@@ -135,4 +152,4 @@ def test_random_graphs_keep_the_discipline_of_queues(seed: int) -> None:
             assert not any(line.startswith(f"for (int {name} ") for name in outer for line in lines)
             declared = set(re.findall(r"(?:const )?int (\w+) =", "\n".join(lines)))
             read = {w for line in lines for w in re.findall(r"\b(z\w*?_(?:axis|actual|loop|tail)_size|z\w*)\b", line)}
-            assert {w for w in read if not w.endswith("_i")} <= declared | {n for n in impl.graph.sizes}
+            assert {w for w in read if not w.endswith("_i")} <= declared | set(impl.graph.sizes)

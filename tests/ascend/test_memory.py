@@ -37,7 +37,12 @@ def test_a_chain() -> None:
     graph = impl(graph)
     assert ids(graph) == {"x": (0, -1), "load_0": (2, 0), "abs_0": (3, 1), "store_0": (1, -1), "y": (1, -1)}
     load, result, store = (graph.find_node(n).y for n in ("load_0", "abs_0", "store_0"))
-    assert (load.mem.alloc_type, load.mem.hardware, load.mem.position, load.que) == ("Queue", "UB", "VECIN", Queue(0, 2, 2))
+    assert (load.mem.alloc_type, load.mem.hardware, load.mem.position, load.que) == (
+        "Queue",
+        "UB",
+        "VECIN",
+        Queue(0, 2, 2),
+    )
     assert (result.mem.position, result.que) == ("VECOUT", Queue(1, 2, 2))
     assert (store.mem.alloc_type, store.mem.hardware, store.mem.position) == ("Global", "GM", "GM")
 

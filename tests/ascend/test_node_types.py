@@ -61,7 +61,7 @@ def build(dtype: str) -> tuple[AscGraph, list[np.ndarray], list[str]]:
                 order = [loaded["signed"], loaded["unit"], loaded["large"]]
             for place in op.conditions:
                 order.insert(place, loaded["flags"])
-            attrs = {key: 0.25 for key in op.attrs}
+            attrs = dict.fromkeys(op.attrs, 0.25)
             made.append((name, getattr(ops, name)(*order[: op.inputs], **attrs)))
     for number, (name, y) in enumerate(made):
         ops.Output(ops.Store(y), f"out{number}_{name}")
@@ -261,7 +261,9 @@ def test_types_that_are_only_read(name: str) -> None:
 
 def test_unknown_types_are_read_with_their_attributes() -> None:
     text = str(read_only("AiryAi")).replace(": AiryAi", ": FlashSoftmax")
-    text = text.replace("    .x = load_0.y\n", '    .ir_attr =  {.scale = f: 0.5\n.mode = s: "fast"\n    }\n    .x = load_0.y\n')
+    text = text.replace(
+        "    .x = load_0.y\n", '    .ir_attr =  {.scale = f: 0.5\n.mode = s: "fast"\n    }\n    .x = load_0.y\n'
+    )
     graph = ascend.parse_graph(text)
     node = graph.of_type("FlashSoftmax")[0]
     assert node.attrs == {"scale": 0.5, "mode": "fast"} and str(graph) == text

@@ -44,7 +44,8 @@ def test_the_machines() -> None:
 
 @pytest.mark.parametrize("machine", ["atlas_a2", "atlas_a2_40"])
 @pytest.mark.parametrize(
-    "graph", [chain(4096, 4096), chain(40, 1000), chain(1000, 1001, dtype="float32"), softmax(4096, 1024), softmax(5000, 300)]
+    "graph",
+    [chain(4096, 4096), chain(40, 1000), chain(1000, 1001, dtype="float32"), softmax(4096, 1024), softmax(5000, 300)],
 )
 def test_large_data_keeps_all_cores_busy_and_fits(graph: AscGraph, machine: str) -> None:
     tiling = tiled(graph, machine)
@@ -77,7 +78,17 @@ def test_rows_too_long_for_local_memory_are_looped_over() -> None:
 def test_the_fields_of_the_tiling_data() -> None:
     tiling = tiled(chain(4096, 4096))
     data = tiling.tiling_data
-    assert list(data) == ["block_dim", "corenum", "ub_size", "hbm_size", "tiling_key", "z0z1t_size", "z0z1Tb_size", "q0_size", "q1_size"]
+    assert list(data) == [
+        "block_dim",
+        "corenum",
+        "ub_size",
+        "hbm_size",
+        "tiling_key",
+        "z0z1t_size",
+        "z0z1Tb_size",
+        "q0_size",
+        "q1_size",
+    ]
     sizes = tiling.choices[0].sizes
     assert data["z0z1t_size"] == sizes["z0z1t_size"] and data["q1_size"] == -(-2 * sizes["z0z1t_size"] // 32) * 32
     assert (data["corenum"], data["hbm_size"], data["ub_size"], data["tiling_key"]) == (0, 0, 196352, 0)

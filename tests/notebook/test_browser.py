@@ -612,7 +612,9 @@ def test_axe_finds_nothing_serious_in_the_static_page(chromium: Any, record: Rec
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_the_tiles_of_an_npu(chromium: Any, axe: str, scheme: str, screenshot: Any) -> None:
+def test_axe_finds_nothing_serious_in_the_tiles_of_an_npu(
+    chromium: Any, axe: str, scheme: str, screenshot: Any
+) -> None:
     """And nothing of the picture reaches out of it: no text is cut off."""
     graph = ascend.AscGraph("softmax")
     z1 = [graph.create_axis("z0", 4096), graph.create_axis("z1", 1024)][1]

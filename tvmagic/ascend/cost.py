@@ -98,7 +98,9 @@ class CostModel:
         graph = impl.graph
         stores, readers = stores_in_place(graph), graph.readers()
         self.left_out = {*loads_in_place(graph), *broadcasts_in_place(graph), *(id(n) for n in stores.values())}
-        self.lengths = {y: (number(buffer_length(y)), dtype_of(y.dtype).bytes) for y in graph.tensors() if is_local(y.node)}
+        self.lengths = {
+            y: (number(buffer_length(y)), dtype_of(y.dtype).bytes) for y in graph.tensors() if is_local(y.node)
+        }
         self.buffers = self._counted(local_buffers(graph))
         results = {id(n) for n in graph.nodes if n.op.kind == "reduce"}
         no_buffer = {*self.left_out, *stores}
@@ -134,9 +136,7 @@ class CostModel:
         domain = domain_of(node)
         held = held_axes(node, domain)
         loops = node.sched.axis[: len(node.sched.axis) - len(inside)]
-        local = [
-            t for t in (node.y, *node.inputs) if t.node.op.is_call and t.node.type != "Store"
-        ]
+        local = [t for t in (node.y, *node.inputs) if t.node.op.is_call and t.node.type != "Store"]
         run = self._run(held, local, node)
         array, turned, unit, steps = None, None, True, (None, None)
         outer = held[: len(held) - len(run)]

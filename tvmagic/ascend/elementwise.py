@@ -82,7 +82,7 @@ def _expm1(x: PrimExpr) -> PrimExpr:
 def _erfinv(x: PrimExpr) -> PrimExpr:
     """Winitzki's approximation, then Newton's steps."""
     size = ops.abs(x)
-    least = _like(np.finfo(str(x.dtype)).tiny, x)
+    least = _like(float(np.finfo(str(x.dtype)).tiny), x)
     log = ops.log(ops.maximum((_like(1, x) - size) * (_like(1, x) + size), least))
     half = _like(2 / (math.pi * 0.147), x) + log * _like(0.5, x)
 

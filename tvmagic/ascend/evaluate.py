@@ -15,6 +15,7 @@ from tvmagic.ir import DataType
 
 __all__ = ["bind_sizes", "check_runs", "evaluate"]
 
+
 def bind_sizes(graph: AscGraph, inputs: Sequence[np.ndarray]) -> dict[str, int]:
     """The numbers of the size variables, from the shapes of the inputs. Raises AscendError where they differ."""
     values = {n: v for n, v in graph.sizes.items() if v is not None}

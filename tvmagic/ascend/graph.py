@@ -356,7 +356,12 @@ class AscGraph:
         """A graph of its own with the same content."""
         new = AscGraph(name or self.name)
         new.sizes, new._counts = dict(self.sizes), dict(self._counts)
-        new.type, new.tiling_key, new.generation, new.sources = self.type, self.tiling_key, self.generation, self.sources
+        new.type, new.tiling_key, new.generation, new.sources = (
+            self.type,
+            self.tiling_key,
+            self.generation,
+            self.sources,
+        )
         axes: dict[int, Axis] = {}
         for a in self.axes:
             facts = (a.align, a.allow_oversize_axis, a.allow_unaligned_tail)
@@ -417,9 +422,7 @@ def _describe_node(node: AscNode) -> dict[str, Any]:
     }
 
 
-def _copied_node(
-    node: AscNode, graph: AscGraph, axes: dict[int, Axis], tensors: dict[AscTensor, AscTensor]
-) -> AscNode:
+def _copied_node(node: AscNode, graph: AscGraph, axes: dict[int, Axis], tensors: dict[AscTensor, AscTensor]) -> AscNode:
     """A node of another graph; `axes` (by `id`) and `tensors` are what stands there for those of this one."""
     new = AscNode(graph, node.type, node.name, [tensors[x] for x in node.inputs], **node.attrs)
     loop = node.sched.loop_axis

@@ -91,7 +91,9 @@ class CallText:
     def _number(self, node: AscNode) -> str:
         if node.type == "Scalar":
             return f"({CTYPES.get(node.y.dtype, node.y.dtype)}){node.attrs['value']}"
-        return c_size(Size.of(node.attr("expr")), self.lead) if node.type == "IndexExpr" else re.sub(r"\W", "_", node.name)
+        return (
+            c_size(Size.of(node.attr("expr")), self.lead) if node.type == "IndexExpr" else re.sub(r"\W", "_", node.name)
+        )
 
     def length(self, axis: Axis, y: AscTensor) -> str:
         """How many elements a call has along an axis."""
@@ -151,9 +153,7 @@ class CallText:
         return self._nest(outer, domain, f"{node.type}({', '.join([*operands, count])});")
 
     def _nest(self, axes: list[Axis], domain: AscTensor, line: str) -> list[str]:
-        loops = "".join(
-            f"for (int {a.name}_i = 0; {a.name}_i < {self.length(a, domain)}; {a.name}_i++) " for a in axes
-        )
+        loops = "".join(f"for (int {a.name}_i = 0; {a.name}_i < {self.length(a, domain)}; {a.name}_i++) " for a in axes)
         return [f"{loops}{{ {line} }}" if axes else line]
 
     def _moved(self, node: AscNode, held: list[Axis], domain: AscTensor) -> list[str]:
@@ -164,10 +164,15 @@ class CallText:
         strides = by_axis(node, array)
         run: list[Axis] = []
         for axis in reversed(held):
-            steps = coefficient(strides, axis), self._stride(local, axis)
-            inside = run and (coefficient(strides, run[0]), self._stride(local, run[0]))
-            if inside and (run[0].type in _INNER or any(s != i * domain.repeat(run[0]) for s, i in zip(steps, inside, strict=True))):
-                break
+            if run:
+                size = domain.repeat(run[0])
+                dense = coefficient(strides, axis) == coefficient(strides, run[0]) * size
+                if (
+                    run[0].type in _INNER
+                    or not dense
+                    or self._stride(local, axis) != self._stride(local, run[0]) * size
+                ):
+                    break
             run.insert(0, axis)
         outer = held[: len(held) - len(run)]
         rows, more = outer[-1:], [(f"{a.name}_i", a) for a in outer[:-1]]
@@ -175,7 +180,10 @@ class CallText:
         count = self.length(rows[0], domain) if rows else "1"
         gaps = ["0", "0"]
         if rows:
-            gaps = [f"{self.size(coefficient(strides, rows[0]))} - {length}", f"{self.size(self._stride(local, rows[0]))} - {length}"]
+            gaps = [
+                f"{self.size(coefficient(strides, rows[0]))} - {length}",
+                f"{self.size(self._stride(local, rows[0]))} - {length}",
+            ]
         place = self._global(node, array)
         for name, axis in more:
             place = f"{place[:-1]} + (int64_t){name} * (int64_t){self.size(coefficient(strides, axis))}]"
@@ -184,4 +192,3 @@ class CallText:
             sides, gaps = sides[::-1], gaps[::-1]
         line = f"DataCopyPadExtend({', '.join([*sides, count, length, *gaps])});"
         return self._nest([a for _, a in more], domain, line)
-

@@ -31,7 +31,10 @@ def kernel_text(result: ScheduleResult, number: int, data: TilingData) -> str:
     entry: list[str] = []
     for g, group in enumerate(result.groups):
         lead = f"graph{g}_" if several else ""
-        names = [_function_name(result, number, f"graph{g}" if several else "", i, impl) for i, impl in enumerate(group.impls)]
+        names = [
+            _function_name(result, number, f"graph{g}" if several else "", i, impl)
+            for i, impl in enumerate(group.impls)
+        ]
         for impl, name in zip(group.impls, names, strict=True):
             fields |= dict.fromkeys(f"{lead}{n}" for n in _fields(impl))
             functions.append("\n".join(_Function(result, impl, lead).lines(name)))
@@ -65,7 +68,9 @@ def _function_name(result: ScheduleResult, number: int, group: str, case: int, i
     """Graph, result, `general`, case, and the axes tiled among those of x, y and r."""
     tiled = {a.from_[0].name: a.from_[0] for a in impl.graph.axes if a.type is AxisType.TILE_OUT}
     groups = next(g.groups for g in result.groups if any(i is impl for i in g.impls))
-    ids = [next((str(tiled[a.name].id) for a in axes if a.name in tiled), "nil") for axes in (groups.x, groups.y, groups.r)]
+    ids = [
+        next((str(tiled[a.name].id) for a in axes if a.name in tiled), "nil") for axes in (groups.x, groups.y, groups.r)
+    ]
     parts = [_plain(result.hint.name), str(number), *([group] if group else []), "general", str(case), *ids]
     return "_".join(parts)
 
@@ -111,7 +116,9 @@ class _Function:
             if axis.type in _INNER:
                 continue  # with its outer half
             if axis.split_pair is None:
-                parts = " * ".join(f"{_count(p)}" for p in axis.from_) if axis.is_merged else c_size(axis.size, self.lead)
+                parts = (
+                    " * ".join(f"{_count(p)}" for p in axis.from_) if axis.is_merged else c_size(axis.size, self.lead)
+                )
                 self._say(f"const int {name}_axis_size = {parts};")
                 continue
             inner, whole = axis.split_pair.name, _count(axis.from_[0])
@@ -123,7 +130,13 @@ class _Function:
     def _core(self) -> None:
         outer = next((a for a in self.graph.axes if a.bind_block), None)
         self._say("int block_dim = GetBlockIdx();")
-        limit = f"{outer.name}_loop_size" if outer is not None and self.lead else "t->block_dim" if outer is not None else "1"
+        limit = (
+            f"{outer.name}_loop_size"
+            if outer is not None and self.lead
+            else "t->block_dim"
+            if outer is not None
+            else "1"
+        )
         self._say(f"if (block_dim >= {limit}) {{ return; }}")
         if outer is not None:
             self._say(f"const int {outer.name} = block_dim % {outer.name}_loop_size;")
@@ -195,7 +208,9 @@ class _Function:
         before: list[str] = []
         for y in element.tensors:
             dtype, place = CTYPES.get(y.dtype, y.dtype), " + ".join(before) or "0"
-            self._say(f"LocalTensor<{dtype}> local_{y.mem.tensor_id} = {name}[{place}].template ReinterpretCast<{dtype}>();")
+            self._say(
+                f"LocalTensor<{dtype}> local_{y.mem.tensor_id} = {name}[{place}].template ReinterpretCast<{dtype}>();"
+            )
             before.append(self.calls.bytes_of(y))
 
     def _loop(self, loop: Loop, elements: Sequence[Element], loops: tuple[Axis, ...]) -> None:
@@ -204,7 +219,9 @@ class _Function:
             self._say(self.calls.start(node))
         if axis.type is AxisType.BLOCK_IN and axis.split_pair is not None:
             outer = axis.split_pair.name
-            self._say(f"int {axis.name}_loop_size = {outer} < {outer}_axis_size ? {axis.name}_axis_size : {axis.name}_tail_size;")
+            self._say(
+                f"int {axis.name}_loop_size = {outer} < {outer}_axis_size ? {axis.name}_axis_size : {axis.name}_tail_size;"
+            )
         self._say(f"for (int {axis.name} = 0; {axis.name} < {_count(axis)}; {axis.name}++) {{")
         self.declared.append(set())
         if axis.type is AxisType.BLOCK_IN and axis.split_pair is not None:

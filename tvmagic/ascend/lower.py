@@ -15,9 +15,9 @@ from tvmagic.ascend.calls import Dim, Gathered, Operand, argmax_call, map_call, 
 from tvmagic.ascend.evaluate import check_runs
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
-from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.lifetimes import is_local
-from tvmagic.ascend.memory import local_buffers, buffer_length
+from tvmagic.ascend.memory import buffer_length, local_buffers
+from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
 from tvmagic.ascend.rules import axis_of, calls_axes, check_impl, domain_of, held_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
@@ -350,7 +350,9 @@ def element_function(node: AscNode) -> Callable[..., PrimExpr]:
         return lambda v: ops.cast(dtype, v)
     if node.op.compute is None:
         return lambda v: v
-    return functools.partial(node.op.compute, **{key: node.attr(key) for key in node.op.attrs if node.op.kind == "elewise"})
+    return functools.partial(
+        node.op.compute, **{key: node.attr(key) for key in node.op.attrs if node.op.kind == "elewise"}
+    )
 
 
 def _plain(name: str) -> str:

@@ -87,7 +87,9 @@ def machine_of(value: AnyMachine | str | None) -> AnyMachine:
         return this_machine()
     if isinstance(value, str):
         if value not in NPUS:
-            raise TVMagicError(f"there is no machine `{value}`", hint=did_you_mean(value, NPUS) or f"one of {', '.join(NPUS)}")
+            raise TVMagicError(
+                f"there is no machine `{value}`", hint=did_you_mean(value, NPUS) or f"one of {', '.join(NPUS)}"
+            )
         return NPUS[value]
     return value
 

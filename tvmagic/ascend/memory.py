@@ -171,7 +171,9 @@ def _enqueue(pool: _Pool, tensors: Sequence[AscTensor], first: int, last: int, p
         y.mem.alloc_type, y.mem.hardware, y.mem.position = "Queue", "UB", position
 
 
-def _buffer(pool: _Pool, node: AscNode, readers: dict[AscTensor, list[AscNode]], lives: dict[int, tuple[int, int]]) -> None:
+def _buffer(
+    pool: _Pool, node: AscNode, readers: dict[AscTensor, list[AscNode]], lives: dict[int, tuple[int, int]]
+) -> None:
     y, (first, last) = node.y, lives[id(node)]
     over = next((x.buf for x in node.inputs if _written_over(node, x, readers, lives)), -1)
     if over >= 0:

@@ -62,7 +62,10 @@ class NpuModel(CostModel):
 
     def local_bytes(self, sizes: Mapping[str, int]) -> int:
         """The bytes of UB that queues (each buffer of them), buffers and temporaries take."""
-        return sum(size * count for size, count in local_sizes(self.impl.graph, {**self.values, **sizes}, self.npu.block).values())
+        return sum(
+            size * count
+            for size, count in local_sizes(self.impl.graph, {**self.values, **sizes}, self.npu.block).values()
+        )
 
     def cost(self, sizes: Mapping[str, int]) -> Cost:
         """The cost for the sizes that tiling chooses: the slowest unit's, and one tile of the others, which begin or end alone."""

@@ -35,7 +35,12 @@ def call_sizes(node: AscNode) -> list[tuple[Axis, str]]:
     """The axes of a call along which it computes more than one element, each with its length as the code names it."""
     domain = domain_of(node)
     return [
-        (a, f"{a.name}_actual_size" if a.split_pair is not None or domain.repeat(a) == a.size else str(domain.repeat(a)))
+        (
+            a,
+            f"{a.name}_actual_size"
+            if a.split_pair is not None or domain.repeat(a) == a.size
+            else str(domain.repeat(a)),
+        )
         for a in calls_axes(node)
         if not domain.repeat(a).is_one
     ]

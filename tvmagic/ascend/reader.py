@@ -98,7 +98,9 @@ class _Reader:
                 self.raw.append(line)
                 continue
             if _LATER_FORM.match(content):
-                raise AscendError("text", f"`{content.strip()}` is of the form of dumps in MLIR, which is not read here")
+                raise AscendError(
+                    "text", f"`{content.strip()}` is of the form of dumps in MLIR, which is not read here"
+                )
             head = content.strip().partition(":")[0]
             if head == "Graph" and not self.section:
                 self.begin("Graph")

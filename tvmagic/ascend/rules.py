@@ -76,7 +76,8 @@ def _check_tensor(y: AscTensor) -> None:
         )
     if len(y.vectorized_axis) != len(y.vectorized_strides):
         raise AscendError(
-            "tensor-rank", f"`{y}` has {len(y.vectorized_axis)} vectorized axes, but {len(y.vectorized_strides)} strides of them"
+            "tensor-rank",
+            f"`{y}` has {len(y.vectorized_axis)} vectorized axes, but {len(y.vectorized_strides)} strides of them",
         )
     if y.dtype not in _NUMBERS:
         raise AscendError("dtype", f"`{y}` has the type `{y.dtype}`", hint="one of " + ", ".join(_NUMBERS))
@@ -198,7 +199,9 @@ def _check_kind(node: AscNode, x: AscTensor) -> None:
     kind = "f" if x.dtype == "bfloat16" else np.dtype(x.dtype).kind
     if kind not in node.op.takes:
         taken = ", ".join(_KINDS[k] for k in node.op.takes)
-        raise AscendError("op-dtype", f"`{node.name}` is a `{node.type}`, which takes {taken}, and `{x}` is `{x.dtype}`")
+        raise AscendError(
+            "op-dtype", f"`{node.name}` is a `{node.type}`, which takes {taken}, and `{x}` is `{x.dtype}`"
+        )
 
 
 def _check_broadcast(node: AscNode) -> None:
@@ -228,7 +231,11 @@ def _check_reduce(node: AscNode) -> None:
     if not any(not r.is_one and s.is_one for r, s in zip(x.repeats, y.repeats, strict=True)):
         raise AscendError("reduce-keeps-dimension", f"`{node.name}` reduces no axis: its sizes are {y.repeats}")
     _same_edge(node, x, lambda axis: y.repeat(axis).is_one)
-    if node.type == "ArgMax" and not _split_axes(y) and sum(r != s for r, s in zip(x.repeats, y.repeats, strict=True)) > 1:
+    if (
+        node.type == "ArgMax"
+        and not _split_axes(y)
+        and sum(r != s for r, s in zip(x.repeats, y.repeats, strict=True)) > 1
+    ):
         raise AscendError("argmax-one-axis", f"`{node.name}` reduces several axes; an ArgMax reduces one")
 
 
@@ -342,10 +349,7 @@ def check_hint(graph: AscGraph) -> None:
                 "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}"
             )
         source = node.inputs[0].node if node.type == "Broadcast" else None
-        if (
-            source is not None
-            and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number")
-        ):
+        if source is not None and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number"):
             raise AscendError(
                 "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
                 hint="broadcast what was loaded (or reduced), then compute",

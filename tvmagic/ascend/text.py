@@ -79,7 +79,9 @@ def _axis_line(axis: Axis) -> str:
 
 
 def _short_axis_line(axis: Axis) -> str:
-    return f"  {axis.name}({axis.id}) : {axis.type.name}, size:{axis.size}, " + "".join(f", {p}" for p in _parents(axis))
+    return f"  {axis.name}({axis.id}) : {axis.type.name}, size:{axis.size}, " + "".join(
+        f", {p}" for p in _parents(axis)
+    )
 
 
 # ---------------------------------------------------------------------------- nodes
@@ -155,7 +157,9 @@ def _tensor_lines(y: AscTensor) -> list[str]:
         return lines
     mem, que = y.mem, y.que
     position = mem.position and f"TPosition::{mem.position}"
-    lines += _block(f"{lead}.mem:", tensor_id=mem.tensor_id, alloc_type=mem.alloc_type, hardware=mem.hardware, position=position)
+    lines += _block(
+        f"{lead}.mem:", tensor_id=mem.tensor_id, alloc_type=mem.alloc_type, hardware=mem.hardware, position=position
+    )
     if que.id >= 0:
         lines += _block(f"{lead}.que:", id=que.id, depth=que.depth, buf_num=que.buf_num, reuse_id=mem.reuse_id)
     if y.buf >= 0:
@@ -201,6 +205,11 @@ def _short_tensor_lines(y: AscTensor) -> list[str]:
 
 
 def _short_memory(y: AscTensor) -> list[str]:
-    values: dict[str, Any] = {"tensor_id": y.mem.tensor_id, "que_id": y.que.id, "buf_id": y.buf, "reuse_id": y.mem.reuse_id}
+    values: dict[str, Any] = {
+        "tensor_id": y.mem.tensor_id,
+        "que_id": y.que.id,
+        "buf_id": y.buf,
+        "reuse_id": y.mem.reuse_id,
+    }
     values |= {"depth": y.que.depth, "buf_num": -1 if y.que.buf_num == 2 else y.que.buf_num, "pos": y.mem.position}
     return [f"{key}={value}" for key, value in values.items() if value not in ("", -1)]

@@ -27,7 +27,9 @@ from tvmagic.passes import note, run_step
 __all__ = ["Choice", "Tiling", "auto_tiling", "compile_graph", "tile_impl"]
 
 _SIZES_TRIED = 512  # of a tile, from the largest one down
-_NEAR_BEST = 1.5  # speeds of an NPU are assumed: up to so many times the least cost, more cores and fuller tiles are better
+_NEAR_BEST = (
+    1.5  # speeds of an NPU are assumed: up to so many times the least cost, more cores and fuller tiles are better
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def _cores(tiles: int, cores: int) -> int:
     return math.ceil(tiles / math.ceil(tiles / cores))
 
 
-def _candidates(model: CostModel, impl: ImplGraph, values: Mapping[str, int], machine: AnyMachine) -> Iterator[dict[str, int]]:
+def _candidates(
+    model: CostModel, impl: ImplGraph, values: Mapping[str, int], machine: AnyMachine
+) -> Iterator[dict[str, int]]:
     """Tile sizes to try, from the innermost tile out."""
     limit = machine.local_memory
     inner = {f"{a.name}_size": a for a in impl.graph.axes if a.split_pair is not None}
@@ -200,14 +204,19 @@ def auto_tiling(
         (too_much, _), number, keys, chosen = best
         if too_much:
             least = min(c.cost.local_bytes for c in chosen if not c.fits)
-            raise AscendError("ub-size", f"no tile of `{results[0].hint.name}` fits {machine.local_memory} bytes: one takes {least}")
+            raise AscendError(
+                "ub-size", f"no tile of `{results[0].hint.name}` fits {machine.local_memory} bytes: one takes {least}"
+            )
         return Tiling(results[number], (number, *keys), chosen, considered, machine, known)
 
     return run_step("ascend.AutoTiling", solve, before="\n".join(r.name for r in results), after=Tiling.report)
 
 
 def compile_graph(
-    hint: AscGraph, values: Mapping[str, int] | None = None, machine: AnyMachine | str | None = None, name: str | None = None
+    hint: AscGraph,
+    values: Mapping[str, int] | None = None,
+    machine: AnyMachine | str | None = None,
+    name: str | None = None,
 ) -> PrimFunc:
     """The function of a HintGraph, scheduled and tiled for a machine; its parameters are Data, then Output."""
     tiling = auto_tiling(auto_schedule(hint), values, machine)

@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 
 from tvmagic.notebook.html import escape
 
-__all__ = ["ARROW", "FILL", "Edge", "Graph", "Vertex", "drawing", "group", "line", "path", "rectangle", "text", "text_width"]
+__all__ = [
+    "ARROW",
+    "FILL",
+    "Edge",
+    "Graph",
+    "Vertex",
+    "drawing",
+    "group",
+    "line",
+    "path",
+    "rectangle",
+    "text",
+    "text_width",
+]
 
 _CHARACTER = 6.7
 _PADDING = 9

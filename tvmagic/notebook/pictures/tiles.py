@@ -43,7 +43,9 @@ def tile_picture(tiling: Any, place: int = 0) -> Picture:
         charts += drawn
     title = f"{choice.impl.graph.name}: the tiles of one core"
     words = facts.words(spans)
-    return Picture(drawing(_WIDTH, height + 8, title, " ".join(words), [ARROW, *parts, *charts]), "\n".join(words), title)
+    return Picture(
+        drawing(_WIDTH, height + 8, title, " ".join(words), [ARROW, *parts, *charts]), "\n".join(words), title
+    )
 
 
 class _Facts:
@@ -86,10 +88,15 @@ class _Facts:
             f"For each tile: copy in {', '.join(self.inputs) or 'nothing'}; compute {', '.join(self.calls) or 'nothing'}; "
             f"copy out {', '.join(self.outputs)}.",
             f"Local memory of a core: {self.bytes} bytes.",
-            *(f"{self.held(name)}, {size} bytes{' twice' * (count > 1)}." for name, (size, count) in self.places.items()),
+            *(
+                f"{self.held(name)}, {size} bytes{' twice' * (count > 1)}."
+                for name, (size, count) in self.places.items()
+            ),
         ]
         for buffers in (1, 2):
-            told.append(f"With {_FACES[buffers]} {_count(shown, 'tile')} take {ends[buffers] / ends[1]:.0%} of the time.")
+            told.append(
+                f"With {_FACES[buffers]} {_count(shown, 'tile')} take {ends[buffers] / ends[1]:.0%} of the time."
+            )
         return [*told, "Speeds are assumed; what calls cost on an NPU is not published."]
 
 
@@ -170,14 +177,21 @@ def _chart(buffers: int, stages: Sequence[Any], longest: float, top: float) -> t
     left, scale = 90.0, (_WIDTH - 100.0) / max(longest, 1e-9)
     end = max(stage.end for stage in stages)
     share = f"{end / longest:.0%} of the time" if buffers > 1 else "100% of the time"
-    notes = {1: "a tile is copied in when the one before has been computed", 2: "the next tile is copied in while this one is computed"}
+    notes = {
+        1: "a tile is copied in when the one before has been computed",
+        2: "the next tile is copied in while this one is computed",
+    }
     parts = [text(_LEFT, top + 12, f"With {_FACES[buffers]}: {notes[buffers]} ({share})", font_weight=600)]
     for unit, name in enumerate(STAGES):
         y = top + 22 + unit * _LANE
         parts.append(text(_LEFT, y + 15, name))
         parts.append(line(left, y + _LANE - 2, _WIDTH - 10, y + _LANE - 2, stroke="var(--tm-line, #d0d7de)"))
     for stage in stages:
-        x, y, width = left + stage.start * scale, top + 22 + stage.unit * _LANE, max(2.0, (stage.end - stage.start) * scale)
+        x, y, width = (
+            left + stage.start * scale,
+            top + 22 + stage.unit * _LANE,
+            max(2.0, (stage.end - stage.start) * scale),
+        )
         words = f"tile {stage.tile + 1}: {STAGES[stage.unit]}"
         tone = FILL[_TONES[stage.tile % len(_TONES)]]
         parts.append(rectangle(x, y, width, _LANE - 4, words, fill=tone, stroke=_MUTED, rx=3))
