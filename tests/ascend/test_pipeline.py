@@ -20,6 +20,7 @@ def ends(times: tuple[float, float, float], tiles: int, buffers: int) -> float:
         ((2, 1, 1), 13, 10),  # copying in decides
         ((1, 5, 1), 25, 22),  # computing decides
         ((0, 3, 0), 12, 12),  # nothing to hide
+        ((2, 0, 2), 16, 10),  # a copy
     ],
 )
 def test_two_buffers_let_the_units_overlap(times: tuple[float, float, float], one: float, two: float) -> None:

@@ -1,7 +1,8 @@
 """When one core of an NPU copies in, computes and copies out each of its tiles: with one buffer a queue and with two.
 
 The three units work at the same time, each on one tile after the other. A tile is copied in once a buffer of the queue is
-free, computed once it is there and a buffer of the next queue is free, copied out once it is computed.
+free, computed once it is there and a buffer of the next queue is free, copied out once it is computed. What is only copied
+stays in its buffer until it is copied out.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def pipeline(times: Sequence[float], tiles: int, buffers: int) -> list[Stage]:
     for tile in range(tiles):
         previous = done[-1] if done else None
         freed = done[tile - buffers] if tile >= buffers else None  # whose buffers this tile takes
-        first = max(previous[0].end if previous else 0.0, freed[1].end if freed else 0.0)
+        first = max(previous[0].end if previous else 0.0, freed[1 if times[1] else 2].end if freed else 0.0)
         came = Stage(0, tile, first, first + times[0])
         start = max(came.end, previous[1].end if previous else 0.0, freed[2].end if freed else 0.0)
         computed = Stage(1, tile, start, start + times[1])
