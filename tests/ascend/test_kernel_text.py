@@ -9,6 +9,7 @@ from random_graphs import Maker
 
 from tvmagic import ascend
 from tvmagic.ascend import AscGraph, ops
+from tvmagic.passes import recording
 
 STEPS = {"AllocTensor": "EnQue", "EnQue": "DeQue", "DeQue": "FreeTensor", "FreeTensor": "AllocTensor"}
 
@@ -80,6 +81,12 @@ def test_a_chain() -> None:
     assert check_queues(lines) == 8
     entry = 'extern "C" __global__ __aicore__ void relu_test(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, AutofuseTilingData t) {\n'
     assert entry + f"if (t.tiling_key == 0) {{ {name}(x, y, workspace, &t); }}\n}}\n" in text
+
+
+def test_the_text_is_a_step_of_the_record() -> None:
+    with recording() as record:
+        text = text_of(chain())
+    assert [s.name for s in record][-2:] == ["ascend.AutoTiling", "ascend.KernelText"] and record[-1].after == text
 
 
 def test_every_template_has_a_function_and_a_key() -> None:

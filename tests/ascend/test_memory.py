@@ -66,7 +66,7 @@ def test_a_diamond() -> None:
     x = ops.Load(ops.Data(graph, "x"))
     ops.Output(ops.Store(ops.Add(ops.Abs(x), ops.Exp(x))), "y")
     graph = impl(graph)
-    facts = {n.name: (n.y.mem.position, n.y.que.id, n.y.buf, n.y.mem.reuse_id) for n in graph.nodes if is_local(n)}
+    facts = {n.name: (n.y.mem.position, n.y.que.id, n.y.buf.id, n.y.mem.reuse_id) for n in graph.nodes if is_local(n)}
     assert facts == {
         "load_0": ("VECIN", 0, -1, 0), "abs_0": ("VECCALC", -1, 0, -1), "exp_0": ("VECCALC", -1, 1, -1),
         "add_0": ("VECOUT", 1, -1, 1),
@@ -103,7 +103,7 @@ def test_an_elementwise_node_writes_over_what_it_alone_reads() -> None:
     a = ops.Exp(ops.Abs(x))
     ops.Output(ops.Store(ops.Add(a, ops.Neg(ops.Sqrt(ops.Abs(x))))), "y")
     graph = impl(graph)
-    found = {n.name: n.y.buf for n in graph.nodes if n.y.buf >= 0}
+    found = {n.name: n.y.buf.id for n in graph.nodes if n.y.buf.id >= 0}
     assert found["exp_0"] == found["abs_0"] and found["neg_0"] == found["sqrt_0"] == found["abs_1"] != found["exp_0"]
     assert graph.find_node("abs_0").y.que.id == -1  # never over what was loaded
 
@@ -145,7 +145,7 @@ def check_memory(graph: AscGraph) -> None:
         crosses = node.op.unit == "MTE2" or any(r.op.unit != node.op.unit for r in readers[y])
         where = ("VECIN" if node.op.unit == "MTE2" else "VECOUT") if crosses else "VECCALC"
         assert (y.mem.position, y.mem.alloc_type) == (where, "Queue" if crosses else "Buffer"), node
-        assert (y.que == Queue()) != (y.buf == -1) and (y.mem.reuse_id >= 0) == crosses
+        assert (y.que == Queue()) != (y.buf.id == -1) and (y.mem.reuse_id >= 0) == crosses
         assert not crosses or (y.que.depth, y.que.buf_num) == (2, 2)
     for position in ("VECIN", "VECOUT"):
         numbers = sorted({n.y.que.id for n in local if n.y.mem.position == position})
@@ -154,7 +154,7 @@ def check_memory(graph: AscGraph) -> None:
         for b in local:
             if a is not b and place_of(a.y) == place_of(b.y) and not _beside(a, b):
                 (first, last), (start, end) = lives[id(a)], lives[id(b)]
-                over = a.y.buf >= 0 and (last == start or end == first)
+                over = a.y.buf.id >= 0 and (last == start or end == first)
                 assert last < start or end < first or over, (a, b)
     numbers = {n.y.mem.tensor_id for n in graph.nodes}
     assert numbers == set(range(len(numbers)))

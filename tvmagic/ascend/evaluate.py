@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor
-from tvmagic.ascend.rules import axis_of
+from tvmagic.ascend.rules import axis_of, check_graph
 from tvmagic.ascend.sizes import Size
 from tvmagic.eval.ops import convert
 from tvmagic.ir import DataType
@@ -43,11 +43,13 @@ def evaluate(graph: AscGraph, inputs: Sequence[Any]) -> list[np.ndarray]:
     Numbers for its ScalarData nodes follow the arrays. What no Store writes of an output is 0. Raises AscendError for
     arrays of other shapes, and for nodes that can only be read.
     """
+    for node in graph.nodes:
+        check_runs(node)
+    check_graph(graph)
     sizes = bind_sizes(graph, inputs)
     values: dict[AscTensor, Any] = {}
     given, numbers = iter(inputs), iter(inputs[len(graph.of_type("Data")) :])
     for node in graph.nodes:
-        check_runs(node)
         if node.type == "Data":
             values[node.y] = _from_array(node, next(given))
         elif node.type == "ScalarData":

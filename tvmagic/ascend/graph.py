@@ -25,6 +25,7 @@ __all__ = [
     "Axis",
     "AxisType",
     "GraphType",
+    "LocalBuffer",
     "Memory",
     "Queue",
     "Sched",
@@ -115,13 +116,20 @@ class Memory:
 
 
 @dataclass
+class LocalBuffer:
+    """The number of the buffer that a tensor is in; -1 is none."""
+
+    id: int = -1
+
+
+@dataclass
 class TmpBuffer:
     """Work space of one call: `size` in bytes. `life_time_axis_id`: the loop that it is kept over; -1 is the call only."""
 
     id: int
     size: Size
     life_time_axis_id: int = -1
-    position: str = "VECCALC"
+    mem: Memory = field(default_factory=lambda: Memory(alloc_type="Buffer", hardware="UB", position="VECCALC"))
 
 
 @dataclass
@@ -146,7 +154,7 @@ class AscTensor:
     """An output of a node: its size and stride (in elements) along each axis; stride 0 where the size is 1.
 
     The axes are in the order of the tensor's memory, the outermost first. `que` is the queue that it comes through, or
-    `buf` the number of its buffer; `opt` keeps what a dump says under `.y.opt:`.
+    `buf` its buffer; `opt` keeps what a dump says under `.y.opt:`.
     """
 
     node: AscNode
@@ -158,7 +166,7 @@ class AscTensor:
     vectorized_strides: list[Size] = field(default_factory=list)
     mem: Memory = field(default_factory=Memory)
     que: Queue = field(default_factory=Queue)
-    buf: int = -1
+    buf: LocalBuffer = field(default_factory=LocalBuffer)
     opt: dict[str, str] = field(default_factory=dict)
     name: str = "y"
 
@@ -169,11 +177,11 @@ class AscTensor:
 
     def repeat(self, axis: Axis) -> Size:
         """The size along an axis; 1 where the tensor does not have it."""
-        return next((r for a, r in zip(self.axis, self.repeats, strict=True) if a is axis), Size.of(1))
+        return next((r for a, r in zip(self.axis, self.repeats, strict=False) if a is axis), Size.of(1))
 
     def stride(self, axis: Axis) -> Size:
         """The stride along an axis; 0 where the tensor does not have it."""
-        return next((s for a, s in zip(self.axis, self.strides, strict=True) if a is axis), Size.of(0))
+        return next((s for a, s in zip(self.axis, self.strides, strict=False) if a is axis), Size.of(0))
 
     def __repr__(self) -> str:
         return f"{self.node.name}.{self.name}"
@@ -362,19 +370,21 @@ class AscGraph:
             self.generation,
             self.sources,
         )
-        axes: dict[int, Axis] = {}
+        axes: dict[Axis, Axis] = {}
         for a in self.axes:
             facts = (a.align, a.allow_oversize_axis, a.allow_unaligned_tail)
-            axes[id(a)] = Axis(a.id, a.name, a.size, a.type, tuple(axes[id(f)] for f in a.from_), None, *facts)
+            axes[a] = Axis(a.id, a.name, a.size, a.type, tuple(axes.get(f, f) for f in a.from_), None, *facts)
         for a in self.axes:
-            axes[id(a)].split_pair = axes[id(a.split_pair)] if a.split_pair is not None else None
-        new.axes = [axes[id(a)] for a in self.axes]
-        new.sched_axes = [axes[id(a)] for a in self.sched_axes]
+            axes[a].split_pair = axes.get(a.split_pair, a.split_pair) if a.split_pair is not None else None
+        new.axes = [axes[a] for a in self.axes]
+        new.sched_axes = [axes.get(a, a) for a in self.sched_axes]
         tensors: dict[AscTensor, AscTensor] = {}
         for n in self.nodes:
             copied = _copied_node(n, new, axes, tensors)
             new.nodes.append(copied)
             new._named[copied.name] = copied
+        for n, copied in zip(self.nodes, new.nodes, strict=True):
+            copied.inputs = [tensors.get(x, x) for x in n.inputs]
         return new
 
     def describe(self) -> dict[str, Any]:
@@ -418,25 +428,32 @@ def _describe_node(node: AscNode) -> dict[str, Any]:
         "strides": [str(s) for s in y.strides],
         "vectorized_axis": [a.name for a in y.vectorized_axis],
         "vectorized_strides": [str(s) for s in y.vectorized_strides],
-        "mem": {**asdict(y.mem), "que": asdict(y.que), "buf": y.buf},
+        "mem": {**asdict(y.mem), "que": asdict(y.que), "buf": asdict(y.buf)},
     }
 
 
-def _copied_node(node: AscNode, graph: AscGraph, axes: dict[int, Axis], tensors: dict[AscTensor, AscTensor]) -> AscNode:
-    """A node of another graph; `axes` (by `id`) and `tensors` are what stands there for those of this one."""
-    new = AscNode(graph, node.type, node.name, [tensors[x] for x in node.inputs], **node.attrs)
+def _copied_node(
+    node: AscNode, graph: AscGraph, axes: dict[Axis, Axis], tensors: dict[AscTensor, AscTensor]
+) -> AscNode:
+    """The node in another graph, which has `axes` for those of this one; its inputs are not set yet.
+
+    `tensors` learns which outputs it has there. Axes that the graph does not have, as in an excerpt of a dump, stay as they are.
+    """
+    new = AscNode(graph, node.type, node.name, (), **node.attrs)
     loop = node.sched.loop_axis
     new.sched = replace(
-        node.sched, axis=[axes[id(a)] for a in node.sched.axis], loop_axis=None if loop is None else axes[id(loop)]
+        node.sched,
+        axis=[axes.get(a, a) for a in node.sched.axis],
+        loop_axis=None if loop is None else axes.get(loop, loop),
     )
-    new.api, new.tmp_buffers = replace(node.api), [replace(b) for b in node.tmp_buffers]
+    new.api, new.tmp_buffers = replace(node.api), [replace(b, mem=replace(b.mem)) for b in node.tmp_buffers]
     new.extra, new.source = list(node.extra), node.source
     new.outputs = []
     for y in node.outputs:
         tensors[y] = copied = replace(
-            y, node=new, axis=[axes[id(a)] for a in y.axis], repeats=list(y.repeats), strides=list(y.strides),
-            vectorized_axis=[axes[id(a)] for a in y.vectorized_axis], vectorized_strides=list(y.vectorized_strides),
-            mem=replace(y.mem), que=replace(y.que), opt=dict(y.opt),
+            y, node=new, axis=[axes.get(a, a) for a in y.axis], repeats=list(y.repeats), strides=list(y.strides),
+            vectorized_axis=[axes.get(a, a) for a in y.vectorized_axis], vectorized_strides=list(y.vectorized_strides),
+            mem=replace(y.mem), que=replace(y.que), buf=replace(y.buf), opt=dict(y.opt),
         )  # fmt: skip
         new.outputs.append(copied)
     return new

@@ -77,7 +77,7 @@ def _function_name(result: ScheduleResult, number: int, group: str, case: int, i
 
 def _fields(impl: ImplGraph) -> list[str]:
     queues = sorted({y.que.id for y in impl.graph.tensors() if y.que.id >= 0})
-    buffers = sorted({y.buf for y in impl.graph.tensors() if y.buf >= 0})
+    buffers = sorted({y.buf.id for y in impl.graph.tensors() if y.buf.id >= 0})
     blocks = [impl.block] if impl.block else []
     return [*impl.tiles, *blocks, *(f"q{q}_size" for q in queues), *(f"b{b}_size" for b in buffers)]
 
@@ -163,7 +163,7 @@ class _Function:
     def _memory(self) -> None:
         self._say("TPipe tpipe;")
         local = [n.y for n in self.graph.nodes if is_local(n)]
-        for buffer in sorted({y.buf for y in local if y.buf >= 0}):
+        for buffer in sorted({y.buf.id for y in local if y.buf.id >= 0}):
             self._say(f"TBuf<TPosition::VECCALC> b{buffer};")
             self._say(f"tpipe.InitBuffer(b{buffer}, t->{self.lead}b{buffer}_size);")
         queues = {y.que.id: y for y in local if y.que.id >= 0}
@@ -171,9 +171,9 @@ class _Function:
             self._say(f"TQue<TPosition::{y.mem.position}, 1> q{queue};")
             self._say(f"tpipe.InitBuffer(q{queue}, {y.que.buf_num}, t->{self.lead}q{queue}_size);")
         for y in local:
-            if y.buf >= 0:
+            if y.buf.id >= 0:
                 dtype = CTYPES.get(y.dtype, y.dtype)
-                self._say(f"LocalTensor<{dtype}> local_{y.mem.tensor_id} = b{y.buf}.Get<{dtype}>();")
+                self._say(f"LocalTensor<{dtype}> local_{y.mem.tensor_id} = b{y.buf.id}.Get<{dtype}>();")
 
     # ------------------------------------------------------------------ the loops
 
@@ -259,7 +259,7 @@ class _Function:
         self.out += self.calls.call(node)
 
     def _place(self, y: Any) -> object:
-        return ("b", y.buf) if y.buf >= 0 else y
+        return ("b", y.buf.id) if y.buf.id >= 0 else y
 
 
 def _count(axis: Axis) -> str:

@@ -19,7 +19,7 @@ from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
-from tvmagic.ascend.rules import axis_of, calls_axes, check_impl, domain_of, held_axes
+from tvmagic.ascend.rules import axis_of, calls_axes, check_graph, check_impl, domain_of, held_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
@@ -398,6 +398,7 @@ def lower_graphs(
     memory = _Memory(_index_type(hint))
     for node in hint.nodes:
         check_runs(node)
+    check_graph(hint)
     for node in (*hint.of_type("Data"), *hint.of_type("Output")):
         memory.argument(node)
     memory.numbers = {n.name: Var(_plain(n.name), n.y.dtype) for n in hint.of_type("ScalarData")}
@@ -433,6 +434,7 @@ def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: s
     A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the
     sizes of the graph's Data and Output nodes.
     """
+    check_graph(graph)
     graph = graph.copy()
     for node in graph.nodes:
         if not node.y.vectorized_axis and is_local(node):

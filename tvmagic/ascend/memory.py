@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, AxisType, GraphType, Memory, Queue
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, AxisType, GraphType, LocalBuffer, Memory, Queue
 from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.ascend.queues import MOST_QUEUES, in_queue, load_groups, shorten_lives
 from tvmagic.ascend.sizes import Size
@@ -34,7 +34,7 @@ def place_of(y: AscTensor) -> tuple[str, int] | None:
     """The queue or buffer that a tensor is in; None if it has none yet."""
     if y.que.id >= 0:
         return "que", y.que.id
-    return ("buf", y.buf) if y.buf >= 0 else None
+    return ("buf", y.buf.id) if y.buf.id >= 0 else None
 
 
 def slots(graph: AscGraph) -> dict[AscTensor, object]:
@@ -151,7 +151,7 @@ def _number_tensors(graph: AscGraph) -> None:
     for node in graph.nodes:
         if not node.op.is_buffer and node.type != "Store":
             for y in node.outputs:
-                y.mem, y.que, y.buf = Memory(count), Queue(), -1
+                y.mem, y.que, y.buf = Memory(count), Queue(), LocalBuffer()
                 count += 1
 
 
@@ -175,7 +175,7 @@ def _buffer(
     pool: _Pool, node: AscNode, readers: dict[AscTensor, list[AscNode]], lives: dict[int, tuple[int, int]]
 ) -> None:
     y, (first, last) = node.y, lives[id(node)]
-    over = next((x.buf for x in node.inputs if _written_over(node, x, readers, lives)), -1)
+    over = next((x.buf.id for x in node.inputs if _written_over(node, x, readers, lives)), -1)
     if over >= 0:
         place = pool.places[over]
         place.end, place.tensors = last, [*place.tensors, y]
@@ -183,7 +183,7 @@ def _buffer(
     else:
         cached = node.sched.exec_condition != "no_cache"
         place = pool.take([y], first, last, _kind(y) > 0 and not cached)
-    y.buf = place.id
+    y.buf.id = place.id
     y.mem.alloc_type, y.mem.hardware, y.mem.position = "Buffer", "UB", "VECCALC"
 
 
@@ -192,7 +192,7 @@ def _written_over(
 ) -> bool:
     """Whether an elementwise node may write its result over an input: it alone reads all of them, now for the last time."""
     y = node.y
-    if node.op.kind != "elewise" or len(node.outputs) > 1 or x.buf < 0:
+    if node.op.kind != "elewise" or len(node.outputs) > 1 or x.buf.id < 0:
         return False
     alone = all(x.node.op.is_number or (len(readers[x]) == 1 and x.dtype == y.dtype) for x in node.inputs)
     same = x.vectorized_axis == y.vectorized_axis and x.vectorized_strides == y.vectorized_strides

@@ -45,7 +45,7 @@ def local_sizes(graph: AscGraph, values: Mapping[str, int], block: int = 32) -> 
                 beside[key] = beside.get(key, 0) + size
                 copies[y.que.id] = max(copies.get(y.que.id, 1), y.que.buf_num)
             else:
-                buffers[y.buf] = max(buffers.get(y.buf, 0), size)
+                buffers[y.buf.id] = max(buffers.get(y.buf.id, 0), size)
     found: dict[str, tuple[int, int]] = {}
     for queue in sorted(copies):
         found[f"q{queue}"] = max(size for (q, _), size in beside.items() if q == queue), copies[queue]

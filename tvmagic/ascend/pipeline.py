@@ -32,7 +32,7 @@ class Stage:
 def stage_times(
     impl: ImplGraph, sizes: Mapping[str, int], values: Mapping[str, int], machine: AnyMachine
 ) -> tuple[float, float, float]:
-    """Nanoseconds of the three units for one tile, with the assumed speeds of an NPU (of `atlas_a2` if `machine` is none)."""
+    """Nanoseconds of the three units for one tile, with the assumed speeds of an NPU; for this machine those of `atlas_a2`."""
     npu = machine if isinstance(machine, Npu) else NPUS["atlas_a2"]
     return NpuModel(impl, values, npu).stages(sizes)
 

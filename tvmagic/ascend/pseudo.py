@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
-from tvmagic.ascend.rules import calls_axes, domain_of
+from tvmagic.ascend.rules import calls_axes, check_structure, domain_of
 from tvmagic.ascend.sizes import Size
 
 __all__ = ["call_sizes", "local_offset", "pseudo_code"]
@@ -12,8 +12,10 @@ __all__ = ["call_sizes", "local_offset", "pseudo_code"]
 def pseudo_code(graph: AscGraph) -> str:
     """The loops of one core with their API calls: `for z0b in range(z0b_loop_size):`, `Abs(y_local[0], ...)`.
 
-    The block-outer axis is no loop: each core has one index of it.
+    The block-outer axis is no loop: each core has one index of it. Raises AscendError if the graph refers to what it does not
+    have.
     """
+    check_structure(graph)
     lines: list[str] = []
     opened: list[Axis] = []
     for node in graph.nodes:

@@ -1,6 +1,7 @@
-"""Reads the dump of a graph, of both generations and as it stands in a document: with comments and dots.
+"""Reads the dump of a graph, of both generations and as a document shows it: with comments and dots.
 
-Lines that say nothing known here are kept in their node. Every part keeps its text, so that it is printed as it was.
+Lines that say nothing known here are kept in their node. Every part keeps its text, so that it is printed as it was. An
+excerpt may name axes and nodes that it does not have: it is read and printed, and refused by whatever computes with it.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class _Reader:
         self.raw: list[str] = []
         self.blocks: list[tuple[int, str]] = []
         self.open_attributes = False
+        self.missing_axes: dict[str, Axis] = {}
+        self.missing_nodes: dict[str, AscNode] = {}
 
     def read(self, text: str) -> AscGraph:
         """The graph of a text."""
@@ -168,7 +171,12 @@ class _Reader:
 
     def axes(self, text: str) -> list[Axis]:
         """The axes of a list of names."""
-        return [self.graph.find_axis(name) for name in _items(text)]
+        return [self.axis(name) for name in _items(text)]
+
+    def axis(self, name: str) -> Axis:
+        """The axis of a name; one that the graph does not have if an excerpt leaves it out."""
+        found = next((a for a in self.graph.axes if a.name == name), None)
+        return found or self.missing_axes.setdefault(name, Axis(-1, name, Size.of(name)))
 
     # ------------------------------------------------------------------ nodes
 
@@ -234,7 +242,7 @@ class _Reader:
         elif path == "exec_condition":
             node.sched.exec_condition = value
         elif path == "loop_axis":
-            node.sched.loop_axis = None if value == "nil" else self.graph.find_axis(value)
+            node.sched.loop_axis = None if value == "nil" else self.axis(value)
             self.graph.type = GraphType.IMPL
         elif path in ("api.compute_type", "api.type", "api.unit", "hint.compute_type"):
             setattr(node.api, rest, value)
@@ -251,11 +259,12 @@ class _Reader:
         return True
 
     def tensor(self, name: str) -> AscTensor:
-        """The tensor `node.y`."""
+        """The tensor `node.y`; of a node that is not in the graph if an excerpt leaves it out, or it comes later."""
         node, _, output = name.rpartition(".")
         if not node:
             node, output = output, "y"
-        return self.graph.find_node(node).output(output)
+        found = self.graph._named.get(node) or self.missing_nodes.setdefault(node, AscNode(self.graph, "", node, ()))
+        return found.output(output)
 
     def tensor_fact(self, y: AscTensor, key: str, value: str) -> bool:
         """Take a fact about an output; False for one that is not known."""
@@ -276,7 +285,7 @@ class _Reader:
         elif part == "que" and name in ("id", "depth", "buf_num"):
             setattr(y.que, name, _number(value))
         elif key == "buf.id":
-            y.buf = _number(value)
+            y.buf.id = _number(value)
         else:
             return part == "opt"
         return True
@@ -290,7 +299,7 @@ class _Reader:
         number: Callable[[str, int], int] = lambda key, default=-1: _number(facts[key]) if key in facts else default  # noqa: E731
         mem, que = y.mem, y.que
         mem.hardware, mem.position = found.group(1), facts.get("pos", "")
-        mem.tensor_id, mem.reuse_id, y.buf = number("tensor_id", -1), number("reuse_id", -1), number("buf_id", -1)
+        mem.tensor_id, mem.reuse_id, y.buf.id = number("tensor_id", -1), number("reuse_id", -1), number("buf_id", -1)
         que.id, que.depth = number("que_id", -1), number("depth", -1)
         que.buf_num = number("buf_num", 2 if que.id >= 0 else -1)
         mem.alloc_type = "Global" if mem.hardware == "GM" else "Queue" if que.id >= 0 else "Buffer"
@@ -302,7 +311,7 @@ class _Reader:
             y.vectorized_strides = [_size(t) for t in _items(value)]
             return
         pairs = [p.partition(":") for p in _items(value)]
-        y.vectorized_axis = [self.graph.find_axis(name.strip()) for name, _, _ in pairs]
+        y.vectorized_axis = [self.axis(name.strip()) for name, _, _ in pairs]
         y.vectorized_strides = [_size(stride) for _, _, stride in pairs]
 
     TENSOR: dict[str, Callable[[_Reader, AscTensor, str], None]] = {
@@ -321,6 +330,9 @@ class _Reader:
     def finish(self) -> None:
         """Find again what a dump does not say: halves of splits, parts of merged axes, the loops around new nodes."""
         graph = self.graph
+        for node in graph.nodes:
+            later = [self.missing_nodes.get(x.node.name) is x.node and x.node.name in graph._named for x in node.inputs]
+            node.inputs = [self.tensor(str(x)) if moved else x for x, moved in zip(node.inputs, later, strict=True)]
         for axis in graph.axes:
             if axis.type in _HALVES:
                 same = (a for a in graph.axes if a.from_ == axis.from_ and a.type is _HALVES[axis.type])
@@ -335,6 +347,8 @@ class _Reader:
         for node in graph.nodes:
             if node.op.is_buffer and not node.sched.axis:
                 node.sched.axis = list(node.y.axis)
+        for section in SECTIONS:
+            graph.sources.setdefault(section, Source(""))  # what an excerpt leaves out is not printed either
         remember(graph)
 
 

@@ -15,45 +15,73 @@ from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
-__all__ = ["axis_of", "calls_axes", "check_graph", "check_hint", "check_impl", "domain_of", "held_axes"]
+__all__ = [
+    "axis_of",
+    "calls_axes",
+    "check_graph",
+    "check_hint",
+    "check_impl",
+    "check_structure",
+    "domain_of",
+    "held_axes",
+]
 
 _NUMBERS = (
     "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
 )  # fmt: skip
 
 
+_HALVES = (AxisType.BLOCK_OUT, AxisType.BLOCK_IN, AxisType.TILE_OUT, AxisType.TILE_IN)
+
+
 def check_graph(graph: AscGraph) -> None:
     """Check what holds for every graph: known axes, ends of edges, sizes and strides. Raises AscendError."""
-    known = {id(a) for a in graph.axes}
+    check_structure(graph)
     outer = [a.name for a in graph.axes if a.type is AxisType.BLOCK_OUT]
     if len(outer) > 1:
         raise AscendError("one-block-outer", f"graph `{graph.name}` has the block-outer axes {', '.join(outer)}")
-    seen: set[int] = set()
     for node in graph.nodes:
-        _check_inputs(node, seen)
-        _check_axes(node, known)
         _check_sizes(graph, node)
         for y in node.outputs:
             _check_layout(y)
         check = _BY_KIND.get(node.op.kind)
         if check is not None:
             check(node)
-        seen.add(id(node))
     for type in ("Data", "Output"):
         indices = [n.attrs.get("index") for n in graph.of_type(type)]
         if indices != list(range(len(indices))):
             raise AscendError("index", f"the `{type}` nodes of graph `{graph.name}` have the indices {indices}")
 
 
-def _check_inputs(node: AscNode, seen: set[int]) -> None:
+def check_structure(graph: AscGraph) -> None:
+    """Check that all that nodes refer to is there: axes, nodes before them, the halves of splits. Raises AscendError."""
+    known = {id(a) for a in graph.axes}
+    seen: set[int] = set()
+    for axis in graph.axes:
+        missing = next((f for f in axis.from_ if id(f) not in known), None)
+        if missing is not None:
+            raise AscendError("axis-known", f"`{axis.name}` is made of `{missing.name}`, which its graph does not have")
+        if axis.type in _HALVES and (len(axis.from_) != 1 or axis.split_pair is None):
+            raise AscendError(
+                "split-pair", f"the axis `{axis.name}` is a half of a split, and the other half is not there"
+            )
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            if id(tensor.node) not in seen:
+                raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it")
+            if not any(tensor is y for y in tensor.node.outputs):
+                raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
+        _check_inputs(node)
+        _check_axes(node, known)
+        seen.add(id(node))
+
+
+def _check_inputs(node: AscNode) -> None:
     wanted = node.op.inputs
+    if not node.op.known:
+        return
     if (wanted >= 0 and len(node.inputs) != wanted) or (wanted < 0 and not node.inputs and node.type != "Workspace"):
         raise AscendError("input-count", f"`{node}` takes {max(wanted, 1)} inputs, not {len(node.inputs)}")
-    for tensor in node.inputs:
-        if id(tensor.node) not in seen:
-            raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it")
-        if not any(tensor is y for y in tensor.node.outputs):
-            raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
 
 
 def _check_axes(node: AscNode, known: set[int]) -> None:

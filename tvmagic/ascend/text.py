@@ -162,8 +162,8 @@ def _tensor_lines(y: AscTensor) -> list[str]:
     )
     if que.id >= 0:
         lines += _block(f"{lead}.que:", id=que.id, depth=que.depth, buf_num=que.buf_num, reuse_id=mem.reuse_id)
-    if y.buf >= 0:
-        lines += _block(f"{lead}.buf:", id=y.buf)
+    if y.buf.id >= 0:
+        lines += _block(f"{lead}.buf:", id=y.buf.id)
     return lines + (_block(f"{lead}.opt:", **y.opt) if y.opt else [])
 
 
@@ -196,7 +196,7 @@ def _short_tensor_lines(y: AscTensor) -> list[str]:
     lines = [f"    .{y.name}: {DTYPES.get(y.dtype, y.dtype)}", f"{lead}axis = {{{', '.join(a.name for a in y.axis)}}}"]
     lines.append(f"{lead}repeats = ({', '.join(map(str, y.repeats))})")
     lines.append(f"{lead}strides = ({', '.join(map(str, y.strides))})")
-    pairs = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
+    pairs = zip(y.vectorized_axis, y.vectorized_strides, strict=False)
     if y.vectorized_axis:
         lines.append(f"{lead}vectorized = {{{', '.join(f'{a.name}:{s}' for a, s in pairs)}}}")
     if y.mem.hardware and y.node.graph.type is GraphType.IMPL:
@@ -208,7 +208,7 @@ def _short_memory(y: AscTensor) -> list[str]:
     values: dict[str, Any] = {
         "tensor_id": y.mem.tensor_id,
         "que_id": y.que.id,
-        "buf_id": y.buf,
+        "buf_id": y.buf.id,
         "reuse_id": y.mem.reuse_id,
     }
     values |= {"depth": y.que.depth, "buf_num": -1 if y.que.buf_num == 2 else y.que.buf_num, "pos": y.mem.position}

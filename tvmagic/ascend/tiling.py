@@ -69,8 +69,14 @@ class Tiling:
         return tiling_data(self.result, self.choices, self.tiling_key[1:], self.machine, self.values)
 
     def ascend_c(self) -> str:
-        """The Ascend C source of the kernel, for reading: nothing here compiles or runs it."""
-        return kernel_text(self.result, self.tiling_key[0], self.tiling_data)
+        """The Ascend C source of the kernel, for reading: nothing here compiles or runs it. A step of the record."""
+        graphs = "\n".join(str(c.impl.graph) for c in self.choices)
+        return run_step(
+            "ascend.KernelText",
+            lambda: kernel_text(self.result, self.tiling_key[0], self.tiling_data),
+            before=graphs,
+            after=str,
+        )
 
     def lower(self, name: str | None = None) -> PrimFunc:
         """The function of the chosen ImplGraphs."""

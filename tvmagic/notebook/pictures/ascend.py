@@ -40,8 +40,8 @@ def _memory(mem: dict[str, Any]) -> list[str]:
     parts = [part for part in dict.fromkeys((mem["hardware"], mem["position"])) if part]
     if mem["que"]["id"] >= 0:
         parts.append(f"queue {mem['que']['id']}")
-    if mem["buf"] >= 0:
-        parts.append(f"buffer {mem['buf']}")
+    if mem["buf"]["id"] >= 0:
+        parts.append(f"buffer {mem['buf']['id']}")
     return [" ".join(parts)] if parts else []
 
 

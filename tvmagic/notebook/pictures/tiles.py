@@ -75,7 +75,7 @@ class _Facts:
 
     def held(self, name: str) -> str:
         """What is in a queue or buffer."""
-        tensors = [y for y in self.graph.tensors() if name == (f"q{y.que.id}" if y.que.id >= 0 else f"b{y.buf}")]
+        tensors = [y for y in self.graph.tensors() if name == (f"q{y.que.id}" if y.que.id >= 0 else f"b{y.buf.id}")]
         position = tensors[0].mem.position if tensors else "VECCALC"
         return f"{_ROLES[position]} ({name}): {', '.join(y.node.name for y in tensors) or 'temporaries'}"
 
