@@ -33,10 +33,13 @@ from tvmagic.ir import (
     Cast,
     Div,
     FloatImm,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Let,
     Max,
     Min,
+    Mod,
     Mul,
     Not,
     Or,
@@ -59,12 +62,18 @@ Domain = tuple[tuple[Axis, Size], ...]  # axes in order, each with its size: les
 
 _BINARY: dict[type, str] = {
     Add: "Add", Sub: "Sub", Mul: "Mul", Div: "Div", Max: "Maximum", Min: "Minimum", LT: "Lt", LE: "Le", GT: "Gt",
-    GE: "Ge", EQ: "Eq", NE: "Ne", And: "LogicalAnd", Or: "LogicalOr",
+    GE: "Ge", EQ: "Eq", NE: "Ne", And: "LogicalAnd", Or: "LogicalOr", FloorDiv: "FloorDiv", FloorMod: "Remainder", Mod: "Fmod",
 }  # fmt: skip
 _CALLS = {
     "tir.exp": "Exp", "tir.log": "Ln", "tir.sqrt": "Sqrt", "tir.rsqrt": "Rsqrt", "tir.tanh": "Tanh",
     "tir.sigmoid": "Sigmoid", "tir.fabs": "Abs", "tir.erf": "Erf", "tir.sin": "Sin", "tir.cos": "Cos",
-    "tir.floor": "Floor", "tir.ceil": "Ceil", "tir.pow": "Pow", "tir.if_then_else": "Where",
+    "tir.floor": "Floor", "tir.ceil": "Ceil", "tir.pow": "Pow", "tir.if_then_else": "Where", "tir.exp2": "Exp2",
+    "tir.log2": "Log2", "tir.log10": "Log10", "tir.log1p": "Log1p", "tir.trunc": "Trunc", "tir.nearbyint": "Round",
+    "tir.tan": "Tan", "tir.asin": "Asin", "tir.acos": "Acos", "tir.atan": "Atan", "tir.sinh": "Sinh", "tir.cosh": "Cosh",
+    "tir.asinh": "Asinh", "tir.acosh": "Acosh", "tir.atanh": "Atanh", "tir.atan2": "Atan2", "tir.hypot": "Hypot",
+    "tir.copysign": "CopySign", "tir.isnan": "Isnan", "tir.isinf": "IsInf", "tir.isfinite": "IsFinite",
+    "tir.bitwise_and": "BitwiseAnd", "tir.bitwise_or": "BitwiseOr", "tir.bitwise_xor": "BitwiseXor",
+    "tir.bitwise_not": "BitwiseNot", "tir.shift_left": "LShift", "tir.shift_right": "RShift",
 }  # fmt: skip
 
 _REDUCTIONS: dict[type, str] = {Add: "Sum", Mul: "Prod", Max: "Max", Min: "Min"}
@@ -372,7 +381,9 @@ class _Elements(Visitor):
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> AscTensor:
         name = _BINARY.get(type(node))
-        if name is None or (name == "Div" and not node.dtype.is_float):
+        if name == "Div" and not node.dtype.is_float:
+            name = "TruncDiv"
+        if name is None:
             return self.other(node)
         return self.builder.call(name, self.visit(node.a), self.visit(node.b))
 
