@@ -214,7 +214,7 @@ class CostModel:
         return 1.0 + (machine.farther - 1.0) * spilled
 
     def _unrolled(self, values: Mapping[str, int]) -> bool:
-        """Whether the calls of a tile become straight code: none is long, no tile is shorter."""
+        """Whether the calls of a tile become straight code: no call is long, no tile is shorter."""
         if any(whole(values) % values[name] for name, whole in self.tiled):
             return False
         for call in self.calls:
@@ -289,7 +289,7 @@ def _lines(call: _Call, values: Mapping[str, int], rows: float, run: float, apar
 
 
 def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:
-    """Whether what is moved next stands right behind, or is moved again."""
+    """Whether what is moved next is right behind, or is moved again."""
     next_row, next_call = call.steps
     if call.kind == "gather":
         return False

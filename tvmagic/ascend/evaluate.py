@@ -129,7 +129,7 @@ def _from_array(node: AscNode, array: np.ndarray) -> np.ndarray:
 
 
 def _to_array(node: AscNode, value: np.ndarray) -> np.ndarray:
-    """The array that an output stands for, of a value with the axes of the graph."""
+    """The array of an output, of a value with the axes of the graph."""
     if "array" not in node.attrs:
         return value
     axes = node.array_axes()

@@ -99,7 +99,7 @@ def hint_graph(
     source: an operator, or the tensors that are its outputs.
     inputs: the placeholders in the order of the graph's Data nodes; as they are first read unless
         told. An operator tells its own.
-    name: the graph's name; that of the operator or of the first output unless told.
+    name: the graph's name; by default that of the operator or of the first output.
 
     Functions compiled from the graph take arrays of the tensors' own shapes, inputs before outputs.
 

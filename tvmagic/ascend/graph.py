@@ -243,7 +243,7 @@ class AscNode:
         return found
 
     def array_axes(self) -> list[Axis | None]:
-        """The axes of the array that a Data or Output node stands for, in the array's order.
+        """The axes of the array of a Data or Output node, in the array's order.
 
         The attribute `array` names them (`"z1, 1, z0"`; 1 is a dimension of size 1, here None);
         without it they are the node's own.

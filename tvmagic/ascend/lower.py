@@ -390,7 +390,7 @@ def lower_graphs(
         axes that a tensor does not have, the arrays have size 1, unless the attribute `array` of a
         node tells the array's own axes.
     sizes: numbers for the size variables of the splits, for each graph.
-    name: the function's name; that of the HintGraph unless told.
+    name: the function's name; by default that of the HintGraph.
     in_place: leave out copies between global and local memory that a cache makes by itself
         (`tvmagic.ascend.inplace`).
     """

@@ -1,7 +1,7 @@
 """Functions that add nodes to a graph and give their tensors their attributes.
 
 Each takes tensors (or nodes) and returns the output tensor of the new node. Tensors range over all
-axes round the node; along an axis that a tensor does not have its size is 1 and its stride 0.
+axes around the node; along an axis that a tensor does not have its size is 1 and its stride 0.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def Data(
 
     Parameters
     ----------
-    axes: the axes that it has (all unless told), in the order of its memory, the outermost first.
+    axes: the axes that it has (by default all), in the order of its memory, the outermost first.
     sizes: its size along each of `axes`, where it is not the axis's own.
-    strides: its strides in elements along each of its axes, those of size 1 among them; dense unless told.
+    strides: its strides in elements along each of its axes, those of size 1 among them; dense by default.
     """
     y = graph.add_node("Data", (), name, index=len(graph.of_type("Data"))).y
     y.dtype, (y.axis, y.repeats) = dtype, layout(graph, axes, sizes)

@@ -1,4 +1,4 @@
-"""Where an element stands: the index of any axis from the loops that are open, and offsets in tensors.
+"""Where an element is: the index of any axis from the loops that are open, and offsets in tensors.
 
 An axis that is not a loop itself is found through the splits and merges it went through: a split
 axis is `outer * inner_size + inner`, a part of a merged axis a quotient of its index.

@@ -51,7 +51,7 @@ def _split(graph: AscGraph, axis: Axis, size: SizeLike | None, letters: str, typ
 def block_split(graph: AscGraph, axis: Axis, size: SizeLike | None = None) -> tuple[Axis, Axis]:
     """Split an axis over the cores: `z0` gives `z0B` of `ceil(s0 / z0b_size)` and `z0b` of `z0b_size`.
 
-    `size` is the inner size; a new size variable unless told. A graph has one block-outer axis.
+    `size` is the inner size; by default a new size variable. A graph has one block-outer axis.
     """
     there = next((a for a in graph.axes if a.type is AxisType.BLOCK_OUT), None)
     if there is not None:
@@ -99,9 +99,9 @@ def are_neighbours(order: Sequence[Axis], axes: Sequence[Axis]) -> bool:
 
 
 def _moved(order: Sequence[Axis], place: int) -> bool:
-    """Whether the inner half of a split stands elsewhere than right behind its outer half.
+    """Whether the inner half of a split is elsewhere than right behind its outer half.
 
-    Only the inner half counts as moved: what stood before the split still stands before its outer half.
+    Only the inner half counts as moved: what was before the split is still before its outer half.
     """
     axis = order[place]
     if axis.type not in _INNER or axis.split_pair is None:
