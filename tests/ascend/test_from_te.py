@@ -325,7 +325,10 @@ REFUSED = {
         "X: float32[3, 4]\nI: int32[3]\nY[i, j] = X[I[i], j] + X[i, j]",
         "in which another expression reads it at indices",
     ),
-    "another function": ("X: int32[9]\nY[i] = popcount(X[i])", "calls `tir.popcount`, which a HintGraph has no node for"),
+    "another function": (
+        "X: int32[9]\nY[i] = popcount(X[i])",
+        "calls `tir.popcount`, which a HintGraph has no node for",
+    ),
 }
 
 

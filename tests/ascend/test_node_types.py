@@ -199,6 +199,29 @@ def test_a_split_gives_its_parts(computed: bool) -> None:
         ascend.check_hint(graph)
 
 
+def test_a_split_of_several_nodes_with_one_output_each() -> None:
+    """As dumps have it behind CANN's own splitting: `index` counts the parts, `gid` says what belongs together."""
+    graph = AscGraph("parts")
+    z1 = [graph.create_axis("z0", 6), graph.create_axis("z1", 9)][1]
+    x = ops.Abs(ops.Load(ops.Data(graph, "x")))
+    for index, size in ((1, 5), (0, 4)):
+        (y,) = ops.Split(x, z1, [size])
+        y.name = "y"
+        y.node.attrs["index"] = index
+        ops.Output(ops.Store(y), f"out{index}")
+    ascend.check_hint(graph)
+    text = str(graph)
+    assert str(ascend.parse_graph(text)) == text and ".gid = i: 0" in text
+    data = np.random.default_rng(0).uniform(-1, 1, (6, 9)).astype("float32")
+    outputs = [np.zeros((6, 5), "float32"), np.zeros((6, 4), "float32")]
+    tvmagic.build(ascend.compile_graph(graph, machine=ascend.Machine()))(data, *outputs)
+    for got, want, evaluated in zip(
+        outputs, (abs(data)[:, 4:], abs(data)[:, :4]), ascend.evaluate(graph, [data]), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(evaluated, want)
+
+
 def test_numbers_of_a_graph() -> None:
     """A scalar argument, and a number that is computed from sizes."""
     graph = AscGraph("numbers")

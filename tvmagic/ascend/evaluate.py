@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor
-from tvmagic.ascend.rules import axis_of, check_graph
+from tvmagic.ascend.rules import axis_of, check_graph, split_before
 from tvmagic.ascend.sizes import Size
 from tvmagic.eval.ops import convert
 from tvmagic.ir import DataType
@@ -60,9 +60,11 @@ def evaluate(graph: AscGraph, inputs: Sequence[Any]) -> list[np.ndarray]:
             values[node.y] = _written(node, [values[x] for x in node.inputs], sizes)
         elif node.op.kind == "split":
             axis = next(i for i, a in enumerate(node.y.axis) if a is axis_of(node))
-            lengths = [y.repeats[axis].evaluate(sizes) for y in node.outputs]
-            parts = np.split(values[node.inputs[0]], np.cumsum(lengths)[:-1], axis)
-            values.update(zip(node.outputs, parts, strict=True))
+            first = split_before(node)
+            for y in node.outputs:
+                last = first + y.repeats[axis]
+                values[y] = values[node.inputs[0]].take(range(first.evaluate(sizes), last.evaluate(sizes)), axis)
+                first = last
         else:
             values[node.y] = _value(node, [values[x] for x in node.inputs], sizes)
     return [np.ascontiguousarray(_to_array(n, values[n.y])) for n in graph.of_type("Output")]

@@ -24,6 +24,7 @@ __all__ = [
     "check_structure",
     "domain_of",
     "held_axes",
+    "split_before",
 ]
 
 _NUMBERS = (
@@ -338,17 +339,29 @@ def _check_concat(node: AscNode) -> None:
 def _check_split(node: AscNode) -> None:
     _check_local_inputs(node)
     (x,), axis = node.inputs, axis_of(node)
-    total = Size.of(0)
     for y in node.outputs:
         _same_type(node, [x], y.dtype)
         _same_axes(x, y)
         _same_sizes(x, y, lambda a: a is axis)
-        total = total + y.repeat(axis)
-    if len(node.outputs) > 1 and total != x.repeat(axis):
+    total = sum((y.repeat(axis) for part in split_group(node) for y in part.outputs), Size.of(0))
+    if total != x.repeat(axis):
         raise AscendError(
             "split-size", f"the outputs of `{node.name}` have the size `{total}` along `{axis.name}`, "
             f"the input has `{x.repeat(axis)}`",
         )  # fmt: skip
+
+
+def split_group(node: AscNode) -> list[AscNode]:
+    """The Split nodes that cut one input together, in the order of their `index`: those with the same `gid`."""
+    same = [n for n in node.graph.consumers(node.inputs[0]) if n.type == "Split" and n.attr("gid") == node.attr("gid")]
+    return sorted(same, key=lambda n: n.attr("index"))
+
+
+def split_before(node: AscNode) -> Size:
+    """Where the first output of a Split begins: behind the outputs of the nodes in front of it."""
+    group, axis = split_group(node), axis_of(node)
+    place = next(i for i, n in enumerate(group) if n is node)
+    return sum((y.repeat(axis) for part in group[:place] for y in part.outputs), Size.of(0))
 
 
 _BY_KIND: dict[str, Callable[[AscNode], None]] = {

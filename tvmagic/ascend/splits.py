@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, dense_strides
-from tvmagic.ascend.rules import axis_of
+from tvmagic.ascend.rules import axis_of, split_before
 from tvmagic.ascend.sizes import Size
 from tvmagic.passes import note
 
@@ -20,13 +20,15 @@ def split_parts(graph: AscGraph) -> AscGraph:
     graph = graph.copy()
     order: list[AscNode] = []
     moved: dict[AscTensor, AscTensor] = {}
+    starts = {n: split_before(n) for n in graph.of_type("Split")}
+    arrays: dict[AscTensor, tuple[AscTensor, Size]] = {}
     for node in list(graph.nodes):
         node.inputs = [moved.get(x, x) for x in node.inputs]
         if node.type != "Split":
             order.append(node)
             continue
         known = len(graph.nodes)
-        moved.update(_parts(graph, node))
+        moved.update(_parts(graph, node, starts, arrays))
         order += graph.nodes[known:]
         note("ascend.split", f"`{node.name}` becomes {len(node.outputs)} loads", axis=axis_of(node).name)
     needed = {id(x.node) for n in order for x in n.inputs}
@@ -36,9 +38,11 @@ def split_parts(graph: AscGraph) -> AscGraph:
     return graph
 
 
-def _parts(graph: AscGraph, node: AscNode) -> dict[AscTensor, AscTensor]:
-    source, axis, before = node.inputs[0], axis_of(node), Size.of(0)
-    array, offset = _array(graph, node, source)
+def _parts(
+    graph: AscGraph, node: AscNode, starts: dict[AscNode, Size], arrays: dict[AscTensor, tuple[AscTensor, Size]]
+) -> dict[AscTensor, AscTensor]:
+    source, axis, before = node.inputs[0], axis_of(node), starts[node]
+    array, offset = arrays.get(source) or arrays.setdefault(source, _array(graph, node, source))
     found: dict[AscTensor, AscTensor] = {}
     for y in node.outputs:
         place = offset + before * array.stride(axis)
