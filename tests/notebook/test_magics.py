@@ -179,6 +179,18 @@ def test_code_for_this_machine_and_others(loaded: Any) -> None:
     assert len(run(loaded, "%asm dense").lines) > 20
     # LLVM 20 leaves this loop scalar, later versions do not
     assert re.search(r"\bfm(la|add)\b", str(run(loaded, "%asm dense --target aarch64")))
+
+
+def test_asm_for_an_npu_is_its_kernels_source(loaded: Any) -> None:
+    loaded.run_cell_magic("tensor", "scaled", "X: float32[n, 300]\nY[i, j] = exp(X[i, j] * 0.5)")
+    shown = run(loaded, "%asm scaled --target ascend")
+    text = str(shown)
+    assert (
+        text.startswith("// For reading only")
+        and 'extern "C" __global__ __aicore__ void scaled(GM_ADDR X, GM_ADDR Y, ' in text
+    )
+    assert "Exp(local_" in text and "for reading only" in shown.title and "tm-row" in shown.html()
+    assert str(run(loaded, "%asm scaled --target atlas_a2_40")) == text  # sizes are fields that the host fills in
     assert "define" in str(run(loaded, "%llvm dense"))
 
 

@@ -21,7 +21,18 @@ from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 from tvmagic.passes import Record, recording, run_step
 
-__all__ = ["asm", "bench", "bounds", "check_result", "llvm", "passes", "record_of", "time_calls", "version_of"]
+__all__ = [
+    "ascend_kernel",
+    "asm",
+    "bench",
+    "bounds",
+    "check_result",
+    "llvm",
+    "passes",
+    "record_of",
+    "time_calls",
+    "version_of",
+]
 
 
 def version_of(value: Operator | Version, name: str | None = None) -> Version:
@@ -90,11 +101,14 @@ def asm(
 ) -> Listing:
     """The assembly of an operator, for this machine or any target that LLVM here knows.
 
+    `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only.
     `loop`: its innermost loop alone; of several the longest, and the whole if it has none.
     """
     from tvmagic import codegen
 
     chosen = version_of(value, version)
+    if target in KERNELS:
+        return ascend_kernel(chosen.operator, KERNELS[target])
     text = codegen.assembly(chosen.lower(), target_text(target))
     shown = innermost_loop(text) if loop else ""
     title = f"{chosen.operator.name}: {'innermost loop' if shown else 'assembly'} for {target or 'this machine'}"
@@ -108,6 +122,16 @@ def innermost_loop(assembly: str) -> str:
     rows = tuple(assembly.splitlines())
     first, last = max(inner_loops(rows), key=lambda loop: loop[1] - loop[0], default=(0, -1))
     return "\n".join(rows[first : last + 1])
+
+
+def ascend_kernel(op: Operator, machine: str) -> Listing:
+    """The Ascend C source that an operator becomes on an NPU, tiled for it; open sizes count as 1024. It is not run."""
+    from tvmagic import ascend
+
+    hint = ascend.hint_graph(op)
+    open_sizes = {name: 1024 for name, value in hint.sizes.items() if value is None}
+    tiling = ascend.auto_tiling(ascend.auto_schedule(hint), open_sizes, machine)
+    return Listing(tiling.ascend_c(), "cpp", f"{op.name}: the kernel's source for {machine}, for reading only")
 
 
 def llvm(
@@ -132,6 +156,10 @@ TARGETS = {
     "avx2": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
     "avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
 }
+
+
+# Short names of NPUs, for which there is a kernel's source to read.
+KERNELS = {"ascend": "atlas_a2", "atlas_a2": "atlas_a2", "atlas_a2_40": "atlas_a2_40"}
 
 
 def target_text(target: str | None) -> str | None:

@@ -71,6 +71,13 @@ CODE_TARGET = argument(
     help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
     completes=_targets,
 )
+ASM_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(commands.TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
+    "kernel, which is for reading only",
+    completes=lambda magics, op: [*_targets(magics, op), *commands.KERNELS],
+)
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
@@ -324,7 +331,7 @@ class TensorMagics(Magics):
         "The assembly of an operator, for this machine or another.",
         NAME,
         VERSION,
-        CODE_TARGET,
+        ASM_TARGET,
         argument("--beside", metavar="T", help="show the code for a second target on the right", completes=_targets),
         argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
         example="%asm dense --target aarch64",
