@@ -273,7 +273,7 @@ def test_the_extension_leaves_nothing_behind(shell: Any) -> None:
     for formatter in shell.display_formatter.formatters.values():
         assert not any("tvmagic" in c.__module__ for c in formatter.type_printers)
         assert not any(module.startswith("tvmagic") for module, _ in formatter.deferred_printers)
-    assert not any(name.lstrip("%") in MAGICS for name in shell.Completer.custom_completers.strs)
+    assert not shell.Completer.custom_matchers
     run(shell, "%load_ext tvmagic")
     run(shell, "%reload_ext tvmagic")
     run(shell, TENSOR)
