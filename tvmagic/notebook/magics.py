@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+import inspect
 import keyword
 import os
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,12 +26,14 @@ from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_
 from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
+from tvmagic.operators.operator import USUAL_SIZE
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
 
 __all__ = ["MAGICS", "TensorMagics"]
 
+_TAKEN = ("s", "sch", "T", "I", "te", "tir", "np", "tvmagic", "tvm", "knob")  # what cells have without an import
 _VIEWS = ("stages", "iters", "blocks", "regions", "access")
 
 
@@ -52,8 +57,15 @@ def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
 # Arguments that several magics have.
 NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
 VERSION = argument(
-    "-v", "--version", metavar="V", help="which of its schedules (the last unless told)", completes=_versions
-)
+    "-v", "-n", "--version", "--name", dest="version", metavar="V", completes=_versions,
+    help="which of its schedules, by default the last; NAME:V says the same",
+)  # fmt: skip
+CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
+TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
+SIZE = argument(
+    "--size", type=positive, metavar="N",
+    help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
+)  # fmt: skip
 ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
 CODE_TARGET = argument(
@@ -66,9 +78,10 @@ HIDE = argument("--hide", action="store_true", help="hide passes that changed no
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
 
-def _size(default: int) -> Argument:
-    help_text = f"the value of symbolic sizes ({default})"
-    return argument("--size", type=positive, default=default, metavar="N", help=help_text)
+def _kept(default: str) -> Argument:
+    """The name under which a schedule is kept; its flags are those by which others choose one."""
+    flags = ("-n", "-v", "--name", "--version")
+    return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
 
 
 @magics_class
@@ -105,18 +118,32 @@ class TensorMagics(Magics):
         "place.",
         argument("name", metavar="NAME", help="the name of the operator"),
         argument("-q", "--quiet", action="store_true", help="show nothing"),
-        argument("-c", "--code", action="store_true", help="show the plain loops, unfolded"),
+        argument("--code", action="store_true", help="show the plain loops, unfolded"),
         cell=True,
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"%%tensor: `{name}` is not a name that Python can use (see %%tensor?)")
+        hidden = self._hidden_by(name)
         source = Source(f"tensor {name}", f"%%tensor {arguments.line}\n{cell}")
         op = operator_from_cell(source, name, self.namespace, self.dtype)
         self.namespace[name] = op
+        if hidden:
+            print(f"`{name}` was {hidden}; now it is this operator", file=sys.stderr)
         if not arguments.quiet:
             display(self._operator_view(op, arguments.code))
+
+    def _hidden_by(self, name: str) -> str:
+        """What of the user's an operator of this name would replace, in words; a name that cells need is refused."""
+        old = self.namespace.get(name, getattr(builtins, name, None))
+        if inspect.ismodule(old) or name in _TAKEN:
+            what = f"the module {old.__name__}" if inspect.ismodule(old) else "a name that cells have"
+            raise UsageError(f"%%tensor: `{name}` is {what}; give the operator another name")
+        if old is None or isinstance(old, Operator):
+            return ""
+        kind = "function" if callable(old) else type(old).__name__
+        return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
     def _operator_view(self, op: Operator, unfolded: bool) -> Shown:
         from tvmagic.notebook.display import operator_view
@@ -127,13 +154,13 @@ class TensorMagics(Magics):
         "Schedule an operator by calls on `s` (TE) or `sch` (TensorIR), and compile it.",
         NAME,
         ONLY,
-        argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
-        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        _kept("default"),
+        CHECK,
+        TIME,
         VERIFY,
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
         argument("--cost", action="store_true", help="count what each loop costs"),
-        _size(16),
+        SIZE,
         TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
@@ -142,6 +169,7 @@ class TensorMagics(Magics):
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
         self._check_name(arguments.version, "%%schedule")
+        self._size_for(arguments, "%%schedule", op)
         source = Source(f"schedule {op.name}", f"%%schedule {arguments.line}\n{cell}")
         if arguments.play:
             from tvmagic.notebook.playing import playground
@@ -176,12 +204,12 @@ class TensorMagics(Magics):
         NAME,
         ONLY,
         argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
-        argument("-n", "--name", dest="version", metavar="V", default="auto", help="keep the schedule as V (auto)"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
-        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        _kept("auto"),
+        CHECK,
+        TIME,
         VERIFY,
         argument("--cost", action="store_true", help="count what each loop costs"),
-        _size(16),
+        SIZE,
         TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
@@ -191,6 +219,7 @@ class TensorMagics(Magics):
 
         op = self._operator(arguments.name, "%auto")
         self._check_name(arguments.version, "%auto")
+        self._size_for(arguments, "%auto", op)
         text, instant = auto_source(op, self._target(arguments.target), arguments.version)
         if arguments.cell:
             assert self.shell is not None
@@ -203,13 +232,14 @@ class TensorMagics(Magics):
         argument("names", metavar="NAME", nargs="*", help="operators to place on the roofline", completes=_operators),
         TARGET,
         argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
-        _size(256),
+        SIZE,
     )
     def machine(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.machine import machine
 
         operators = [self._operator(name, "%machine") for name in arguments.names]
-        return machine(self._target(arguments.target), operators, arguments.size, arguments.again)
+        size = self._size_for(arguments, "%machine", *operators)
+        return machine(self._target(arguments.target), operators, size, arguments.again)
 
     def _show_version(
         self, version: Version, arguments: Any, only: list[str] | None, decisions: Sequence[str] = ()
@@ -225,14 +255,15 @@ class TensorMagics(Magics):
             parts.append(Table(["", "decision"], rows, f"{version.operator.name}: the instant schedule"))
         if arguments.quiet and arguments.verify:
             parts.append(commands.verify_table(version, marks))
+        size = self._size_for(arguments, "%%schedule", version.operator)
         if arguments.check:
-            parts.append(commands.check_result(version, sizes=arguments.size))
+            parts.append(commands.check_result(version, sizes=size))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 
             parts.append(cost_view(version))
         if arguments.time:
-            parts.append(commands.bench(version, seconds=self.bench_seconds, size=max(arguments.size, 16)))
+            parts.append(commands.bench(version, seconds=self.bench_seconds, size=size))
         if parts:
             checked = Parts(*parts, title=version.operator.name)
             checked.of = self.definition_of(version.operator.name)
@@ -322,13 +353,20 @@ class TensorMagics(Magics):
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
-        _size(256),
+        CHECK,
+        SIZE,
     )
     def bench(self, arguments: Namespace) -> Shown:
-        op = self._operator(arguments.name, "%bench")
-        versions = [arguments.version] if arguments.version else None
+        chosen = self._version(arguments, "%bench")
+        op = chosen.operator
+        versions = [chosen.name] if arguments.version or ":" in arguments.name else None
         against = self._function(arguments.against) if arguments.against else None
-        return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
+        size = self._size_for(arguments, "%bench", op)
+        times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against)
+        if not arguments.check:
+            return times
+        checked = [chosen] if versions else [*op.versions.values()] or [chosen]
+        return Parts(*(commands.check_result(v, sizes=size) for v in checked), times, title=op.name)
 
     @magic(
         "Two schedules side by side: the first pass where they part, and their costs.",
@@ -356,16 +394,18 @@ class TensorMagics(Magics):
     @magic(
         "Why an operator takes the time that it does: where the time goes, what is wrong in words, and the calls that "
         "would help.",
-        argument("name", metavar="NAME", help="the operator, or NAME:V for its version V", completes=_operators),
+        NAME,
+        VERSION,
         CODE_TARGET,
         argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
-        _size(256),
+        SIZE,
     )
     def why(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.why import why
 
-        version = self._version_text(arguments.name, None, "%why")
-        return why(version, arguments.target or self.target, arguments.size, arguments.run)
+        version = self._version(arguments, "%why")
+        size = self._size_for(arguments, "%why", version.operator)
+        return why(version, arguments.target or self.target, size, arguments.run)
 
     @magic(
         "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
@@ -374,7 +414,8 @@ class TensorMagics(Magics):
         argument("--seconds", type=duration, default=60.0, metavar="S", help="how long it may take in all (60)"),
         argument("--trials", type=positive, metavar="N", help="how many schedules to try at most"),
         argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
-        argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)"),
+        _kept("tuned"),
+        CHECK,
         argument(
             "--from",
             dest="source",
@@ -387,10 +428,12 @@ class TensorMagics(Magics):
         argument("--cell", action="store_true", help="write the schedule as a cell; a search only if none is known"),
         argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
         TARGET,
-        _size(256),
+        SIZE,
     )
     def tune(self, arguments: Namespace) -> Any:
         op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
+        self._check_name(arguments.version, "%tune")
+        arguments.size = self._size_for(arguments, "%tune", op)
         if not arguments.cell:
             return self._tuned(op, arguments, target)
         from tvmagic.notebook.tuning import is_known
@@ -407,7 +450,10 @@ class TensorMagics(Magics):
 
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
-        return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+        tuned = tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+        if arguments.check:
+            display(commands.check_result(op.version(arguments.version), sizes=arguments.size))
+        return tuned
 
     # ------------------------------------------------------------------------ names
 
@@ -441,7 +487,18 @@ class TensorMagics(Magics):
         )
         raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
 
+    def _size_for(self, arguments: Namespace, magic: str, *operators: Operator) -> int:
+        """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
+        if arguments.size is None:
+            return min((op.usual_size for op in operators), default=USUAL_SIZE)
+        if operators and not any(op.symbols for op in operators):
+            names = " and ".join(f"`{op.name}`" for op in operators)
+            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
+        return arguments.size
+
     def _version(self, arguments: Any, magic: str) -> Version:
+        if ":" in arguments.name and arguments.version is None:
+            return self._version_text(arguments.name, None, magic)
         op = self._operator(arguments.name, magic)
         try:
             return op.version(arguments.version)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Operator", "Version"]
 
+USUAL_SIZE = 256
+MOST_ITERATIONS = 1 << 22
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
@@ -72,7 +74,7 @@ class Operator:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: all but what is found anew, by the identity of tensors."""
-        return {name: value for name, value in self.__dict__.items() if name != "accesses"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("accesses", "symbols")}
 
     @staticmethod
     def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
@@ -159,6 +161,24 @@ class Operator:
     def accesses(self) -> Accesses:
         """What is known of the places that the operator reads and writes."""
         return Accesses(self.outputs, self.prim_func)
+
+    @cached_property
+    def symbols(self) -> list[Var]:
+        """The symbolic sizes, in the order in which the inputs have them."""
+        return list(dict.fromkeys(s for t in self.inputs for s in t.shape if isinstance(s, Var)))
+
+    @cached_property
+    def usual_size(self) -> int:
+        """The value that symbolic sizes have by default where it is measured or checked: 256, or as many halves of it
+        as it takes for no stage, and no input, to have more than 4 million iterations or elements."""
+        from tvmagic.operators.analysis import iterations
+
+        size = USUAL_SIZE
+        while size > 8 and any(
+            count > MOST_ITERATIONS for count in iterations(self, dict.fromkeys(self.symbols, size))
+        ):
+            size //= 2
+        return size if self.symbols else USUAL_SIZE
 
     @cached_property
     def check_bounds(self) -> bool:
