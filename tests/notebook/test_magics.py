@@ -238,7 +238,7 @@ def test_other_errors_keep_their_traceback(shell: Any, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", MAGICS)
 def test_every_magic_has_help_from_its_arguments(shell: Any, name: str) -> None:
-    kind = "cell" if name in ("tensor", "schedule") else "line"
+    kind = "cell" if name in ("tensor", "schedule", "program") else "line"
     doc = shell.find_magic(name, kind).__doc__
     assert doc.startswith("%%" if kind == "cell" else "%")
     assert "positional arguments:" in doc and "NAME" in doc or "OPERATOR" in doc
@@ -629,3 +629,30 @@ def test_functions_of_a_cell_may_run_when_it_is_over(shell: Any) -> None:
     run(shell, "kept = []")
     run(shell, "%%schedule f -q\ndef first(x):\n    a, b = x\n    return x[0]\nkept.append(first)\ns[Y]")
     assert shell.user_ns["kept"][0]([1, 2]) == 1
+
+
+def test_a_program_is_edited_in_a_cell(
+    loaded: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells: list[str] = []
+    monkeypatch.setattr(loaded, "set_next_input", lambda text, replace=False: cells.append(text))
+    run(loaded, "%program dense UnrollLoop")
+    head, _, text = cells[0].partition("\n")
+    assert head.startswith("%%program dense:tiled ") and "T.func_attr" in text
+    run(loaded, cells[0])
+    out = capsys.readouterr().out
+    assert "dense:tiled against dense:edited: the passes that are left make the same program of both" in out
+    assert "dense (edited): equal to NumPy" in out
+    run(loaded, cells[0].replace("T.float32(0.0)", "T.float32(2.0)", 1))
+    out = capsys.readouterr().out
+    assert "they diverge at tir." in out and "dense (edited): NOT equal to NumPy" in out
+    assert loaded.user_ns["dense"].version("edited").schedule.origin == "tiled"
+    run(loaded, f"%%program dense UnrollLoop -q -t\n{text}")
+    assert "tiled" in (out := capsys.readouterr().out) and "edited" in out and "against" not in out
+    assert loaded.user_ns["dense"].version("edited").schedule.origin == "tiled", "the step is one of the version before"
+    wrong = fails(loaded, cells[0].replace("range(", "rnage(", 1), capsys)
+    assert "the name `rnage` is not defined" in wrong and "in %%program dense, line" in wrong
+    assert "cannot be edited" in fails(loaded, "%program dense InferBound", capsys)
+    for line in ("%graph dense -k access", "%asm dense", "%why dense --no-run"):
+        assert run(loaded, line) is not None
+    assert "has no TE schedule" in fails(loaded, "%bounds dense", capsys)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic import cell_magic, line_magic
+from IPython.core.magic import cell_magic, line_cell_magic, line_magic
 
 from tvmagic.errors import InternalError, TVMagicError, closest
 from tvmagic.notebook.results import Shown
@@ -131,10 +131,12 @@ class Arguments(argparse.ArgumentParser):
 PARSERS: dict[str, Arguments] = {}
 
 
-def magic(description: str, *arguments: Argument, cell: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def magic(
+    description: str, *arguments: Argument, cell: bool = False, line: bool | None = None
+) -> Callable[[Callable[..., Any]], Any]:
     """Declare a method of `TensorMagics` as the magic of its name.
 
-    The method takes the parsed arguments and, of a cell magic, the cell's text. Help, completion and registration
+    The method takes the parsed arguments and, of a cell magic, the cell's text. A magic with `cell` and `line` is both. Help, completion and registration
     follow from the declaration. A defect of ours in it ends in an `InternalError`.
     """
 
@@ -162,6 +164,8 @@ def magic(description: str, *arguments: Argument, cell: bool = False) -> Callabl
                 raise InternalError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 
         run.__doc__ = parser.doc
+        if cell and line:
+            return line_cell_magic(run)
         return cell_magic(run) if cell else line_magic(run)
 
     return declare

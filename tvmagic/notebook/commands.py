@@ -140,7 +140,7 @@ def bounds(value: Operator | Version, version: str | None = None, phases: bool =
     if not isinstance(sch, te.schedule.Schedule):
         others = [f"`-v {v.name}`" for v in op.versions.values() if isinstance(v.schedule, te.schedule.Schedule)]
         raise TVMagicError(
-            f"the version `{chosen.name}` of `{op.name}` is a TensorIR schedule, so InferBound does not run",
+            f"the version `{chosen.name}` of `{op.name}` has no TE schedule, so InferBound does not run",
             hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
         )
     with recording(op.name) as record:

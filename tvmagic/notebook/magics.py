@@ -21,7 +21,7 @@ from IPython.display import display
 from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
-from tvmagic.notebook import commands
+from tvmagic.notebook import commands, editing
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
@@ -303,6 +303,45 @@ class TensorMagics(Magics):
             print(shown.text())
             return None
         return shown
+
+    @magic(
+        "The program after a step of the passes: %program NAME STEP writes it as a cell to edit, and that cell runs the "
+        "passes that are left on it, compares the result with NumPy and both timelines with each other.",
+        NAME,
+        argument(
+            "step",
+            metavar="STEP",
+            help="the number of a step, its name such as UnrollLoop, or Simplify:2 for the second of that name",
+            completes=_passes,
+        ),
+        VERSION,
+        argument("--as", dest="kept", metavar="V", default="edited", help="keep the result as V (edited)"),
+        TIME,
+        argument("-q", "--quiet", action="store_true", help="do not show the timelines"),
+        cell=True,
+        line=True,
+    )
+    def program(self, arguments: Namespace, cell: str | None = None) -> None:
+        version = self._version(arguments, "%program")
+        if cell is None:
+            assert self.shell is not None
+            self.shell.set_next_input(editing.cell_to_edit(version, arguments.step))
+            return
+        self._check_name(arguments.kept, "%%program")
+        op = version.operator
+        source = Source(f"program {op.name}", f"%%program {arguments.line}\n{cell}")
+        source.remember()
+        made = editing.edited(version, arguments.step, cell, arguments.kept, source)
+        if not arguments.quiet:
+            display(editing.timelines(made, self.show_code))
+        parts: list[Shown] = [commands.check_result(made, sizes=op.usual_size)]
+        if arguments.time:
+            parts.append(
+                commands.bench(
+                    op, list(dict.fromkeys([made.schedule.origin, made.name])), self.bench_seconds, op.usual_size
+                )
+            )
+        display(Parts(*parts, title=op.name))
 
     @magic(
         "The ranges of all iteration variables, and the phases of InferBound.",

@@ -19,6 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.covered_elements import check_reach
+from tvmagic.operators.midway import Edited
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
@@ -193,6 +194,8 @@ class Operator:
             schedule = self.te_schedule() if self.prim_func is None else self.prim_func
         if isinstance(schedule, Version):
             schedule = schedule.schedule
+        if isinstance(schedule, Edited):
+            return schedule.lower()
         if hasattr(schedule, "mod"):
             return lower(schedule.mod, name=self.name, **options)
         if isinstance(schedule, (PrimFunc, IRModule)):
@@ -216,6 +219,8 @@ class Operator:
         """
         version = schedule if isinstance(schedule, Version) else Version(self, schedule)
         calls = [s for s in version.record if s.kind == "schedule"] if version.record is not None else []
+        if isinstance(version.schedule, Edited):
+            calls = version.schedule.steps
         record = Record(list(calls), self.name)
         with recording(record=record):
             module = self.lower(version.schedule)
@@ -378,8 +383,8 @@ def _add_code_steps(module: IRModule, target: Any) -> None:
 class Version:
     """An operator with a schedule. Built when it is first called.
 
-    `schedule` is a TE schedule, a TensorIR schedule, or None for the plain loops; `record` the
-    steps that its cell recorded.
+    `schedule` is a TE schedule, a TensorIR schedule, None for the plain loops, or a program in the middle of the
+    passes (`Edited`); `record` the steps that its cell recorded.
     """
 
     def __init__(self, operator: Operator, schedule: Any, name: str = "default", record: Record | None = None) -> None:

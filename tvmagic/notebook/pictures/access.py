@@ -10,6 +10,7 @@ from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, trace_accesses
+from tvmagic.operators.midway import Edited
 from tvmagic.operators.scheduling import program_of_schedule
 
 __all__ = ["AccessPicture", "access_view", "order_svg"]
@@ -24,7 +25,9 @@ _CELL = {"fill": "var(--tm-accent, #0550ae)", "stroke": "var(--tm-line)"}
 def access_view(version: Version, name: str | None = None) -> AccessPicture:
     """How the program of a version touches the buffer `name`; its first output unless told."""
     op = version.operator
-    if version.schedule is not None and hasattr(version.schedule, "mod"):
+    if isinstance(version.schedule, Edited):
+        program = next(iter(version.schedule.module.functions.values())).body
+    elif version.schedule is not None and hasattr(version.schedule, "mod"):
         program: Any = next(iter(version.schedule.mod.functions.values())).body
     elif version.schedule is None and op.prim_func is not None:
         program = op.prim_func.body
