@@ -132,7 +132,7 @@ def test_remarks_belong_to_the_innermost_loop_of_their_line() -> None:
 
 
 def test_a_failing_worker_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "_asked", lambda text, target: None)
+    monkeypatch.setattr(facts_module, "optimized_apart", lambda *asked: None)
     mod = matmul().version("plain").lower()
     assert facts_of(mod, resolved(WIDE), {}).notes == [
         "LLVM's remarks are missing: the process that asks for them failed"
