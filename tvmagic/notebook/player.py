@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvmagic.notebook.html import theme
@@ -9,6 +10,7 @@ from tvmagic.operators.access import Trace
 
 __all__ = ["player_data"]
 
+_WHOLE = 128  # rows or columns up to which all are drawn, touched or not
 _AXIS = 24  # letters of an axis' index
 
 
@@ -22,7 +24,9 @@ def player_data(trace: Trace, title: str) -> dict[str, Any]:
     for name in names:
         mine = [spot for spot, a in zip(spots, trace.events) if a.tensor == name]
         axes = [text if len(text) <= _AXIS else text[: _AXIS - 1] + "\u2026" for text in trace.axes[name]]
-        rows, columns = max((r for r, _ in mine), default=0) + 1, max((c for _, c in mine), default=0) + 1
+        whole = [math.prod(trace.shapes[name][:-1]), (trace.shapes[name] or [1])[-1]]
+        reached = [max((r for r, _ in mine), default=0) + 1, max((c for _, c in mine), default=0) + 1]
+        rows, columns = (n if n <= _WHOLE else least for n, least in zip(whole, reached))
         grids.append({"name": name, "shape": trace.shapes[name], "axes": axes, "rows": rows, "columns": columns})
     return {
         "title": title,
