@@ -426,3 +426,34 @@ def test_passes_in_other_notations_keep_their_places(notation: str) -> None:
     assert places == {(("tensor f", 4),)}
     assembly = shown.view.texts[shown.view.steps[-1].after]
     assert any((("tensor f", 4)) in shown.view.origins[o] for o in assembly.origins), "down to the assembly"
+
+
+def test_the_page_has_a_program_edited() -> None:
+    from tvmagic.notebook import editor
+    from tvmagic.operators import operator
+
+    op = operator("f", "A: float32[8, 4]\nB[i] += A[i, k]")
+    record = op.passes()
+    editor.offer(op.current, record, [0, 33, len(record) - 1], "key")
+    ask = editor.offer(op.current, record, list(range(len(record))), "all").answer
+    assert (
+        ask({"key": "nobody's"}) == {"key": "nobody's", "steps": []} == ask({"key": "nobody's", "step": 1})
+        and ask("?")["steps"] == []
+    )
+    assert ask({"key": "key"})["steps"] == [1], "neither a schedule nor code"
+    names = [step.name for step in record]
+    number = names.index("tir.UnrollLoop")
+    text = ask({"key": "all", "step": number})["text"]
+    assert "for k in range(4)" in text
+    told = ask({"key": "all", "step": number, "text": text})
+    assert (
+        told["both"] is None and "make the same program of both" in told["facts"] and "equal to NumPy" in told["facts"]
+    )
+    assert (
+        told["timeline"]["steps"][0]["name"] == "edit after tir.UnrollLoop"
+        and not told["timeline"]["steps"][0]["changed"]
+    )
+    told = ask({"key": "all", "step": number, "text": text.replace("range(4)", "range(3)")})
+    assert "NOT equal" in told["facts"] and told["both"]["steps"][0]["name"] == "tir.RenormalizeSplitPattern"
+    assert "is not defined" in ask({"key": "all", "step": number, "text": text.replace("range", "rnage")})["error"]
+    assert "error" in ask({"key": "all", "step": 10**6, "text": text}) and "error" in ask({"key": "all", "step": None})

@@ -61,7 +61,9 @@ def passes(
     chosen = version_of(value, version)
     record = record_of(chosen, target, code, llvm)
     marks = verify_marks(record, chosen.operator) if verify else ()
-    return Passes(record, only, show_unchanged, marks, notation)
+    shown = Passes(record, only, show_unchanged, marks, notation)
+    shown.version = chosen
+    return shown
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:

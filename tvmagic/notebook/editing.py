@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tvmagic.notebook.commands import record_of
-from tvmagic.notebook.comparing import side_by_side
+from tvmagic.notebook.comparing import programs_by_pass, side_by_side
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
 from tvmagic.operators import Source, Version
 from tvmagic.operators.editing import edit, program_text, step_number, unedited
 from tvmagic.operators.midway import Edited
 from tvmagic.passes import Record
 
-__all__ = ["cell_to_edit", "edited", "timelines"]
+__all__ = ["cell_to_edit", "edited", "from_edit", "timelines"]
 
 
 def cell_to_edit(version: Version, step: str) -> str:
@@ -36,13 +36,18 @@ def _base(version: Version, name: str) -> Version:
     return version
 
 
+def from_edit(both: Record, made: Version) -> Record:
+    """Two timelines side by side, without the passes before the edit."""
+    assert isinstance(made.schedule, Edited)
+    both.steps = both.steps[len(programs_by_pass(Record(list(made.schedule.steps[:-1])))) :]
+    return both
+
+
 def timelines(made: Version, code: bool = True) -> Shown:
     """The timeline of an edited version from the edit on, and beside it that of the version that it was made of."""
     first, record = unedited(made), record_of(made, code=code)
     number = next(n for n, step in enumerate(record) if step.name.startswith("edit after "))
-    both = side_by_side(first, made)
-    left = {step.name for step in record.steps[number + 1 :]}
-    both.steps = [step for step in both.steps if step.name.partition(" (")[0] in left]
+    both = from_edit(side_by_side(first, made), made)
     parted = next((step.name for step in both if step.changed), None)
     words = f"they diverge at {parted}" if parted else "the passes that are left make the same program of both"
     shown = Record(record.steps[number:], record.title, record.sources)

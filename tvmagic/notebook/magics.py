@@ -248,7 +248,9 @@ class TensorMagics(Magics):
         assert record is not None
         marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
         if not arguments.quiet:
-            display(Passes(record, only, self.show_unchanged and not arguments.hide, marks))
+            shown = Passes(record, only, self.show_unchanged and not arguments.hide, marks)
+            shown.version = version
+            display(shown)
         parts: list[Shown] = []
         if decisions:
             rows = [[number + 1, text] for number, text in enumerate(decisions)]

@@ -91,9 +91,10 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
     number = step_number(record, str(step))
     before = record.steps[number]
     module = _taken(op, text, before, source)
-    change = Step(f"edit after {before.name}", "schedule", before.after, module)
-    change.changed = not structural_equal(before.after, module)
-    change.span = None
+    # also read from its text, which leaves some names open, such as those of strides: what nobody edited is then the same
+    unchanged = _taken(op, script(before.after), before, None)
+    change = Step(f"edit after {before.name}", "schedule", unchanged, module)
+    change.changed = not structural_equal(unchanged, module)
     edited = Edited(version.name, [*record.steps[: number + 1], change], module, editable(record)[number])
     made = Version(op, edited, name)
     with recording():
@@ -104,15 +105,10 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
 
 
 def unedited(made: Version) -> Version:
-    """What an edited version is compared with: the same step of the version that it was made of, also read from its text.
-
-    A text leaves some names open, such as those of strides, so that otherwise lines would differ that nobody edited.
-    """
+    """What an edited version is compared with: the same step of the version that it was made of, read from its text."""
     edited, op = made.schedule, made.operator
     assert isinstance(edited, Edited)
-    steps = edited.steps[:-1]
-    module = _taken(op, script(steps[-1].after), steps[-1], None)
-    return Version(op, Edited(edited.origin, steps, module, edited.left), edited.origin)
+    return Version(op, Edited(edited.origin, edited.steps[:-1], edited.steps[-1].before, edited.left), edited.origin)
 
 
 def _taken(op: Operator, text: str, step: Step, source: Source | None) -> IRModule:
