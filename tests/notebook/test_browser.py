@@ -38,7 +38,7 @@ y, z = s[Y], s[Z]
 io, jo, ii, ji = z.tile(*z.axis, 32, 32)
 y.compute_at(z, jo)
 z.vectorize(ji)"""
-ALIVE = "from IPython.display import Markdown\nMarkdown('the kernel lives')"
+ALIVE = "from IPython.display import Markdown\nMarkdown('the kernel ' + 'lives')"  # the words are in the output alone
 
 
 # ---------------------------------------------------------------------------- the stepper by itself
@@ -663,15 +663,19 @@ def lab_page(lab: Any, chromium: Any) -> Any:
     context = chromium.new_context(viewport={"width": 1280, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(30_000)
-    notebook(lab.folder, "one.ipynb", DEFINE, TENSOR, PLAYED, SCHEDULE, "%graph dense -k access -s Z", ALIVE)
+    notebook(lab.folder, "one.ipynb", DEFINE, TENSOR, SCHEDULE, PLAYED, "%graph dense -k access -s Z", ALIVE)
     run_all(page, lab.url("lab/tree/one.ipynb"))
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    shutil.copy(lab.folder / "one.ipynb", lab.folder / "saved.ipynb")
     yield page
     context.close()
 
 
 def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab_page: Any, screenshot: Any) -> None:
     page = lab_page
+    page.evaluate("document.querySelector('.tm-playground').scrollIntoView()")
     slider = page.get_by_label("rows", exact=True)
+    slider.wait_for()
     text = page.locator(".tm-playground .tm-view").inner_text()
     page.wait_for_function("() => !document.querySelector('.tm-knob input').disabled")
     slider.focus()
@@ -810,14 +814,12 @@ def test_it_steps_in_notebook_7(classic: Any, page: Any, screenshot: Any) -> Non
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A notebook with all that is live, as it is saved; the kernel that ran it is gone."""
+def saved(lab: Any, lab_page: Any) -> Any:
+    """The notebook with all that is live, as it was saved after it ran; there is no kernel for it."""
     sys.path.insert(0, str(ROOT / "notebooks"))
     import run
 
-    folder = tmp_path_factory.mktemp("saved")
-    made = notebook(folder, "saved.ipynb", DEFINE, TENSOR, SCHEDULE, PLAY, "%graph dense -k access -s Z")
-    executed = run.without_volatile(run.execute(folder / made))
+    executed = run.without_volatile(nbformat.read(lab.folder / "saved.ipynb", as_version=4))
     executed.metadata.kernelspec = {"name": "gone", "display_name": "Gone", "language": "gone"}
     return executed
 
@@ -841,8 +843,11 @@ def test_a_saved_page_shows_all_without_scripts(saved: Any, chromium: Any, tmp_p
     context.close()
 
 
-def reopened(server: Any, saved: Any, page: Any, address: str, trusted: bool, fragment: str = "") -> None:
-    """Open the saved notebook without a kernel."""
+APPS = ("lab/tree", "notebooks")
+
+
+def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragment: str = "") -> Any:
+    """Open the saved notebook without a kernel; gives what it is shown in."""
     from nbformat.sign import NotebookNotary
 
     name = f"{'trusted' if trusted else 'foreign'}.ipynb"
@@ -852,49 +857,54 @@ def reopened(server: Any, saved: Any, page: Any, address: str, trusted: bool, fr
         notary = NotebookNotary(data_dir=str(server.folder / ".data"))
         notary.sign(nbformat.read(server.folder / name, as_version=4))
         notary.store.close()
-    page.goto(server.url(f"{address}/{name}") + fragment, wait_until="domcontentloaded")
     page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-reject"), lambda refuse: refuse.click())  # a kernel?
-    page.wait_for_selector(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details", timeout=90_000)
+    page.goto(server.url(f"{app}/{name}") + fragment, wait_until="domcontentloaded")
+    root = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    root.locator(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details").first.wait_for(
+        state="attached", timeout=90_000
+    )
+    return root
 
 
+@pytest.mark.parametrize("app", APPS)
 def test_a_saved_notebook_is_live_without_a_kernel(
-    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+    classic: Any, saved: Any, page: Any, app: str, screenshot: Any
 ) -> None:
-    """Neither server has settings for widgets; in both the stepper, the playground and the player are there."""
-    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
-        reopened(server, saved, page, address, trusted=True, fragment="#step=2&line=7")
-        stepper = page.locator(".tm-stepper").first
-        stepper.wait_for()
-        assert current(stepper).startswith("y.compute_at"), "the step that the address names"
-        assert stepper.locator(".tm-at .tm-no").last.text_content() == "7"
-        stepper.get_by_role("button", name="Next").click()
-        assert current(stepper).startswith("z.vectorize")
-        assert page.locator(".tm-stepper").count() == 2 and page.locator("details.tm-step").count() == 0
-        assert page.locator(".tm-knob input").is_disabled(), "there is no kernel that computes"
-        assert "run the cell" in page.locator(".tm-playground > [role=status]").inner_text()
-        player = page.locator(".tm-player:not(.tm-playground)")
-        player.get_by_role("button", name="One access on").click()
-        assert player.locator(".tm-status").inner_text().startswith("1 of")
-        assert page.get_by_text("Error displaying widget").count() == 0
-        screenshot(page, f"saved_{address.partition('/')[0]}")
+    """Neither has settings for widgets; in both the stepper, the playground and the player are there."""
+    root = reopened(classic, saved, page, app, trusted=True, fragment="#step=2&line=7")
+    stepper = root.locator(".tm-stepper").first
+    stepper.wait_for()
+    assert current(stepper).startswith("y.compute_at"), "the step that the address names"
+    assert stepper.locator(".tm-at .tm-no").last.text_content() == "7"
+    stepper.get_by_role("button", name="Next").click()
+    assert current(stepper).startswith("z.vectorize")
+    root.locator(".tm-playground .tm-stepper").wait_for(state="attached")
+    assert root.locator(".tm-stepper").count() == 2 and root.locator("details.tm-step").count() == 0
+    assert root.locator(".tm-knob input").is_disabled(), "there is no kernel that computes"
+    assert "run the cell" in root.locator(".tm-playground > [role=status]").inner_text()
+    player = root.locator(".tm-player:not(.tm-playground)")
+    player.get_by_role("button", name="One access on").click()
+    assert player.locator(".tm-status").inner_text().startswith("1 of")
+    assert page.get_by_text("Error displaying widget").count() == 0
+    screenshot(page, f"saved_{app.partition('/')[0]}")
 
 
+@pytest.mark.parametrize("app", APPS)
 def test_a_foreign_notebook_shows_the_static_page(
-    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+    classic: Any, saved: Any, page: Any, app: str, screenshot: Any
 ) -> None:
     """A notebook that is not trusted loses scripts and style sheets; what is left is readable."""
-    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
-        reopened(server, saved, page, address, trusted=False)
-        steps = page.locator("details.tm-step")
-        assert steps.count() > 20 and page.locator(".tm-stepper").count() == 0
-        step = steps.filter(has_text="z.tile").first
-        rows = step.locator("pre").last.inner_text().split("\n")
-        assert "-         for i, j in T.grid(128, 64):" in rows
-        tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
-        assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
-        assert page.get_by_text("Error displaying widget").count() == 0
-        step.scroll_into_view_if_needed()
-        screenshot(page, f"foreign_{address.partition('/')[0]}")
+    root = reopened(classic, saved, page, app, trusted=False)
+    steps = root.locator("details.tm-step")
+    assert steps.count() > 20 and root.locator(".tm-stepper").count() == 0
+    step = steps.filter(has_text="z.tile").first
+    rows = step.locator("pre").last.inner_text().split("\n")
+    assert "-         for i, j in T.grid(128, 64):" in rows
+    tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
+    assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
+    assert page.get_by_text("Error displaying widget").count() == 0
+    step.scroll_into_view_if_needed()
+    screenshot(page, f"foreign_{app.partition('/')[0]}")
 
 
 def test_nbconvert_writes_a_live_page(saved: Any, page: Any, tmp_path: Path, screenshot: Any) -> None:
