@@ -289,12 +289,12 @@ def explained_both(seed: int) -> None:
             schedule(op, finding.cell.split("\n", 1)[1], "pasted", version.scope)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), 42])  # 42: a batched product whose store has fewer loops than axes
 def test_any_cell_is_explained(seed: int) -> None:
     explained_both(seed)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(SEEDS, 400))
+@pytest.mark.parametrize("seed", [n for n in range(SEEDS, 400) if n != 42])
 def test_many_cells_are_explained(seed: int) -> None:
     explained_both(seed)
