@@ -68,7 +68,7 @@ def said(shell: Any, code: str) -> str | None:
         (f"{BLOCKS}l = sch.get_loops(c)\nsch.vectorize(l[0]); sch.unr", []),
         ("%%schedule dense --", ["--check", "--cost"]),
         ("%%schedule d", ["dense"]),
-        ("%passes dense ", ["--hide", "--name"]),
+        ("%bounds dense ", ["--name", "--ranges"]),
         ("x = %passes dense --v", ["--verify", "--version"]),
         ("%%tensor q\nX: fl", ["float32", "float16", "float64"]),
         ("%%tensor q\nX: float32[4]\nY[i] = soft", ["softmax"]),

@@ -484,7 +484,10 @@ class TensorMagics(Magics):
         self._check_name(arguments.version, "%tune")
         arguments.size = self._size_for(arguments, "%tune", op)
         if not arguments.cell:
-            return self._tuned(op, arguments, target)
+            found = self._tuned(op, arguments, target)
+            if arguments.check:
+                display(commands.check_result(op.version(arguments.version), sizes=arguments.size))
+            return found
         from tvmagic.notebook.tuning import is_known
 
         if arguments.source is None and is_known(op, arguments.database, target):
@@ -499,10 +502,7 @@ class TensorMagics(Magics):
 
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
-        tuned = tune(op, name=arguments.version, size=arguments.size, **limits, **places)
-        if arguments.check:
-            display(commands.check_result(op.version(arguments.version), sizes=arguments.size))
-        return tuned
+        return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
 
     # ------------------------------------------------------------------------ names
 
