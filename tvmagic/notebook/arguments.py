@@ -96,22 +96,22 @@ class Arguments(argparse.ArgumentParser):
 
     @property
     def flags(self) -> list[str]:
-        """Every flag, the long ones first."""
+        """Every flag, the long ones first and that for help at the end of them."""
         found = [flag for action in self._actions for flag in action.option_strings]
-        return sorted(found, key=lambda f: (not f.startswith("--"), f))
+        return sorted([*found, "--help"], key=lambda f: (not f.startswith("--"), f == "--help", f))
 
-    def read(self, line: str) -> argparse.Namespace:
-        """The arguments in a magic's line, and the line itself as `line`."""
+    def read(self, line: str) -> argparse.Namespace | None:
+        """The arguments in a magic's line, and the line itself as `line`; None if its help is asked for."""
         whole = line
         line = line.split("#", 1)[0] if " #" in line else line
         try:
             words = shlex.split(line)
         except ValueError as error:
             self.error(f"the line cannot be read: {error}")
+        if "--help" in words or "-h" in words:
+            return None
         namespace, unknown = self.parse_known_args(words)
         if unknown:
-            if unknown[0] in ("-h", "--help"):
-                self.error(f"its help is shown by `{self.magic}?`")
             known = self.flags if unknown[0].startswith("-") else []
             self.error(f"there is no argument `{unknown[0]}`{did_you_mean(unknown[0], known)}")
         namespace.line = whole
@@ -151,6 +151,9 @@ def magic(
         def run(self: Any, line: str, *text: str) -> Any:
             try:
                 arguments = parser.read(line)
+                if arguments is None:
+                    print(parser.doc.rstrip())
+                    return None
                 result = function(self, arguments, *text)
                 if isinstance(result, Shown) and not result.of:
                     result.of = self.definition_of(getattr(arguments, "name", None))

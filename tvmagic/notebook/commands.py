@@ -72,7 +72,9 @@ def passes(
     chosen = version_of(value, version)
     record = record_of(chosen, target, code, llvm)
     marks = verify_marks(record, chosen.operator) if verify else ()
-    return Passes(record, only, show_unchanged, marks, notation)
+    shown = Passes(record, only, show_unchanged, marks, notation)
+    shown.version = chosen
+    return shown
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:
@@ -186,7 +188,7 @@ def bounds(value: Operator | Version, version: str | None = None, phases: bool =
     if not isinstance(sch, te.schedule.Schedule):
         others = [f"`-v {v.name}`" for v in op.versions.values() if isinstance(v.schedule, te.schedule.Schedule)]
         raise TVMagicError(
-            f"the version `{chosen.name}` of `{op.name}` is a TensorIR schedule, so InferBound does not run",
+            f"the version `{chosen.name}` of `{op.name}` has no TE schedule, so InferBound does not run",
             hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
         )
     with recording(op.name) as record:

@@ -11,7 +11,8 @@ from typing import Any
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame, page, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
-from tvmagic.notebook.view import View, make_view
+from tvmagic.notebook.view import View, make_view, selected
+from tvmagic.operators import Version
 from tvmagic.passes import Record
 
 __all__ = ["Beside", "Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
@@ -75,8 +76,9 @@ class Passes(Shown):
         marks: Sequence[str] = (),
         notation: str = "tvmscript",
     ) -> None:
-        self.record = record
-        self.view: View = make_view(record, only, marks, notation)
+        self.record, self.only = record, None if only is None else list(only)
+        self.version: Version | None = None  # that the record is of, if its programs may be edited in the page
+        self.view: View = make_view(record, self.only, marks, notation)
         self.title = self.view.title
         self.show_unchanged = show_unchanged
         cells = [(n.removeprefix("tensor "), t) for n, t in record.sources.items() if n.startswith("tensor ")]
@@ -110,6 +112,11 @@ class Passes(Shown):
         if not in_kernel():
             return {"text/plain": self.text()}
         bundle = self.stepper()._repr_mimebundle_()
+        if self.version is not None:
+            from tvmagic.notebook.editor import offer
+
+            places = [self.record.steps.index(step) for step in selected(self.record, self.only)]
+            offer(self.version, self.record, places, self.stepper().data["key"])
         return {**bundle, "text/html": about(bundle["text/html"], self.of)}
 
 

@@ -19,7 +19,7 @@ from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
 from tvmagic.notebook.text import LineOrigins, Program, node_program, program_of
 from tvmagic.passes import Note, Record, Step
 
-__all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain"]
+__all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain", "selected"]
 
 
 @dataclass
@@ -131,14 +131,15 @@ def make_view(
         calls. A name that did not run is a `TVMagicError`.
     notation: how programs are written: `tvmscript`, `classic` (TVM before TVMScript) or `cinn`.
     """
-    view = _Maker(record, notation).make(_selected(record, only))
+    view = _Maker(record, notation).make(selected(record, only))
     mark_of = {id(step): mark for step, mark in zip(record.steps, marks)}
-    for step, shown in zip(_selected(record, only), view.steps):
+    for step, shown in zip(selected(record, only), view.steps):
         shown.mark = mark_of.get(id(step), "")
     return view
 
 
-def _selected(record: Record, only: Iterable[str] | None) -> list[Step]:
+def selected(record: Record, only: Iterable[str] | None) -> list[Step]:
+    """The steps of a record that are shown: those of the passes `only`, by default all."""
     if only is None:
         return list(record.steps)
     names = list(only)
