@@ -12,7 +12,9 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "pages"
 
 
-def execute(path: Path, timeout: int = 600) -> Any:
-    """The notebook with fresh outputs; raises CellExecutionError where a cell fails."""
+def execute(
+    path: Path, timeout: int = 600, leave_out: str = "", tell: Callable[[str], None] | None = None
+) -> Any:
+    """The notebook with fresh outputs. `tell` gets a line about each cell before it runs.
+
+    Cells with the tag `leave_out` are not run, and keep the outputs that they have.
+    Raises CellExecutionError if a cell fails.
+    """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
@@ -35,12 +43,22 @@ def execute(path: Path, timeout: int = 600) -> Any:
         timeout=timeout,
         kernel_name="python3",
         store_widget_state=False,
+        skip_cells_with_tag=leave_out,
         coalesce_streams=True,
         extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
         resources={"metadata": {"path": str(path.parent)}},
+        on_cell_execute=None if tell is None else lambda cell, cell_index: tell(progress(notebook, cell, cell_index)),
     )
-    client.execute()
+    with tempfile.TemporaryDirectory() as folder:  # puzzles are shown as to somebody who has solved none
+        client.execute(env={**os.environ, "TVMAGIC_PROGRESS": str(Path(folder) / "puzzles.json")})
     return notebook
+
+
+def progress(notebook: Any, cell: Any, index: int) -> str:
+    """Which of the code cells this is, and its first line."""
+    before, of = (sum(c.cell_type == "code" for c in cells) for cells in (notebook.cells[:index], notebook.cells))
+    first = next((line for line in cell.source.splitlines() if line.strip()), "")
+    return f"  {before + 1:2} of {of}  {first if len(first) <= 80 else first[:77] + '...'}"
 
 
 def tagged_text(notebook: Any, tag: str) -> str:
@@ -81,7 +99,8 @@ def main() -> int:
     for path in arguments.notebooks:
         path = path.resolve()
         try:
-            notebook = execute(path)
+            print(f"Running {path.relative_to(ROOT)}", flush=True)
+            notebook = execute(path, tell=lambda line: print(line, flush=True))
         except CellExecutionError as error:
             print(f"{path.name} failed:\n{error}", file=sys.stderr)
             return 1

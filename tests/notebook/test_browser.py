@@ -13,6 +13,8 @@ import nbformat
 import pytest
 from test_stepper import EVIL, long_record, small_record, unrolled_record
 
+from tvmagic import ascend
+from tvmagic.notebook import display
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.html import style, view_html
@@ -607,6 +609,33 @@ def test_axe_finds_nothing_serious_in_the_static_page(chromium: Any, record: Rec
         "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
     )
     assert violations(page, axe) == []
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_tiles_of_an_npu(
+    chromium: Any, axe: str, scheme: str, screenshot: Any
+) -> None:
+    """And nothing of the picture reaches out of it: no text is cut off."""
+    graph = ascend.AscGraph("softmax")
+    z1 = [graph.create_axis("z0", 4096), graph.create_axis("z1", 1024)][1]
+    x = ascend.ops.Load(ascend.ops.Data(graph, "x"))
+    ascend.ops.Output(ascend.ops.Store(ascend.ops.Sub(x, ascend.ops.Broadcast(ascend.ops.Max(x, z1), z1))), "y")
+    tiling = ascend.auto_tiling(ascend.auto_schedule(graph), machine="atlas_a2")
+    context = chromium.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.set_content(whole_page(display.shown(tiling).html(), "Tiles"))
+    page.evaluate(
+        "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
+    )
+    assert violations(page, axe) == []
+    out = page.evaluate(
+        "() => [...document.querySelectorAll('svg')].flatMap(s => [...s.querySelectorAll('text')].filter(t => {"
+        " const a = s.getBoundingClientRect(), b = t.getBoundingClientRect();"
+        " return b.left < a.left - 1 || b.right > a.right + 1 || b.bottom > a.bottom + 1; }).map(t => t.textContent))"
+    )
+    assert out == []
+    screenshot(page.locator("svg").first, f"tiles_{scheme}")
     context.close()
 
 

@@ -47,8 +47,8 @@ GLOSSARY = {
     "where": "the block runs only if this holds: the loops around it may run too far",
     "block_attr": "what was said of a block for passes to come",
     # conditions
-    "likely": "a condition that nearly always holds: what keeps a loop inside of its range if a split does not divide it. LoopPartition takes it out of the loop if it can",
-    "if_then_else": "one of two values; only the one that is chosen is evaluated, so it may guard an access",
+    "likely": "a condition that nearly always holds: what keeps a loop inside its range if a split does not divide it. LoopPartition takes it out of the loop if it can",
+    "if_then_else": "one of two values; only the chosen value is evaluated, so it may guard an access",
     "Select": "one of two values; both are evaluated, so neither may fail",
     "assume": "a fact that passes may use and that is not checked",
     # arithmetic
@@ -81,6 +81,29 @@ GLOSSARY = {
     "vbroadcastss": "one float in all lanes of a vector",
     "vmovups": "a vector of floats loaded or stored, wherever it is in memory",
     "vzeroupper": "clears the upper parts of vector registers, so that older code is not slowed down",
+    # graphs and kernels of Ascend
+    "GM": "global memory, outside the cores: what a Load copies from and a Store copies to",
+    "UB": "the local memory of one core (unified buffer): where it computes",
+    "MTE2": "the unit of a core that copies into its local memory",
+    "MTE3": "the unit of a core that copies out of its local memory",
+    "VECIN": "a queue of tiles that were copied in and wait to be computed with",
+    "VECOUT": "a queue of tiles that were computed and wait to be copied out",
+    "VECCALC": "a buffer that the vector unit both writes and reads",
+    "loop_axis": "the last axis that is a loop around the call; those behind it are inside the call",
+    "vectorized_axis": "the axes that the tensor's buffer in local memory holds",
+    "repeats": "how many elements there are along each axis",
+    "buf_num": "how many buffers a queue has: with 2 of them one is filled while the other is read",
+    "reuse_id": "tensors of one queue with the same number lie side by side in it, the others use it in turn",
+    "TILE_OUT": "an axis that counts tiles",
+    "TILE_IN": "an axis inside a tile, which is in local memory at once",
+    "BLOCK_OUT": "an axis that is spread over the cores",
+    "BLOCK_IN": "an axis that counts the tiles of one core",
+    "AllocTensor": "takes a free buffer of the queue, and waits for one if there is none",
+    "EnQue": "hands a filled buffer on to whoever reads the queue",
+    "DeQue": "waits for the next filled buffer of the queue",
+    "FreeTensor": "gives a buffer back to the queue",
+    "GetBlockIdx": "the number of this core",
+    "tiling_key": "which of the ImplGraphs the kernel runs",
 }  # fmt: skip
 
 

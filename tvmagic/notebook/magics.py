@@ -23,8 +23,9 @@ from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands, editing
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
+from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
+from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.operator import USUAL_SIZE
 from tvmagic.operators.races import refuse_races
@@ -47,11 +48,17 @@ def _versions(_: TensorMagics, op: Operator | None) -> Iterable[str]:
 
 def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
     record = op.current.record if op is not None else None
-    return {step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass"}
+    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
 
 
 def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
     return commands.TARGETS
+
+
+def _puzzles(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
+    from tvmagic.puzzles import puzzles
+
+    return [str(p.number) for p in puzzles()]
 
 
 # Arguments that several magics have.
@@ -66,13 +73,22 @@ SIZE = argument(
     "--size", type=positive, metavar="N",
     help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
 )  # fmt: skip
-ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
+ONLY = argument(
+    "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=_passes
+)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
 CODE_TARGET = argument(
     "--target",
     metavar="T",
     help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
     completes=_targets,
+)
+ASM_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(commands.TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
+    "kernel, which is for reading only",
+    completes=lambda magics, op: [*_targets(magics, op), *commands.KERNELS],
 )
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
@@ -120,6 +136,7 @@ class TensorMagics(Magics):
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("--code", action="store_true", help="show the plain loops, unfolded"),
         cell=True,
+        example="%%tensor dense",
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
@@ -165,6 +182,7 @@ class TensorMagics(Magics):
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         cell=True,
+        example="%%schedule dense --check --time",
     )
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
@@ -213,6 +231,7 @@ class TensorMagics(Magics):
         TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
+        example="%auto dense --check --time",
     )
     def auto(self, arguments: Namespace) -> None:
         from tvmagic.notebook.machine import auto_source, source_of
@@ -233,6 +252,7 @@ class TensorMagics(Magics):
         TARGET,
         argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
         SIZE,
+        example="%machine dense",
     )
     def machine(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.machine import machine
@@ -296,6 +316,7 @@ class TensorMagics(Magics):
             metavar="W",
             help="LLVM's own passes: loops (those that change loops, the others between them as one step), all or none",
         ),
+        example="%passes dense -p InferBound,VectorizeLoop",
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -328,8 +349,8 @@ class TensorMagics(Magics):
         argument("--as", dest="kept", metavar="V", default="edited", help="keep the result as V (edited)"),
         TIME,
         argument("-q", "--quiet", action="store_true", help="do not show the timelines"),
-        cell=True,
-        line=True,
+        either=True,
+        example="%program dense VectorizeLoop",
     )
     def program(self, arguments: Namespace, cell: str | None = None) -> None:
         version = self._version(arguments, "%program")
@@ -358,6 +379,7 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         argument("-r", "--ranges", action="store_true", help="the ranges alone, without the phases"),
+        example="%bounds dense",
     )
     def bounds(self, arguments: Namespace) -> Shown:
         return commands.bounds(self._version(arguments, "%bounds"), phases=not arguments.ranges)
@@ -370,6 +392,7 @@ class TensorMagics(Magics):
             "-k", "--kind", type=Choice(*_VIEWS), default=None, metavar="KIND", help=f"one of {', '.join(_VIEWS)}"
         ),
         argument("-s", "--stage", metavar="STAGE", help="the stage or buffer to draw"),
+        example="%graph dense --kind access",
     )
     def graph(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.pictures import graph
@@ -380,10 +403,17 @@ class TensorMagics(Magics):
         "The assembly of an operator, for this machine or another.",
         NAME,
         VERSION,
-        CODE_TARGET,
+        ASM_TARGET,
+        argument("--beside", metavar="T", help="show the code for a second target on the right", completes=_targets),
+        argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
+        example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
-        return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
+        version = self._version(arguments, "%asm")
+        listing = commands.asm(version, arguments.target or self.target, loop=arguments.loop)
+        if not arguments.beside:
+            return listing
+        return Beside(listing, commands.asm(version, arguments.beside, loop=arguments.loop), listing.title)
 
     @magic(
         "The LLVM IR of an operator, for this machine or another.",
@@ -391,6 +421,7 @@ class TensorMagics(Magics):
         VERSION,
         CODE_TARGET,
         argument("--raw", action="store_true", help="before LLVM's own passes"),
+        example="%llvm dense --raw",
     )
     def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
@@ -402,8 +433,10 @@ class TensorMagics(Magics):
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
+        argument("--plot", action="store_true", help="draw the speeds as bars"),
         CHECK,
         SIZE,
+        example="%bench dense",
     )
     def bench(self, arguments: Namespace) -> Shown:
         chosen = self._version(arguments, "%bench")
@@ -412,13 +445,14 @@ class TensorMagics(Magics):
         against = self._function(arguments.against) if arguments.against else None
         size = self._size_for(arguments, "%bench", op)
         times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against)
-        if not arguments.check:
-            return times
-        checked = [chosen] if versions else [*op.versions.values()] or [chosen]
-        return Parts(*(commands.check_result(v, sizes=size) for v in checked), times, title=op.name)
+        parts: list[Shown] = [times, times.plot()] if arguments.plot else [times]
+        if arguments.check:
+            checked = [chosen] if versions else [*op.versions.values()] or [chosen]
+            parts = [*(commands.check_result(v, sizes=size) for v in checked), *parts]
+        return parts[0] if len(parts) == 1 else Parts(*parts, title=times.title)
 
     @magic(
-        "Two schedules side by side: the first pass where they part, and their costs.",
+        "Two schedules side by side: the first pass at which they diverge, and their costs.",
         argument(
             "first",
             metavar="A",
@@ -432,6 +466,7 @@ class TensorMagics(Magics):
             completes=_versions,
         ),
         argument("-t", "--time", action="store_true", help="measure both"),
+        example="%compare dense:plain dense:auto",
     )
     def compare(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.comparing import compare
@@ -448,6 +483,7 @@ class TensorMagics(Magics):
         CODE_TARGET,
         argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
         SIZE,
+        example="%why dense:auto",
     )
     def why(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.why import why
@@ -478,6 +514,7 @@ class TensorMagics(Magics):
         argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
         TARGET,
         SIZE,
+        example="%tune dense --seconds 20",
     )
     def tune(self, arguments: Namespace) -> Any:
         op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
@@ -503,6 +540,62 @@ class TensorMagics(Magics):
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
         return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+
+    @magic(
+        "The magics with an example of each, and the operators that are defined.",
+        argument(
+            "--tutorials",
+            nargs="?",
+            const="tutorials",
+            metavar="FOLDER",
+            help="copy the tutorials into a folder instead (tutorials), to run and to change",
+        ),
+        example="%tvmagic --tutorials",
+    )
+    def tvmagic(self, arguments: Namespace) -> Shown:
+        from tvmagic.notebook.overview import overview
+        from tvmagic.notebook.tutorials import copy_tutorials
+
+        if arguments.tutorials:
+            return Table(["copied"], [[str(path)] for path in copy_tutorials(arguments.tutorials)])
+        return overview(PARSERS.values(), self.operators())
+
+    # ------------------------------------------------------------------------ puzzles
+
+    @magic(
+        "Puzzles that grade themselves: %puzzle lists them, %puzzle 7 sets the task, and a cell %%puzzle 7 is the answer. It has "
+        "to be legal, equal to NumPy, and within the puzzle's bounds on what the program does; nothing is timed.",
+        argument("puzzle", nargs="?", metavar="N", help="the puzzle's number, or the file of one", completes=_puzzles),
+        argument("--hint", nargs="?", type=positive, const=0, metavar="K", help="the next hint, or hint K"),
+        argument("--solution", action="store_true", help="show the solution"),
+        argument("--cell", action="store_true", help="write the cell that one starts with"),
+        argument("--forget", action="store_true", help="forget which puzzles were solved"),
+        either=True,
+        example="%puzzle 7",
+    )
+    def puzzle(self, arguments: Namespace, cell: str | None = None) -> Shown | None:
+        from tvmagic.notebook import puzzling
+
+        if arguments.puzzle is None:
+            if cell is not None:
+                raise UsageError("%%puzzle: which puzzle is it? Write its number, such as %%puzzle 1")
+            return puzzling.overview(arguments.forget)
+        subject = puzzling.puzzle_of(arguments.puzzle)
+        if (op := subject.operator()) is not None and cell is None:
+            self.namespace.setdefault(op.name, op)
+        if cell is not None:
+            judged = puzzling.judged(subject, cell, self.namespace)
+            if judged.operator is not None:
+                self.namespace[judged.operator.name] = judged.operator
+            return judged
+        if arguments.hint is not None:
+            return puzzling.hint(subject, arguments.hint)
+        if arguments.solution:
+            return puzzling.solution(subject)
+        if arguments.cell:
+            assert self.shell is not None
+            self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
+        return puzzling.Task(subject)
 
     # ------------------------------------------------------------------------ names
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tvmagic.notebook.view import View, make_view, selected
 from tvmagic.operators import Version
 from tvmagic.passes import Record
 
-__all__ = ["Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
+__all__ = ["Beside", "Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
 
 
 def in_kernel() -> bool:
@@ -158,6 +159,24 @@ class Listing(Shown):
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+
+class Beside(Shown):
+    """Two listings side by side; in a terminal as two columns."""
+
+    def __init__(self, left: Listing, right: Listing, title: str = "") -> None:
+        self.left, self.right, self.title = left, right, title
+
+    def html(self, styled: bool = True) -> str:
+        style = "flex:1 1 24em;min-width:0"
+        columns = "".join(f'<div style="{style}">{part.html(styled=False)}</div>' for part in (self.left, self.right))
+        body = f'<div style="display:flex;flex-wrap:wrap;gap:1em">{columns}</div>'
+        return frame(body, self.title or "Two listings", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        columns = [[part.title, *(line.expandtabs(14) for line in part.lines)] for part in (self.left, self.right)]
+        width = max(map(len, columns[0])) + 3
+        return "\n".join(f"{a:{width}}{b}".rstrip() for a, b in zip_longest(*columns, fillvalue=""))
 
 
 class Picture(Shown):
