@@ -158,7 +158,7 @@ shown = shell.run_line_magic("shapes", "double")
 assert "(4, 8)" in shown.text() and "shape" in shown.text()
 assert "rank" in shell.run_line_magic("shapes", "double --rank").text()
 magics = TensorMagics(shell)
-assert candidates("%shapes --", magics) == ["--rank"] and candidates("%shapes do", magics) == ["double"]
+assert candidates("%shapes --", magics) == ["--rank", "--help"] and candidates("%shapes do", magics) == ["double"]
 assert "ranks alone" in TensorMagics.shapes.__doc__
 with pytest.raises(UsageError, match="there is no argument `--rnk`; did you mean `--rank`"):
     shell.run_line_magic("shapes", "double --rnk")
