@@ -6,6 +6,7 @@ of block `B`; elsewhere it stays a block of its own that stores to `B`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,27 +29,33 @@ from tvmagic.ir import (
     substitute,
 )
 
-__all__ = ["join_inits", "name_tensors"]
+__all__ = ["SUFFIX", "join_inits", "name_tensors"]
 
 SUFFIX = "__reduce_init"
+_CACHE = "_(local|shared|global)_temp_buffer"  # what CacheWrite adds to a tensor's name
 
 
 def name_tensors(statements: list[Statement]) -> None:
     """Call the tensor `B__reduce_init` by its name `B` throughout, if the text stores to `B` too."""
     every = list(_statements(statements))
-    stored = {s.name for s in every if s.kind == "store"}
-    names = {n: n.removesuffix(SUFFIX) for n in stored if n.endswith(SUFFIX) and n.removesuffix(SUFFIX) in stored}
+    stored = {s.name: s for s in every if s.kind == "store"}
+    inits = [n for n in stored if n.endswith(SUFFIX)]
+    names = {n: _added_to(n.removesuffix(SUFFIX), stored) for n in inits if n.removesuffix(SUFFIX) in stored}
     if not names:
         return
     for statement in every:
         if statement.kind == "store":
             statement.name = names.get(statement.name, statement.name)
-        for region in statement.regions:
-            plain = region.buffer.removeprefix("_")  # regions may name the buffer, with its underscore
-            region.buffer = names.get(region.buffer) or ("_" + names[plain] if plain in names else region.buffer)
         for expr in _expressions(statement):
             if expr.kind == "access":
                 expr.text = names.get(expr.text, expr.text)
+
+
+def _added_to(name: str, stored: dict[str, Statement]) -> str:
+    """The tensor to which a reduction adds: `name`, or the cache whose copy `name` is."""
+    value = stored[name].exprs[0]
+    of_cache = value.kind == "access" and value.text in stored
+    return value.text if of_cache and re.fullmatch(re.escape(name) + _CACHE, value.text) else name
 
 
 def _statements(roots: list[Statement]) -> Iterator[Statement]:
@@ -60,8 +67,8 @@ def _statements(roots: list[Statement]) -> Iterator[Statement]:
 
 
 def _expressions(statement: Statement) -> Iterator[Expr]:
-    ends = [e for region in statement.regions for _, low, high in region.axes for e in (low, high)]
-    pending = [*statement.exprs, *(value for _, value in statement.attrs), *ends]
+    ends = [e for region in statement.regions for _, *both in region.axes for e in both if e is not None]
+    pending = [*statement.exprs, *ends]
     while pending:
         expr = pending.pop()
         yield expr

@@ -17,8 +17,10 @@ from tvmagic.ir import (
     BufferLoad,
     BufferStore,
     Mutator,
+    PointerType,
     PrimExpr,
     PrimFunc,
+    PrimType,
     Range,
     Stmt,
     Var,
@@ -44,6 +46,7 @@ class CinnShapes:
         self.ends: dict[str, list[list[PrimExpr]]] = {}
         self.region_ends: dict[str, list[list[PrimExpr]]] = {}
         self.buffers: dict[str, Buffer] = {}
+        self.buffer_names: dict[str, str] = {}  # of tensors whose buffers the text calls otherwise than `_A`
         self.read: set[str] = set()
         self.written: set[str] = set()
 
@@ -103,8 +106,13 @@ class CinnShapes:
                             hint=f"give it: from_cinn(text, {{'{name}': (shape, dtype)}})",
                         )
                     shape.append(self._furthest(ends))
-                result[buffer] = decl_buffer(shape, buffer.dtype, name)
+                result[buffer] = self._made(shape, buffer)
         return result
+
+    def _made(self, shape: list[PrimExpr], buffer: Buffer) -> Buffer:
+        called = self.buffer_names.get(buffer.name)
+        data = Var(called, PointerType(PrimType(buffer.dtype), "global")) if called else None
+        return decl_buffer(shape, buffer.dtype, buffer.name, data)
 
     def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:
 
