@@ -13,8 +13,9 @@ from functools import cached_property
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
+from tvmagic.cinn.form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
-from tvmagic.ir import Buffer, BufferLoad, BufferStore, IterVar, Var, post_order_visit
+from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var, post_order_visit
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -85,6 +86,12 @@ def first_failure(conditions: Sequence[Condition], candidate: Candidate) -> tupl
     return None
 
 
+def _body(block: Block) -> Stmt:
+    """A block's body; a list of one is its statement."""
+    parts = parts_of(block.body)
+    return parts[0] if len(parts) == 1 else block.body
+
+
 def _leaf(c: Candidate) -> str | None:
     if c.block is c.root:
         return f"`{c.name}` is the root block"
@@ -92,14 +99,14 @@ def _leaf(c: Candidate) -> str | None:
 
 
 def _one_store(c: Candidate) -> str | None:
-    if len(c.found.stores) == 1 and isinstance(c.block.body, BufferStore):
+    if len(c.found.stores) == 1 and isinstance(_body(c.block), BufferStore):
         return None
     return f"the body of `{c.name}` has {len(c.found.stores)} stores or other statements, not one store alone"
 
 
 def _not_reduction(c: Candidate) -> str | None:
     reduced = [v.var.name for v in c.block.iter_vars if v.iter_type == IterVar.CommReduce]
-    if c.block.init is not None:
+    if c.block.init is not None or any(other.name_hint == c.name + SUFFIX for other in scope(c.root).blocks):
         return f"`{c.name}` has an init: its tensor is a reduction"
     return f"`{c.name}` reduces over `{'`, `'.join(reduced)}`" if reduced else None
 
@@ -187,7 +194,7 @@ def _only_reader(c: Candidate) -> str | None:
 
 def _one_producer(c: Candidate) -> str | None:
     tensor, producer = c.loads_of_tensor[0].buffer, c.producer
-    if producer is None or len(producer.stores) != 1 or not isinstance(producer.block.body, BufferStore):
+    if producer is None or len(producer.stores) != 1 or not isinstance(_body(producer.block), BufferStore):
         return f"`{tensor.name}` is not stored by exactly one block with exactly one store"
     reduces = producer.block.init is not None or tensor in producer.loads
     return f"the producer `{producer.block.name_hint}` is a reduction" if reduces else None

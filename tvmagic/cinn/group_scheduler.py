@@ -61,7 +61,7 @@ class StaticShapeGroupScheduler:
         is skipped. The record has a note for each block tried.
         """
         inlined: list[str] = []
-        inliner = AutoInline(self.output_tensor_names(), self.target)
+        inliner = AutoInline(self.target, self.output_tensor_names())
 
         def inline(node: ScheduleBlockNode) -> None:
             if is_prohibit_schedule_extern_call_block(self.ir_schedule, node.rv):
