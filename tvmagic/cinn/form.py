@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from tvmagic.cinn.text.reductions import SUFFIX, join_inits
 from tvmagic.ir import (
+    Add,
     Block,
     BlockRealize,
     Buffer,
@@ -23,6 +24,7 @@ from tvmagic.ir import (
     IntImm,
     IRModule,
     IterVar,
+    Mul,
     Mutator,
     Node,
     PrimExpr,
@@ -52,6 +54,7 @@ __all__ = [
     "flat_lists",
     "has_outer_braces",
     "holds_blocks",
+    "in_order",
     "init_block_of",
     "is_cinn_form",
     "listed",
@@ -111,7 +114,7 @@ def init_block_of(block: Block) -> str:
         return ""
     stem = re.escape(block.name_hint.removesuffix(SUFFIX))
     stores = accesses_in_order(block)[1]
-    fits = stores and all(re.fullmatch(stem + "(_(local|shared|global)_temp_buffer)?", s.buffer.name) for s in stores)
+    fits = stores and all(re.fullmatch(stem + "(_(local|shared|global)_temp_buffer)*", s.buffer.name) for s in stores)
     return block.name_hint if fits else ""
 
 
@@ -151,6 +154,40 @@ def holds_blocks(block: Block) -> bool:
     found = _Accesses()
     found.visit(block.body)
     return found.blocks
+
+
+# ---------------------------------------------------------------------------- expressions
+
+
+class _Order(Mutator):
+    """Factors in front, sums leaning to the right: `((8 * a) + ((2 * b) + c))`."""
+
+    @handles(Mul)
+    def product(self, node: Mul) -> PrimExpr:
+        node = self.visit_children(node)
+        return Mul(node.b, node.a) if isinstance(node.b, IntImm) and not isinstance(node.a, IntImm) else node
+
+    @handles(Add)
+    def total(self, node: Add) -> PrimExpr:
+        if not node.dtype.is_int:
+            return self.visit_children(node)
+        terms: list[PrimExpr] = []
+        stack: list[PrimExpr] = [node]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Add):
+                stack += [part.b, part.a]
+            else:
+                terms.append(self.visit(part))
+        result = terms[-1]
+        for term in reversed(terms[:-1]):
+            result = Add(term, result)
+        return result
+
+
+def in_order(expr: PrimExpr) -> PrimExpr:
+    """An index expression as CINN's simplifier writes it."""
+    return _Order().visit(expr)
 
 
 # ---------------------------------------------------------------------------- into CINN's form

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tvmagic.cinn.form import listed, parts_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import BlockRealize, Buffer, IRModule, Mutator, PrimFunc, Stmt, handles, SeqStmt
+from tvmagic.ir import BlockRealize, Buffer, IRModule, Mutator, PrimFunc, SeqStmt, Stmt, handles
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["merged", "with_bodies"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import accesses_in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.form import accesses_in_order, in_order, init_block_of, listed, parts_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import arguments_of, root_body
 from tvmagic.cinn.steps.moving import Span, loads_of, relaxed, spanned
@@ -14,7 +14,6 @@ from tvmagic.cinn.steps.tree import (
     Leaf,
     block_ref,
     commit,
-    in_order,
     leaf_of,
     leaves,
     names_of,
@@ -179,7 +178,7 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     spans = _part(leaf, source, loops)
     copy = _Copy(state, source, cache, spans, cache.name).nest
     readers = [found for found in every if loads_of(found, source) and _within(found, source, spans, path, order, writers)]
-    if leaf not in readers:
+    if leaf.block not in {found.block for found in readers}:
         raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is no range of a known size", block)
     changes: dict[Stmt, Stmt | None] = {found.realize: _with_buffer(found, source, cache, stores=False) for found in readers}
     new = _inserted(Edit(changes)(body), copy, [found.name for found in writers], len(loops))

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, listed
+from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once, check_free_order, private_buffers
 from tvmagic.cinn.steps.lookup import found_block, loops_of_block
 from tvmagic.cinn.steps.tree import (
     Edit,
     commit,
-    in_order,
     leaves,
     loop_ref,
     names_of,

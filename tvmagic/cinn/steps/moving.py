@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.cinn.form import init_block_of, listed, parts_of
+from tvmagic.cinn.form import in_order, init_block_of, listed, parts_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_free_order, private_buffers
 from tvmagic.cinn.steps.loops import arguments_of, root_body
@@ -15,7 +15,6 @@ from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
     commit,
-    in_order,
     leaf_of,
     leaves,
     names_of,

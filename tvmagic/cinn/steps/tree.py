@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import StmtList, init_block_of, listed
+from tvmagic.cinn.form import StmtList, in_order, init_block_of, listed
 from tvmagic.ir import (
     Add,
     Block,
@@ -22,9 +22,7 @@ from tvmagic.ir import (
     CmpOp,
     For,
     IfThenElse,
-    IntImm,
     IterVar,
-    Mul,
     Mutator,
     PrimExpr,
     Range,
@@ -48,7 +46,6 @@ __all__ = [
     "Names",
     "block_ref",
     "commit",
-    "in_order",
     "leaf_of",
     "leaves",
     "loop_ref",
@@ -349,37 +346,6 @@ def nested(loops: Sequence[For], conditions: Sequence[PrimExpr], body: Stmt, *, 
 
 
 # ---------------------------------------------------------------------------- expressions
-
-
-class _Order(Mutator):
-    """Factors in front, sums leaning to the right: `((8 * a) + ((2 * b) + c))`."""
-
-    @handles(Mul)
-    def product(self, node: Mul) -> PrimExpr:
-        node = self.visit_children(node)
-        return Mul(node.b, node.a) if isinstance(node.b, IntImm) and not isinstance(node.a, IntImm) else node
-
-    @handles(Add)
-    def total(self, node: Add) -> PrimExpr:
-        if not node.dtype.is_int:
-            return self.visit_children(node)
-        terms: list[PrimExpr] = []
-        stack: list[PrimExpr] = [node]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, Add):
-                stack += [part.b, part.a]
-            else:
-                terms.append(self.visit(part))
-        result = terms[-1]
-        for term in reversed(terms[:-1]):
-            result = Add(term, result)
-        return result
-
-
-def in_order(expr: PrimExpr) -> PrimExpr:
-    """An index expression as CINN's simplifier writes it."""
-    return _Order().visit(expr)
 
 
 def tidy(expr: PrimExpr, analyzer: Analyzer) -> PrimExpr:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import (
     FOR_TYPE,
     VECTOR_LENGTH,
@@ -23,11 +24,11 @@ from tvmagic.cinn.form import (
     buffer_name,
     has_outer_braces,
     holds_blocks,
+    in_order,
     init_block_of,
     with_schedule_blocks,
 )
 from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
-
 from tvmagic.ir import (
     EQ,
     GE,
@@ -72,6 +73,7 @@ from tvmagic.ir import (
     Mul,
     Not,
     Or,
+    PrimExpr,
     PrimFunc,
     Ramp,
     Range,
@@ -96,7 +98,7 @@ class _Cinn(BracesPrinter):
         self.domains: dict[Var, Any] = {}
         self.with_regions, self.with_lists = regions, lists
         self.init_block = ""  # the name of the block `B__reduce_init` whose body is printed
-        self.values: dict[Var, Any] = {}  # what the block variables are bound to
+        self.flat: Var | None = None  # the variable of a block whose loops were flattened
 
     # ------------------------------------------------------------------ expressions
 
@@ -126,7 +128,10 @@ class _Cinn(BracesPrinter):
 
     def region(self, access: BufferLoad | BufferStore) -> str:
         """`_A[i0(0:8)]`: the indices that are plain variables, each with its bounds."""
-        plain = [index for index in access.indices if isinstance(index, Var)]
+        if self.flat is not None and len(access.indices) > 1:
+            plain: list[Any] = [i for i in [flat_index(access, self.flat)] if isinstance(i, Var)]
+        else:
+            plain = [index for index in access.indices if isinstance(index, Var)]
         return f"{buffer_name(access.buffer)}[{', '.join([self.bounds(v) for v in plain])}]"
 
     def bounds(self, var: Var) -> str:
@@ -182,7 +187,13 @@ class _Cinn(BracesPrinter):
 
     def store(self, node: BufferStore) -> None:
         name = self.init_block or node.buffer.name
-        self.line(f"{name}[{self.texts(node.indices)}] = {self.text(node.value)}")
+        self.line(f"{name}[{self.places(node)}] = {self.text(node.value)}")
+
+    def places(self, access: BufferLoad | BufferStore) -> str:
+        """The indices of an access; in a block that FlattenLoops gave one variable, one flat index."""
+        if self.flat is None or len(access.indices) < 2:
+            return self.texts(access.indices)
+        return self.text(flat_index(access, self.flat))
 
     def let(self, node: LetStmt) -> Stmt:
         self.line(f"{type_name(node.var.dtype)} {node.var.name} = {self.text(node.value)}")
@@ -206,7 +217,9 @@ class _Cinn(BracesPrinter):
         if block.iter_vars and values:
             names = ", ".join([v.var.name for v in block.iter_vars])
             self.line(f"{names} = axis.bind({self.texts(values)})")
-        outer, self.init_block = self.init_block, init_block_of(block)
+        outer, self.init_block = (self.init_block, self.flat), init_block_of(block)
+        alone = [v.var for v in block.iter_vars if v.var.name == "_flat_i"]
+        self.flat = alone[0] if len(alone) == len(block.iter_vars) == 1 else None
         if self.with_regions and not holds_blocks(block):
             loads, stores = accesses_in_order(block)
             self.regions("read_buffers", loads)
@@ -222,7 +235,7 @@ class _Cinn(BracesPrinter):
             self.braces(block.body)
         else:
             self.stmt(block.body)
-        self.init_block = outer
+        self.init_block, self.flat = outer
         self.close()
 
     def function(self, node: PrimFunc) -> None:
@@ -267,6 +280,16 @@ def memory_statement(node: Any) -> str | None:
 
 def _unquoted(node: Any, printer: _Cinn) -> str:
     return node.value if isinstance(node, StringImm) else printer.text(node)
+
+
+def flat_index(access: BufferLoad | BufferStore, var: Var) -> PrimExpr:
+    """The number of the element that an access touches: `var` itself if the indices are its digits by the shape."""
+    shape = access.buffer.shape
+    whole: PrimExpr = IntImm(var.dtype, 0)
+    for index, size in zip(access.indices, shape):
+        whole = whole * size + index
+    domain = Range.from_min_extent(IntImm(var.dtype, 0), math.prod([s.value for s in shape if isinstance(s, IntImm)]))
+    return in_order(Analyzer({var: domain}).simplify(whole))
 
 
 def type_name(dtype: DataType) -> str:
@@ -328,7 +351,7 @@ _Cinn.HANDLERS = {
     Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
-    BufferLoad: lambda p, n: f"{n.buffer.name}[{p.texts(n.indices)}]",
+    BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
     SeqStmt: lambda p, n: p.braces(n),
     Evaluate: lambda p, n: p.line(p.text(n.value)),
     BufferStore: _Cinn.store,

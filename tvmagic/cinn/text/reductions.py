@@ -32,7 +32,7 @@ from tvmagic.ir import (
 __all__ = ["SUFFIX", "join_inits", "name_tensors"]
 
 SUFFIX = "__reduce_init"
-_CACHE = "_(local|shared|global)_temp_buffer"  # what CacheWrite adds to a tensor's name
+_CACHE = "(_(local|shared|global)_temp_buffer)+"  # what CacheWrite adds to a tensor's name
 
 
 def name_tensors(statements: list[Statement]) -> None:
@@ -52,10 +52,15 @@ def name_tensors(statements: list[Statement]) -> None:
 
 
 def _added_to(name: str, stored: dict[str, Statement]) -> str:
-    """The tensor to which a reduction adds: `name`, or the cache whose copy `name` is."""
-    value = stored[name].exprs[0]
-    of_cache = value.kind == "access" and value.text in stored
-    return value.text if of_cache and re.fullmatch(re.escape(name) + _CACHE, value.text) else name
+    """The tensor to which a reduction adds: `name`, or the cache whose copy `name` is, or the cache of that."""
+    tensor, seen = name, {name}
+    while True:
+        value = stored[tensor].exprs[0]
+        of_cache = value.kind == "access" and value.text in stored and value.text not in seen
+        if not of_cache or not re.fullmatch(re.escape(name) + _CACHE, value.text):
+            return tensor
+        tensor = value.text
+        seen.add(tensor)
 
 
 def _statements(roots: list[Statement]) -> Iterator[Statement]:
