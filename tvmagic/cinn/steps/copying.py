@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.tree import Edit, Leaf, commit, leaf_of, leaves, nested
+from tvmagic.cinn.steps.tree import Edit, Leaf, commit, leaf_of, leaves, nested, ranges_of
 from tvmagic.ir import (
+    LT,
     For,
     ForKind,
     IntImm,
@@ -16,7 +19,8 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import is_one, variables_in
+from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -32,6 +36,41 @@ def _common(leaf: Leaf, other: Leaf) -> int:
             break
         count += 1
     return count
+
+
+def _end(axis: IterVar) -> PrimExpr:
+    assert axis.dom is not None
+    return Analyzer().simplify(axis.dom.min + axis.dom.extent)
+
+
+def _inside(leaf: Leaf, count: int, loops: list[For]) -> list[PrimExpr]:
+    """The conditions that keep the leading dimensions of a block inside their domains."""
+    analyzer = Analyzer(ranges_of(loops))
+    pairs = [(value, _end(axis)) for axis, value in leaf.bindings[:count]]
+    return [LT(value, end) for value, end in pairs if not analyzer.can_prove(value < end)]
+
+
+def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
+    """The loops that go may have no other conditions than those that keep a dimension inside its domain."""
+    keeping = [LT(value, _end(axis)) for axis, value in leaf.bindings[:count]]
+    used = dropped | {v for _, value in leaf.bindings for v in variables_in(value)}
+    for condition in leaf.conditions:
+        mixed = dropped.intersection(variables_in(condition))
+        foreign = not used.issuperset(variables_in(condition))
+        if foreign or (mixed and not any(structural_equal(condition, c) for c in keeping)):
+            raise ScheduleError(f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose", leaf.block)
+    idle = [n for n in leaf.loops if n.loop_var not in used and not is_one(n.extent)]
+    if idle:
+        raise ScheduleError(f"`{leaf.name}` does not use its loop `{idle[0].loop_var.name}`", leaf.block)
+
+
+def _check_reaches_all(leaf: Leaf, count: int, loops: list[For]) -> None:
+    """The loops that are taken over must reach each value of the dimensions, and each once."""
+    values = [value for value in leaf.realize.iter_values[:count] if variables_in(value)]
+    found = detect_iter_map(values, ranges_of(loops), all_of(_inside(leaf, count, loops)), check_level="surjective",
+                            analyzer=Analyzer())  # fmt: skip
+    if values and not found.indices:
+        raise ScheduleError(f"it is not known that the loops of `{leaf.name}` reach all its elements", leaf.block)
 
 
 @step("CopyTransformAndLoopInfo")
@@ -62,11 +101,13 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
         raise ScheduleError(f"`{leaf.name}` is not alone in its nest", block)
     loops = [n for n in other.loops if n.loop_var in taken]
     own = [n for n in leaf.loops if n.loop_var in kept_vars]
+    _check_conditions(leaf, count, dropped)
+    _check_reaches_all(other, count, loops)
     fresh: dict[Var, PrimExpr] = {n.loop_var: Var(n.loop_var.name, n.loop_var.dtype) for n in loops}
     values = [substitute(v, fresh) for v in other.realize.iter_values[:count]]
     realize = leaf.realize.replace(iter_values=(*values, *leaf.realize.iter_values[count:]))
-    conditions = [substitute(c, fresh) for c in other.conditions if set(variables_in(c)) <= taken]
-    conditions += [c for c in leaf.conditions if not dropped.intersection(variables_in(c))]
+    conditions = [substitute(c, fresh) for c in _inside(other, count, loops)]
+    conditions += [c for c in leaf.conditions if kept_vars.intersection(variables_in(c))]
     new = nested([*[n.replace(loop_var=fresh[n.loop_var]) for n in loops], *own], conditions, realize)
     after = Edit({top: new})(body)
     moved = leaf_of(after, leaf.block)

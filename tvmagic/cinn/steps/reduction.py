@@ -136,7 +136,7 @@ def _partial_nest(r: _Reduction, partial: Buffer, axis: int, name: str) -> Stmt:
     loops = [*spatial[:axis], factor_first, *spatial[axis:]]
     at = factor_first.loop_var
     conditions = [rename(c) for c in r.leaf.conditions]
-    inner = {n.loop_var for n in others}
+    inner = {at, *(n.loop_var for n in others)}  # first values are stored for all iterations of the loop
     outer_conditions = [c for c in conditions if not inner.intersection(variables_in(c))]
     new = Var("rf", at.dtype)
     spans = [(a, rename(v)) for a, v in r.leaf.bindings if a.iter_type != IterVar.CommReduce]

@@ -17,7 +17,7 @@ from typing import Any
 
 from tvmagic.cinn.form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
 from tvmagic.cinn.text.numbers import number_value
-from tvmagic.cinn.text.reductions import name_tensors
+from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
 from tvmagic.cinn.text.syntax import Expr, Statement, Text, parse_program
 from tvmagic.cinn.text.types import CinnTypes, cast_type
@@ -133,7 +133,7 @@ def from_cinn(
     known = {n: _known_buffer(n, b) for n, b in (buffers or {}).items()}
     types = CinnTypes(tokens, {n: b.dtype for n, b in known.items()})
     types.run(program.statements, {})
-    builder = _Builder(tokens, types, known)
+    builder = _Builder(tokens, types, known, ranks_in(program.statements))
     body = builder.sequence(program.statements, {})
     if params is None and program.arguments is not None:
         params = builder.tensors_of(program.arguments)
@@ -158,8 +158,8 @@ def _known_buffer(name: str, value: Any) -> Buffer:
 class _Builder:
     """Makes IR nodes of the tree; tensors whose shape is not known have a stand-in for now."""
 
-    def __init__(self, source: Text, types: CinnTypes, known: Mapping[str, Buffer]) -> None:
-        self.source, self.types = source, types
+    def __init__(self, source: Text, types: CinnTypes, known: Mapping[str, Buffer], ranks: Mapping[str, int]) -> None:
+        self.source, self.types, self.ranks = source, types, ranks
         self.buffers: dict[str, Buffer] = dict(known)
         self.symbols: dict[str, Var] = {}
         self.shapes = CinnShapes(known)
@@ -280,8 +280,7 @@ class _Builder:
 
     def store(self, node: Statement, env: dict[str, Var]) -> Stmt:
         value, *indices = [self.expr(e, env) for e in node.exprs]
-        buffer = self.buffer(node.name, indices, node.offset)
-        self.shapes.note_access(buffer, indices, writes=True)
+        buffer, indices = self.access(node.name, indices, node.offset, env, writes=True)
         return BufferStore(buffer, value, indices)
 
     def condition(self, node: Statement, env: dict[str, Var]) -> Stmt:
@@ -293,6 +292,20 @@ class _Builder:
         return IfThenElse(condition, then_case, otherwise)
 
     # ------------------------------------------------------------------ expressions
+
+    def access(
+        self, name: str, indices: list[PrimExpr], offset: int, env: dict[str, Var], *, writes: bool
+    ) -> tuple[Buffer, list[PrimExpr]]:
+        """A tensor and the indices by dimension; a flat index, as FlattenLoops makes them, is taken apart."""
+        rank = self.ranks.get(name, 1)
+        if len(indices) == 1 < rank and "_flat_i" in env:
+            places = self.shapes.digits(name, rank, indices[0])
+            buffer = self.buffer(name, places, offset)
+            self.shapes.note_use(buffer, writes)
+            return buffer, places
+        buffer = self.buffer(name, indices, offset)
+        self.shapes.note_access(buffer, indices, writes)
+        return buffer, indices
 
     def buffer(self, name: str, indices: list[PrimExpr], offset: int) -> Buffer:
         found = self.buffers.get(name)
@@ -318,8 +331,7 @@ class _Builder:
             return Let(var, value, self.expr(node.args[1], {**env, node.text: var}))
         args = [self.expr(a, env) for a in node.args]
         if node.kind == "access":
-            buffer = self.buffer(node.text, args, node.offset)
-            self.shapes.note_access(buffer, args, writes=False)
+            buffer, args = self.access(node.text, args, node.offset, env, writes=False)
             return BufferLoad(buffer, args)
         if node.kind == "not":
             return Not(args[0])

@@ -29,7 +29,7 @@ from tvmagic.ir import (
     substitute,
 )
 
-__all__ = ["SUFFIX", "join_inits", "name_tensors"]
+__all__ = ["SUFFIX", "join_inits", "name_tensors", "ranks_in"]
 
 SUFFIX = "__reduce_init"
 _CACHE = "(_(local|shared|global)_temp_buffer)+"  # what CacheWrite adds to a tensor's name
@@ -61,6 +61,18 @@ def _added_to(name: str, stored: dict[str, Statement]) -> str:
             return tensor
         tensor = value.text
         seen.add(tensor)
+
+
+def ranks_in(statements: list[Statement]) -> dict[str, int]:
+    """The most indices that any access of each tensor has."""
+    ranks: dict[str, int] = {}
+    for statement in _statements(statements):
+        found = [(e.text, len(e.args)) for e in _expressions(statement) if e.kind == "access"]
+        if statement.kind == "store":
+            found.append((statement.name, len(statement.exprs) - 1))
+        for name, rank in found:
+            ranks[name] = max(ranks.get(name, 0), rank)
+    return ranks
 
 
 def _statements(roots: list[Statement]) -> Iterator[Statement]:
