@@ -99,7 +99,7 @@ def check(name: str, schedule: IRSchedule | PrimFunc) -> None:
     buffers = [func.buffer_map[p] for p in func.params]
     shapes = {b.name: tuple(int(n) for n in b.shape) for b in buffers}
     names = [found.function.buffer_map[p].name for p in found.function.params]
-    outputs = len(found.reference(*[np.zeros(shapes[n]) for n in names[: -1]])) if len(names) > 1 else 1
+    outputs = len(found.reference(*[np.zeros(shapes[n]) for n in names[:-1]])) if len(names) > 1 else 1
     inputs = {n: rng.integers(-8, 8, shapes[n]).astype("float32") for n in names[:-outputs]}
     results = {n: np.full(shapes[n], 77, "float32") for n in names[-outputs:]}
     given = {**inputs, **results}

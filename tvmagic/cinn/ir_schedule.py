@@ -307,7 +307,7 @@ class IRSchedule:
         """Make one loop `flat_i` of nested ones, and one variable of those of the blocks in them.
 
         Requires: as for fuse; the blocks do not reduce and bind the loops in order, or 0. Accesses are by one flat
-        index; `force_flat` takes accesses of other order to tensors of as many elements for it too.
+        index. With `force_flat` it is an error if a tensor of as many elements is accessed in another order.
 
             >>> s.flatten_loops(s.get_loops("B"))
         """
@@ -326,7 +326,7 @@ class IRSchedule:
     def parallel(self, loop: LoopRV) -> None:
         """Run a loop's iterations on several threads. Requires: they touch different elements.
 
-            >>> s.parallel(s.get_loops("B")[0])
+        >>> s.parallel(s.get_loops("B")[0])
         """
         self._run("Parallel", {"loop": loop})
 
@@ -342,14 +342,14 @@ class IRSchedule:
     def unroll(self, loop: LoopRV) -> None:
         """Write a loop's iterations out. Requires: the loop is serial.
 
-            >>> s.unroll(s.get_loops("B")[0])
+        >>> s.unroll(s.get_loops("B")[0])
         """
         self._run("Unroll", {"loop": loop})
 
     def bind(self, loop: LoopRV, thread_axis: str) -> None:
         """Bind a loop to a thread axis, `blockIdx.x` ... `threadIdx.z`. Requires: iterations touch different elements.
 
-            >>> s.bind(s.get_loops("B")[0], "threadIdx.x")
+        >>> s.bind(s.get_loops("B")[0], "threadIdx.x")
         """
         self._run("Bind", {"loop": loop, "thread_axis": thread_axis})
 
@@ -443,7 +443,7 @@ class IRSchedule:
     def sync_threads(self, ir_node: Any, after_node: bool = True) -> None:
         """Put `__syncthreads()` after a block or loop, or before it. On a CPU it does nothing.
 
-            >>> s.sync_threads(s.get_loops("B")[0])
+        >>> s.sync_threads(s.get_loops("B")[0])
         """
         self._run("SyncThreads", {"node": self._block_or_loop(ir_node), "after_node": after_node})
 
@@ -473,7 +473,7 @@ class IRSchedule:
     def annotate(self, block: Any, key: str, value: Any) -> None:
         """Add a fact to a block: an int, a bool, a float or a text. A key that is there keeps its value.
 
-            >>> s.annotate("B", "note", 1)
+        >>> s.annotate("B", "note", 1)
         """
         kinds = ((bool, "Bool"), (int, "Int"), (float, "Float"), (str, "String"))
         name = next((name for kind, name in kinds if isinstance(value, kind)), None)
@@ -484,7 +484,7 @@ class IRSchedule:
     def unannotate(self, block: Any, key: str) -> None:
         """Take a fact off a block; a key that is not there is a warning.
 
-            >>> s.unannotate("B", "note")
+        >>> s.unannotate("B", "note")
         """
         self._run("Unannotate", {"block": self.block(block), "key": key})
 
@@ -493,17 +493,15 @@ class IRSchedule:
     ) -> list[PrimExpr]:
         """Draw `n` factors whose product is the loop's extent, the last at most the limit. A decision stays as it is.
 
-            >>> s.split(s.get_loops("B")[0], s.sample_perfect_tile(s.get_loops("B")[0], 2, 16))
+        >>> s.split(s.get_loops("B")[0], s.sample_perfect_tile(s.get_loops("B")[0], 2, 16))
         """
         arguments = {"loop": loop, "n": n, "max_innermost_factor": max_innermost_factor}
         return self._run("SamplePerfectTile", arguments, list(decision) if decision else None)
 
-    def sample_categorical(
-        self, candidates: Sequence[int], probs: Sequence[float], decision: Any = None
-    ) -> PrimExpr:
+    def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float], decision: Any = None) -> PrimExpr:
         """Draw one of the candidates, each as likely as its number in `probs`; a decision is its place.
 
-            >>> s.sample_categorical([4, 8], [0.5, 0.5])
+        >>> s.sample_categorical([4, 8], [0.5, 0.5])
         """
         chosen = [decision] if isinstance(decision, int) else list(decision) if decision else None
         return self._run("SampleCategorical", {"candidates": list(candidates), "probs": list(probs)}, chosen)
@@ -515,7 +513,6 @@ class IRSchedule:
     def tag_post_schedule(self) -> None:
         """A step in the trace alone: what follows is post processing, and a replay may stop there.
 
-            >>> s.tag_post_schedule()
+        >>> s.tag_post_schedule()
         """
         self._run("TagPostSchedule", {})
-

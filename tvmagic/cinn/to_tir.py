@@ -38,7 +38,7 @@ class _Plain(Mutator):
     """Lists of one as their statement, loops by vectors of n elements split, barriers and marks left out."""
 
     def __init__(self, unrolled: int) -> None:
-        self.unrolled = unrolled
+        self.unrolled, self.parallel = unrolled, False
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
@@ -62,8 +62,12 @@ class _Plain(Mutator):
         length = node.annotations.get(VECTOR_LENGTH)
         vector = node.kind is ForKind.VECTORIZED
         kept = {key: value for key, value in node.annotations.items() if key not in (VECTOR_LENGTH, FOR_TYPE)}
+        outer, self.parallel = self.parallel, self.parallel or node.kind is ForKind.PARALLEL
         body = self.visit(node.body)
+        self.parallel = outer
         node = node.replace(body=body, annotations=kept)
+        if outer and node.kind is ForKind.PARALLEL:  # the threads are busy with the loop around it
+            return node.replace(kind=ForKind.SERIAL)
         if vector and _holds_vectors(body):  # of nested vectorized loops the inner one runs by vectors
             return node.replace(kind=ForKind.SERIAL)
         if vector and isinstance(length, IntImm) and isinstance(node.extent, IntImm):
@@ -110,7 +114,9 @@ def _by_vectors(loop: For, length: int, extent: int) -> Stmt:
     if rest:
         var = Var(f"{loop.loop_var.name}_rest", loop.loop_var.dtype)
         body = substitute(loop.body, {loop.loop_var: loop.min + whole * length + var})
-        parts.append(loop.replace(kind=ForKind.SERIAL, loop_var=var, min=loop.min * 0, extent=IntImm(var.dtype, rest), body=body))
+        parts.append(
+            loop.replace(kind=ForKind.SERIAL, loop_var=var, min=loop.min * 0, extent=IntImm(var.dtype, rest), body=body)
+        )
     return SeqStmt.flatten(*parts)
 
 
@@ -142,4 +148,3 @@ def lower_schedule_blocks() -> Pass:
     made = prim_func_pass(_lowered, 0, "cinn.LowerScheduleBlocks")
     made.__doc__ = lower_schedule_blocks.__doc__
     return made
-

@@ -177,10 +177,14 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     loops = _loops(path)
     spans = _part(leaf, source, loops)
     copy = _Copy(state, source, cache, spans, cache.name).nest
-    readers = [found for found in every if loads_of(found, source) and _within(found, source, spans, path, order, writers)]
+    readers = [
+        found for found in every if loads_of(found, source) and _within(found, source, spans, path, order, writers)
+    ]
     if leaf.block not in {found.block for found in readers}:
         raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is no range of a known size", block)
-    changes: dict[Stmt, Stmt | None] = {found.realize: _with_buffer(found, source, cache, stores=False) for found in readers}
+    changes: dict[Stmt, Stmt | None] = {
+        found.realize: _with_buffer(found, source, cache, stores=False) for found in readers
+    }
     new = _inserted(Edit(changes)(body), copy, [found.name for found in writers], len(loops))
     commit(state, block, new, added=[cache], lists=True)
     return block_ref(state, state.root_of(block), cache.name)
@@ -257,10 +261,14 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
         raise ScheduleError(f"`{leaf.name}` stores first values; cache what its reduction writes", block)
     stored = list(dict.fromkeys([s.buffer for s in leaf.stores]))
     if not 0 <= write_buffer_index < len(stored):
-        raise ScheduleError(f"block `{leaf.name}` stores {len(stored)} tensors; there is none at {write_buffer_index}", block)
+        raise ScheduleError(
+            f"block `{leaf.name}` stores {len(stored)} tensors; there is none at {write_buffer_index}", block
+        )
     target, twin = stored[write_buffer_index], twin_of(body, leaf)
     own = [leaf] if twin is None else [twin, leaf]
-    others = [f for f in leaves(body) if f.block not in {x.block for x in own} and any(s.buffer is target for s in f.stores)]
+    others = [
+        f for f in leaves(body) if f.block not in {x.block for x in own} and any(s.buffer is target for s in f.stores)
+    ]
     if others:
         raise ScheduleError(f"`{target.name}` is stored by `{others[0].name}` too", block, others[0].block)
     readers = [f for f in leaves(body) if f.block not in {x.block for x in own} and loads_of(f, target)]
@@ -292,10 +300,14 @@ def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For]) -> list[Span
         domain = Range.from_min_extent(0, size) if axis is None or axis.dom is None else axis.dom
         span = spanned([relaxed(index, leaf, inner, analyzer)], domain, analyzer)
         if span.below is not None or (shared and not isinstance(span.extent, IntImm)):
-            raise ScheduleError(f"what block `{leaf.name}` stores in an iteration is no range of a known size", leaf.block)
+            raise ScheduleError(
+                f"what block `{leaf.name}` stores in an iteration is no range of a known size", leaf.block
+            )
         if shared and not variables_in(span.low) and any(v in variables_in(substitute(index, leaf.values)) for v in
                                                         [n.loop_var for n in shared]):  # fmt: skip
-            raise ScheduleError(f"what block `{leaf.name}` stores in an iteration is no range of a known size", leaf.block)
+            raise ScheduleError(
+                f"what block `{leaf.name}` stores in an iteration is no range of a known size", leaf.block
+            )
         spans.append(span)
     return spans
 

@@ -58,7 +58,9 @@ def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
         mixed = dropped.intersection(variables_in(condition))
         foreign = not used.issuperset(variables_in(condition))
         if foreign or (mixed and not any(structural_equal(condition, c) for c in keeping)):
-            raise ScheduleError(f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose", leaf.block)
+            raise ScheduleError(
+                f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose", leaf.block
+            )
     idle = [n for n in leaf.loops if n.loop_var not in used and not is_one(n.extent)]
     if idle:
         raise ScheduleError(f"`{leaf.name}` does not use its loop `{idle[0].loop_var.name}`", leaf.block)
@@ -88,14 +90,18 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
     count = _common(leaf, other)
     if count == 0:
         raise ScheduleError(
-            f"the first dimensions of `{leaf.name}` and `{other.name}` have different sizes, or reduce", block, block_target
+            f"the first dimensions of `{leaf.name}` and `{other.name}` have different sizes, or reduce",
+            block,
+            block_target,
         )
     taken = {v for value in other.realize.iter_values[:count] for v in variables_in(value)}
     rest_of_other = {v for value in other.realize.iter_values[count:] for v in variables_in(value)}
     dropped = {v for value in leaf.realize.iter_values[:count] for v in variables_in(value)}
     kept_vars = {v for value in leaf.realize.iter_values[count:] for v in variables_in(value)}
     if taken & rest_of_other or dropped & kept_vars:
-        raise ScheduleError(f"a loop of `{leaf.name}` or `{other.name}` is used by several dimensions", block, block_target)
+        raise ScheduleError(
+            f"a loop of `{leaf.name}` or `{other.name}` is used by several dimensions", block, block_target
+        )
     top = next((n for n in leaf.path if isinstance(n, For)), None)
     if top is None or len(leaves(top)) > 1:
         raise ScheduleError(f"`{leaf.name}` is not alone in its nest", block)
@@ -115,4 +121,3 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
         if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
             check_at_once(after, loop, arguments_of(state, block), "copied with its kind")
     commit(state, block, after)
-

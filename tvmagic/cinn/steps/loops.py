@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -23,9 +23,11 @@ from tvmagic.cinn.steps.tree import (
     ranges_of,
     rebound,
 )
+from tvmagic.cinn.text.printer import flat_index
 from tvmagic.ir import (
     LT,
     Add,
+    Block,
     BlockRealize,
     Buffer,
     BufferLoad,
@@ -45,6 +47,8 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
+    post_order_visit,
+    substitute,
 )
 from tvmagic.ir.query import is_zero, variables_in
 from tvmagic.tir.blocks.error import ScheduleError
@@ -159,7 +163,9 @@ def _placed(state: ScheduleState, block: StmtSRef, places: Sequence[int]) -> lis
     loops = loops_of_block(state, block)
     wrong = [p for p in places if not 0 <= p < len(loops)]
     if wrong:
-        raise ScheduleError(f"block `{block.block.name_hint}` has {len(loops)} loops; there is none at {wrong[0]}", block)
+        raise ScheduleError(
+            f"block `{block.block.name_hint}` has {len(loops)} loops; there is none at {wrong[0]}", block
+        )
     return [loops[p] for p in places]
 
 
@@ -274,7 +280,9 @@ def _check_bounds(chain: _Chain, order: Sequence[For]) -> None:
     for place, loop in enumerate(order):
         inside = {other.loop_var for other in order[place + 1 :]}
         if inside.intersection([*variables_in(loop.min), *variables_in(loop.extent)]):
-            raise ScheduleError(f"the range of loop `{loop.loop_var.name}` depends on one that would be inside it", loop)
+            raise ScheduleError(
+                f"the range of loop `{loop.loop_var.name}` depends on one that would be inside it", loop
+            )
 
 
 def _fresh(nests: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -412,8 +420,9 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool = False) 
     """Make one loop of nested ones, and one variable of those of the blocks in them.
 
     Requires: as for fuse; the blocks in the loops do not reduce and bind the loops in order, or 0. An access whose
-    indices are the block's variables in order, to a tensor of as many elements, is by the one variable; with
-    `force_flat` every access to such a tensor. Other indices are written out of it.
+    indices are the block's variables in order, to a tensor of as many elements, is by the one variable; other indices
+    are written out of it and made one flat index. With `force_flat` every access to such a tensor must be by the
+    variable.
     """
     nodes = [s.loop for s in loops]
     body = root_body(state, loops[0])
@@ -460,44 +469,22 @@ def _flattened(realize: BlockRealize, loops: Sequence[For], sizes: Sequence[int]
         axis.var: places[value] if isinstance(value, Var) else value
         for axis, value in zip(block.iter_vars, realize.iter_values)
     }
-    body = _FlatAccesses([a.var for a in block.iter_vars], values, var, math.prod(sizes), force).visit(block.body)
+    body = substitute(block.body, values)
+    if force:
+        _check_in_order(body, var, math.prod(sizes), block)
     domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
     new = block.replace(iter_vars=(IterVar(domain, var, IterVar.DataPar),), body=body, reads=(), writes=())
     return realize.replace(iter_values=(loop_var,), block=new)
 
 
-class _FlatAccesses(Mutator):
-    """Indices by the flat variable: as it is if an access runs through its tensor in order, else written out of it."""
-
-    def __init__(self, axes: Sequence[Var], values: Mapping[Var, PrimExpr], var: Var, total: int, force: bool) -> None:
-        self.axes, self.values, self.var, self.total, self.force = axes, values, var, total, force
-
-    @handles(Var)
-    def variable(self, node: Var) -> PrimExpr:
-        return self.values.get(node, node)
-
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: Any) -> Any:
-        indices = self.indices(node)
-        if isinstance(node, BufferLoad):
-            return node.replace(indices=indices)
-        return node.replace(indices=indices, value=self.visit(node.value))
-
-    def indices(self, node: Any) -> tuple[PrimExpr, ...]:
-        sizes = [s.value if isinstance(s, IntImm) else 0 for s in node.buffer.shape]
-        in_order_ = len(node.indices) == len(self.axes) and all(a is b for a, b in zip(node.indices, self.axes))
-        plain = all(isinstance(i, Var) or is_zero(i) for i in node.indices)
-        if math.prod(sizes) == self.total and (in_order_ or (self.force and plain)):
-            return _row_major(self.var, sizes)
-        return tuple([self.visit(i) for i in node.indices])
-
-
-def _row_major(var: Var, sizes: Sequence[int]) -> tuple[PrimExpr, ...]:
-    """The place by dimension of the element `var` of a dense tensor."""
-    indices: list[PrimExpr] = []
-    rest: PrimExpr = var
-    for size in reversed(sizes[1:]):
-        indices.append(FloorMod(rest, IntImm(var.dtype, size)))
-        rest = FloorDiv(rest, IntImm(var.dtype, size))
-    return (rest, *reversed(indices))
-
+def _check_in_order(body: Stmt, var: Var, total: int, block: Block) -> None:
+    """All accesses to tensors of as many elements must be to the element whose number is the flat variable."""
+    accesses: list[BufferLoad | BufferStore] = []
+    post_order_visit(body, lambda n: accesses.append(n) if isinstance(n, (BufferLoad, BufferStore)) else None)
+    for access in accesses:
+        sizes = [s.value if isinstance(s, IntImm) else 0 for s in access.buffer.shape]
+        if math.prod(sizes) == total and flat_index(access, var) is not var:
+            raise ScheduleError(
+                f"`{block.name_hint}` does not go through `{access.buffer.name}` in the order of its elements", block,
+                hint="without force_flat its indices are written out of the flat one",
+            )  # fmt: skip

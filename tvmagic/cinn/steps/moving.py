@@ -75,9 +75,7 @@ def loads_of(leaf: Leaf, buffer: Buffer | None = None) -> list[BufferLoad]:
     return found
 
 
-def relaxed(
-    index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyzer
-) -> tuple[PrimExpr, PrimExpr] | None:
+def relaxed(index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr] | None:
     """The least and the greatest value of an index of a block over some of its loops; None if there is no such."""
     bound = substitute(index, leaf.values)
     found = eval_set(bound, {**ranges_of(inside), **ranges_of(_inner_loops(leaf))})
@@ -101,9 +99,21 @@ def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyz
     lows, highs = zip(*[e for e in ends if e is not None])
     low, high = lows[0], highs[0]
     for other in lows[1:]:
-        low = low if analyzer.can_prove(low <= other) else other if analyzer.can_prove(other <= low) else minimum(low, other)
+        low = (
+            low
+            if analyzer.can_prove(low <= other)
+            else other
+            if analyzer.can_prove(other <= low)
+            else minimum(low, other)
+        )
     for other in highs[1:]:
-        high = high if analyzer.can_prove(other <= high) else other if analyzer.can_prove(high <= other) else maximum(high, other)
+        high = (
+            high
+            if analyzer.can_prove(other <= high)
+            else other
+            if analyzer.can_prove(high <= other)
+            else maximum(high, other)
+        )
     last = analyzer.simplify(dom.min + dom.extent - 1)
     if isinstance(low, IntImm) and isinstance(dom.min, IntImm):
         low = low if low.value >= dom.min.value else dom.min
@@ -165,7 +175,13 @@ def _wrapped(body: Stmt, loops: Sequence[For | None], conditions: Sequence[PrimE
 
 
 def _nest_of(
-    state: ScheduleState, leaf: Leaf, twin: Leaf | None, spans: dict[Var, Span], keep: bool, key: str, drop: Sequence[PrimExpr] = ()
+    state: ScheduleState,
+    leaf: Leaf,
+    twin: Leaf | None,
+    spans: dict[Var, Span],
+    keep: bool,
+    key: str,
+    drop: Sequence[PrimExpr] = (),
 ) -> list[Stmt]:
     """The statements that compute a block over the spans: its first values, then the block in its loops that reduce."""
     nest = _Nest(state, keep)
@@ -321,16 +337,16 @@ def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequen
     return spans
 
 
-def _check_first_values(
-    after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef, updates: Sequence[Leaf]
-) -> None:
+def _check_first_values(after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef, updates: Sequence[Leaf]) -> None:
     """First values that move alone must still be stored once for each element, before anything is added to it."""
     around = [n for n in path_to(after, next(n for n in leaf_loops(after, leaf.name) if n.loop_var is loop.loop.loop_var))
               if isinstance(n, For)]  # fmt: skip
     reducing = {v for found in updates for v in found.reducing}
     bad = next((n for n in around if n.loop_var in reducing), None)
     if bad is not None:
-        raise ScheduleError(f"loop `{bad.loop_var.name}` reduces: `{leaf.name}` would store in each of its iterations", loop)
+        raise ScheduleError(
+            f"loop `{bad.loop_var.name}` reduces: `{leaf.name}` would store in each of its iterations", loop
+        )
     without = {n.buffer for found in leaves(after) for n in (*loads_of(found), *found.stores)} - {buffer}
     check_free_order(after, around, without, f"moving `{leaf.name}`")
 
@@ -407,7 +423,9 @@ def _check_consumer(
             continue
         stored = {s.buffer for s in found.stores}
         if found.block not in inside and stored & given:
-            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop)
+            raise ScheduleError(
+                f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
+            )
         if first <= place < order[leaf.block]:
             touched = stored | {load.buffer for load in loads_of(found)}
             if out in touched or (stored & inputs and found not in producers):
@@ -458,17 +476,23 @@ def _give(
 ) -> None:
     if isinstance(index, IntImm):
         if ends is None or not all(analyzer.can_prove_equal(e, index) for e in ends):
-            raise ScheduleError(f"`{leaf.name}` loads the place {index.value}, which one iteration need not store", leaf.block)
+            raise ScheduleError(
+                f"`{leaf.name}` loads the place {index.value}, which one iteration need not store", leaf.block
+            )
         return
     if not isinstance(index, Var) or index not in domains or ends is None or total is None:
-        raise ScheduleError(f"`{leaf.name}` does not load at its plain variables what is stored under the loop", leaf.block)
+        raise ScheduleError(
+            f"`{leaf.name}` does not load at its plain variables what is stored under the loop", leaf.block
+        )
     dom = domains[index].dom
     assert dom is not None
     if not (analyzer.can_prove(total[0] <= dom.min) and analyzer.can_prove(dom.min + dom.extent - 1 <= total[1])):
         raise ScheduleError(f"`{leaf.name}` loads more than what is stored under the loop", leaf.block)
     span = spanned([ends], dom, analyzer)
     known = spans.get(index)
-    if known is not None and not (analyzer.can_prove_equal(known.low, span.low) and structural_equal(known.extent, span.extent)):
+    if known is not None and not (
+        analyzer.can_prove_equal(known.low, span.low) and structural_equal(known.extent, span.extent)
+    ):
         raise ScheduleError(f"`{leaf.name}` loads at `{index.name}` what different iterations store", leaf.block)
     spans[index] = span
 
@@ -543,7 +567,11 @@ def _own_part(leaf: Leaf, own: Sequence[For]) -> Stmt:
             var = Var(node.loop_var.name, node.loop_var.dtype)
             domains = ranges_of([*leaf.loops, node.replace(loop_var=var)])
             shared = _beside(node, leaf)
-            result = node.replace(loop_var=var, body=rebound(result, {node.loop_var: var}, domains)) if shared else node.replace(body=result)
+            result = (
+                node.replace(loop_var=var, body=rebound(result, {node.loop_var: var}, domains))
+                if shared
+                else node.replace(body=result)
+            )
         elif isinstance(node, IfThenElse):
             result = IfThenElse(node.condition, listed(result), None)
     return result
@@ -594,7 +622,9 @@ def _check_passed(every: Sequence[Leaf], leaf: Leaf, loop: StmtSRef, before: boo
     for found in (every[place] for place in passed):
         stored = {s.buffer for s in found.stores}
         if stored & touched or mine & {load.buffer for load in loads_of(found)}:
-            raise ScheduleError(f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block)
+            raise ScheduleError(
+                f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block
+            )
 
 
 def _with_threads(body: Stmt, own: Sequence[For], others: Sequence[For]) -> Stmt:
@@ -605,4 +635,3 @@ def _with_threads(body: Stmt, own: Sequence[For], others: Sequence[For]) -> Stmt
             bound = now.replace(kind=mine.kind, thread_binding=mine.thread_binding)
             body = Edit({now: bound})(body)
     return body
-

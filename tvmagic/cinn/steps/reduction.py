@@ -223,4 +223,3 @@ def rfactor(state: ScheduleState, rf_loop: Loop, rf_axis: int) -> BlockRef:
         changes[first_top] = None
     commit(state, rf_loop, Edit(changes)(body), added=[partial])
     return block_ref(state, root, name)
-

@@ -409,4 +409,3 @@ def renamed_axes(block: Block, names: Sequence[str]) -> Block:
     values: dict[Var, PrimExpr] = {axis.var: var for axis, var in zip(block.iter_vars, fresh)}
     axes = [axis.replace(var=var) for axis, var in zip(block.iter_vars, fresh)]
     return block.replace(iter_vars=tuple(axes), body=substitute(block.body, values), reads=(), writes=())
-
