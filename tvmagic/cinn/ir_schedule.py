@@ -20,6 +20,7 @@ from tvmagic.cinn.text.printer import cinn_text, numbered_root
 from tvmagic.cinn.trace import ScheduleDesc
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
 from tvmagic.tir.schedule.schedule import Schedule
@@ -173,10 +174,13 @@ class IRSchedule:
         try:
             with state.transaction():
                 return run()
-        except BaseException:
+        except BaseException as error:
             set_names(state, names)
             while len(trace.insts) > count:
                 trace.pop()
+            if isinstance(error, ScheduleError):  # without the program, which would be in TVMScript
+                error.level = "fast"
+                error.args = (str(error),)
             raise
 
     def _places(self, loops: Any, places: Sequence[int] | None, name: str) -> Any:

@@ -7,7 +7,7 @@ from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.tree import Edit, Leaf, commit, leaf_of, leaves, nested, ranges_of
+from tvmagic.cinn.steps.tree import Edit, Leaf, commit, leaf_of, leaves, nested, ranges_of, unused
 from tvmagic.ir import (
     LT,
     For,
@@ -109,7 +109,10 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
     own = [n for n in leaf.loops if n.loop_var in kept_vars]
     _check_conditions(leaf, count, dropped)
     _check_reaches_all(other, count, loops)
-    fresh: dict[Var, PrimExpr] = {n.loop_var: Var(n.loop_var.name, n.loop_var.dtype) for n in loops}
+    taken_names = [n.loop_var.name for n in own]
+    fresh: dict[Var, PrimExpr] = {
+        n.loop_var: Var(unused(n.loop_var.name, taken_names), n.loop_var.dtype) for n in loops
+    }
     values = [substitute(v, fresh) for v in other.realize.iter_values[:count]]
     realize = leaf.realize.replace(iter_values=(*values, *leaf.realize.iter_values[count:]))
     conditions = [substitute(c, fresh) for c in _inside(other, count, loops)]

@@ -15,6 +15,7 @@ from tvmagic.cinn.steps.tree import (
     Edit,
     commit,
     leaves,
+    loop_names,
     loop_ref,
     names_of,
     nested,
@@ -22,6 +23,7 @@ from tvmagic.cinn.steps.tree import (
     path_to,
     ranges_of,
     rebound,
+    unused,
 )
 from tvmagic.cinn.text.printer import flat_index
 from tvmagic.ir import (
@@ -110,13 +112,15 @@ def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
     """
     sizes, old = _factors(loop, factors), loop.loop
     names = names_of(state)
-    fresh = [Var(names.take(old.loop_var.name), old.loop_var.dtype) for _ in sizes]
+    body_of_root = root_body(state, loop)
+    outer = [n for n in path_to(body_of_root, old) if isinstance(n, For) and n is not old]
+    taken = {n.loop_var.name for n in outer} | loop_names(old.body)
+    fresh = [Var(unused(names.take(old.loop_var.name), taken), old.loop_var.dtype) for _ in sizes]
     index: PrimExpr = IntImm(old.loop_var.dtype, 0)
     for var, size in zip(fresh, sizes):
         index = var if is_zero(index) else Add(Mul(index, IntImm(var.dtype, size)), var)
     domains = {v: Range.from_min_extent(IntImm(v.dtype, 0), IntImm(v.dtype, n)) for v, n in zip(fresh, sizes)}
-    body_of_root = root_body(state, loop)
-    around = ranges_of(n for n in path_to(body_of_root, old) if isinstance(n, For) and n is not old)
+    around = ranges_of(outer)
     index = in_order(Analyzer({**around, **domains}).simplify(index))
     body = rebound(old.body, {old.loop_var: index}, {**around, **domains})
     if math.prod(sizes) > constant_extent(loop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
@@ -17,12 +18,14 @@ from tvmagic.cinn.steps.tree import (
     commit,
     leaf_of,
     leaves,
+    loop_names,
     names_of,
     only,
     path_to,
     ranges_of,
     rebound,
     twin_of,
+    unused,
 )
 from tvmagic.ir import (
     GE,
@@ -267,7 +270,8 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     consumers = _check_producer(every, order, moved, buffer, loop)
     outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
     spans = _needed(leaf, buffer, consumers, outer, loop.loop)
-    new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "compute_at_extra_var")
+    held = [n.condition for n in (*path_to(body, loop.loop), only(loop.loop.body)) if _is_guard(n)]
+    new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "compute_at_extra_var", held)
     changes: dict[Stmt, Stmt | None] = {found.realize: None for found in moved}
     changes[loop.loop] = loop.loop.replace(body=_in_front(loop.loop.body, new))
     after = Edit(changes)(body)
@@ -276,10 +280,14 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     commit(state, block, after)
 
 
+def _is_guard(node: Stmt) -> TypeGuard[IfThenElse]:
+    return isinstance(node, IfThenElse) and node.else_case is None
+
+
 def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
     """`new` before the statements of a body; inside the condition with which the body begins."""
     inner = only(body)
-    if isinstance(inner, IfThenElse) and inner.else_case is None:
+    if _is_guard(inner):
         return inner.replace(then_case=listed(*new, *parts_of(inner.then_case)))
     return listed(*new, *parts_of(body))
 
@@ -290,11 +298,13 @@ def _check_producer(
     """The consumers of a block that is to be moved under a loop of theirs."""
     leaf, blocks = moved[-1], {found.block for found in moved}
     others = [found for found in every if found.block not in blocks]
+    first_values = bool(init_block_of(leaf.block))
     consumers = [found for found in others if loads_of(found, buffer)]
+    if first_values:  # they are for what adds to them; who reads the result comes later
+        consumers = [found for found in consumers if any(s.buffer is buffer for s in found.stores)]
     inside = {found.block for found in leaves(loop.loop)}
     if not consumers:
         raise ScheduleError(f"no block reads `{buffer.name}`, so `{leaf.name}` has no consumer", leaf.block)
-    first_values = bool(init_block_of(leaf.block))
     for found in others:
         if any(s.buffer is buffer for s in found.stores) and not first_values:
             raise ScheduleError(f"`{buffer.name}` is stored by `{found.name}` too", leaf.block, found.block)
@@ -517,7 +527,8 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     own, others = _aligned(leaf, chain, loop)
     values: dict[Var, PrimExpr] = {a.loop_var: b.loop_var for a, b in zip(own, others)}
     values.update({n.loop_var: n.min for n in leaf.loops[: leaf.loops.index(own[0])]})
-    inner = _own_part(leaf, own)
+    taken = {n.loop_var.name for n in chain} | loop_names(loop.loop.body)
+    inner = _own_part(leaf, own, taken)
     around = ranges_of([*leaf.loops, *chain])
     moved = rebound(inner, values, around)
     guards = [substitute(c, values) for c in _guards_above(leaf, own)]
@@ -558,20 +569,21 @@ def _is_one(loop: For) -> bool:
     return isinstance(loop.extent, IntImm) and loop.extent.value == 1
 
 
-def _own_part(leaf: Leaf, own: Sequence[For]) -> Stmt:
-    """The block in its loops and conditions inside the last of `own`, without what is beside it."""
+def _own_part(leaf: Leaf, own: Sequence[For], taken: set[str]) -> Stmt:
+    """The block in its loops and conditions inside the last of `own`, without what is beside it.
+
+    A loop gets a variable of its own if its name is taken at the new place, or if it stays for others too.
+    """
     inner = leaf.path[leaf.path.index(own[-1]) + 1 :]
+    domains = ranges_of(leaf.loops)
     result: Stmt = leaf.realize
     for node in reversed(inner):
         if isinstance(node, For):
-            var = Var(node.loop_var.name, node.loop_var.dtype)
-            domains = ranges_of([*leaf.loops, node.replace(loop_var=var)])
-            shared = _beside(node, leaf)
-            result = (
-                node.replace(loop_var=var, body=rebound(result, {node.loop_var: var}, domains))
-                if shared
-                else node.replace(body=result)
-            )
+            if node.loop_var.name in taken or _beside(node, leaf):
+                var = Var(unused(node.loop_var.name, taken), node.loop_var.dtype)
+                result = rebound(result, {node.loop_var: var}, {**domains, **ranges_of([node.replace(loop_var=var)])})
+                node = node.replace(loop_var=var)
+            result = node.replace(body=result)
         elif isinstance(node, IfThenElse):
             result = IfThenElse(node.condition, listed(result), None)
     return result

@@ -48,6 +48,7 @@ __all__ = [
     "commit",
     "leaf_of",
     "leaves",
+    "loop_names",
     "loop_ref",
     "names_of",
     "nested",
@@ -59,6 +60,7 @@ __all__ = [
     "set_names",
     "tidy",
     "twin_of",
+    "unused",
 ]
 
 
@@ -80,6 +82,21 @@ class Names:
     def copy(self) -> Names:
         """A counter of its own at the same point."""
         return Names(self.counts)
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """A name that is not among those of the loops around or inside: `name`, or with `_0` after it."""
+    taken = set(taken)
+    while name in taken:
+        name = f"{name}_0"
+    return name
+
+
+def loop_names(stmt: Stmt) -> set[str]:
+    """The names of the loops in a statement."""
+    found: set[str] = set()
+    post_order_visit(stmt, lambda n: found.add(n.loop_var.name) if isinstance(n, For) else None)
+    return found
 
 
 _names: WeakKeyDictionary[ScheduleState, Names] = WeakKeyDictionary()
