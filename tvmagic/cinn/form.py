@@ -36,6 +36,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.deep import with_deep_stack
 from tvmagic.ir.derive import node as declare
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one, variables_in
@@ -299,8 +300,8 @@ def with_schedule_blocks(node: _N) -> _N:
         same = all(f is node.functions[v] for v, f in functions.items())
         return node if same else node.replace(functions=functions)
     if not isinstance(node, PrimFunc):
-        return _Inits().visit(node)
-    body = _Inits().visit(node.body)
+        return with_deep_stack(lambda: _Inits().visit(node))
+    body = with_deep_stack(lambda: _Inits().visit(node.body))
     return node if body is node.body else node.with_body(body)
 
 
