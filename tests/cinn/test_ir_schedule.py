@@ -79,7 +79,14 @@ CALLS: dict[str, tuple[str, Call, Call, str]] = {
                            lambda s: s.sample_categorical([4, 8], [0.5]), "as many probabilities"),
     "tag_post_schedule": ("chain", lambda s: s.tag_post_schedule(), lambda s: s.split("X", 0, [1]), "no block"),
 }  # fmt: skip
-NOT_TRACED = {"set_exprs", "get_module", "has_block", "get_device_api", "mutate_for_type", "copy_transform_and_loop_info"}
+NOT_TRACED = {
+    "set_exprs",
+    "get_module",
+    "has_block",
+    "get_device_api",
+    "mutate_for_type",
+    "copy_transform_and_loop_info",
+}
 
 
 def twice() -> S:

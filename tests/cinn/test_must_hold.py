@@ -328,9 +328,11 @@ def test_7_three_fused_loops() -> None:
     schedule = program("transposed").schedule()
     schedule.split("C", 1, [2, 3])
     schedule.fuse("C", [1, 2, 3])
-    assert "axis.bind(0, ((3 * ((j_j_0_k_fused / 8) / 3)) + ((j_j_0_k_fused / 8) % 3)), (j_j_0_k_fused % 8))" in (
-        schedule.text()
-    ) or "axis.bind(0, (j_j_0_k_fused / 8), (j_j_0_k_fused % 8))" in schedule.text()
+    assert (
+        "axis.bind(0, ((3 * ((j_j_0_k_fused / 8) / 3)) + ((j_j_0_k_fused / 8) % 3)), (j_j_0_k_fused % 8))"
+        in (schedule.text())
+        or "axis.bind(0, (j_j_0_k_fused / 8), (j_j_0_k_fused % 8))" in schedule.text()
+    )
     check("transposed", schedule)
 
 
@@ -361,9 +363,16 @@ def test_7_names_of_a_second_move() -> None:
     schedule = program("chain").schedule()
     schedule.compute_at("C", schedule.get_loops("D")[0])
     schedule.compute_at("B", schedule.get_loops("D")[0], True)
-    assert [x.strip(".") for x in shape(schedule)] == ["i:12", "ax0:1", "ax1:10", "B", "ax0_0:10", "C", "j:10", "D"] or [
-        x.strip(".") for x in shape(schedule)
-    ] == ["i:12", "ax0_0:1", "ax1:10", "B", "ax0:10", "C", "j:10", "D"]
+    assert [x.strip(".") for x in shape(schedule)] == [
+        "i:12",
+        "ax0:1",
+        "ax1:10",
+        "B",
+        "ax0_0:10",
+        "C",
+        "j:10",
+        "D",
+    ] or [x.strip(".") for x in shape(schedule)] == ["i:12", "ax0_0:1", "ax1:10", "B", "ax0:10", "C", "j:10", "D"]
     check("chain", schedule)
 
 

@@ -432,7 +432,7 @@ def _check_consumer(
         if found.block in own:
             continue
         stored = {s.buffer for s in found.stores}
-        if found.block not in inside and stored & given:
+        if found.block not in inside and stored & given and place >= first:
             raise ScheduleError(
                 f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
             )
