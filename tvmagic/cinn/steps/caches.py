@@ -144,6 +144,18 @@ class _Copy:
         self.nest = result
 
 
+def _check_complete(writers: Sequence[Leaf], loops: Sequence[For], leaf: Leaf) -> None:
+    """What is copied in an iteration of some loops must be complete then: no loop of them reduces."""
+    for writer in writers:
+        bad = next((n for n in loops if n.loop_var in writer.reducing), None)
+        if bad is not None:
+            raise ScheduleError(
+                f"`{writer.name}` adds up over loop `{bad.loop_var.name}`, in which `{leaf.name}` is too, so there is "
+                f"nothing complete to be copied",
+                leaf.block,
+            )
+
+
 # ---------------------------------------------------------------------------- cache_read
 
 
@@ -173,8 +185,9 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     if late:
         raise ScheduleError(f"`{late[0].name}` stores `{source.name}` after `{leaf.name}` loads it", block)
     cache = _cache_of(source, memory_type, state, block)
-    path = _shared([*writers, leaf]) if writers else ()
+    path = _shared([writers[-1], leaf]) if writers else ()
     loops = _loops(path)
+    _check_complete(writers, loops, leaf)
     spans = _part(leaf, source, loops)
     copy = _Copy(state, source, cache, spans, cache.name).nest
     readers = [
@@ -276,7 +289,8 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     if any(order.index(f.block) < order.index(leaf.block) for f in readers):
         raise ScheduleError(f"`{readers[0].name}` loads `{target.name}` before it is stored", block)
     cache = _cache_of(target, memory_type, state, block)
-    loops = _loops(_shared([*own, *readers])) if readers else []
+    loops = _loops(_shared([leaf, readers[0]])) if readers else []  # the first reader shares the most with it
+    _check_complete(own, loops, leaf)
     spans = _stored_part(leaf, target, loops)
     copy = _Copy(state, cache, target, spans, leaf.name).nest
     renamed = _with_buffer(leaf, target, cache)

@@ -27,7 +27,9 @@ def found_block(state: ScheduleState, name: str) -> StmtSRef:
     if len(found) > 1:
         raise ScheduleError(f"{len(found)} blocks are called `{name}`; a block's name is its own", *found[1:])
     if not found:
-        names = [s.block.name_hint for s in blocks]
+        roots = list(state.functions)
+        names = [s.block.name_hint for s in roots]
+        names += [leaf.name for root in roots for leaf in leaves(root.block.body)]
         known = ", ".join(f"`{n}`" for n in names)
         raise ScheduleError(f"there is no block `{name}`: there are {known}", hint=did_you_mean(name, names))
     return found[0]

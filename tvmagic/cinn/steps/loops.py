@@ -428,13 +428,15 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool = False) 
     are written out of it and made one flat index. With `force_flat` every access to such a tensor must be by the
     variable.
     """
+    if not loops:
+        raise ScheduleError("at least one loop is flattened")
     nodes = [s.loop for s in loops]
     body = root_body(state, loops[0])
-    inner = leaves(nodes[-1].body) if nodes else []
+    inner = leaves(nodes[-1].body)
     for leaf in inner:
-        _check_flat(leaf.realize, nodes)
         if leaf.loops:
             raise ScheduleError(f"block `{leaf.name}` has more loops around it than those to be flattened", *loops[:1])
+        _check_flat(leaf.realize, nodes)
     sizes = [constant_extent(s) for s in loops]
     for outer, below in zip(loops, loops[1:]):
         if only(outer.loop.body) is not below.loop:

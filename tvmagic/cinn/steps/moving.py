@@ -576,11 +576,15 @@ def _own_part(leaf: Leaf, own: Sequence[For], taken: set[str]) -> Stmt:
     """
     inner = leaf.path[leaf.path.index(own[-1]) + 1 :]
     domains = ranges_of(leaf.loops)
+    names = [n.loop_var.name for n in inner if isinstance(n, For)]
     result: Stmt = leaf.realize
     for node in reversed(inner):
         if isinstance(node, For):
-            if node.loop_var.name in taken or _beside(node, leaf):
-                var = Var(unused(node.loop_var.name, taken), node.loop_var.dtype)
+            name = node.loop_var.name
+            if name in taken or _beside(node, leaf):
+                name = unused(name, {*taken, *names} - {name}) if name not in taken else unused(name, {*taken, *names})
+                names.append(name)
+                var = Var(name, node.loop_var.dtype)
                 result = rebound(result, {node.loop_var: var}, {**domains, **ranges_of([node.replace(loop_var=var)])})
                 node = node.replace(loop_var=var)
             result = node.replace(body=result)

@@ -32,15 +32,15 @@ from tvmagic.ir import (
 __all__ = ["SUFFIX", "join_inits", "name_tensors", "ranks_in"]
 
 SUFFIX = "__reduce_init"
-_CACHE = "(_(local|shared|global)_temp_buffer)+"  # what CacheWrite adds to a tensor's name
+_CACHE = "(_(local|shared|global)_temp_buffer)*"  # what CacheWrite adds to a tensor's name
 
 
 def name_tensors(statements: list[Statement]) -> None:
     """Call the tensor `B__reduce_init` by its name `B` throughout, if the text stores to `B` too."""
     every = list(_statements(statements))
-    stored = {s.name: s for s in every if s.kind == "store"}
-    inits = [n for n in stored if n.endswith(SUFFIX)]
-    names = {n: _added_to(n.removesuffix(SUFFIX), stored) for n in inits if n.removesuffix(SUFFIX) in stored}
+    stores = [s for s in every if s.kind == "store"]
+    found = {s.name: _added_to(s.name.removesuffix(SUFFIX), stores) for s in stores if s.name.endswith(SUFFIX)}
+    names = {init: tensor for init, tensor in found.items() if tensor is not None}
     if not names:
         return
     for statement in every:
@@ -51,16 +51,13 @@ def name_tensors(statements: list[Statement]) -> None:
                 expr.text = names.get(expr.text, expr.text)
 
 
-def _added_to(name: str, stored: dict[str, Statement]) -> str:
-    """The tensor to which a reduction adds: `name`, or the cache whose copy `name` is, or the cache of that."""
-    tensor, seen = name, {name}
-    while True:
-        value = stored[tensor].exprs[0]
-        of_cache = value.kind == "access" and value.text in stored and value.text not in seen
-        if not of_cache or not re.fullmatch(re.escape(name) + _CACHE, value.text):
-            return tensor
-        tensor = value.text
-        seen.add(tensor)
+def _added_to(name: str, stores: list[Statement]) -> str | None:
+    """The tensor to which a reduction adds: `name` or a cache of it, whichever is added to; None if there is none."""
+    own = re.compile(re.escape(name) + _CACHE)
+    fitting = [s for s in stores if own.fullmatch(s.name)]
+    adding = [s.name for s in fitting if any(e.text == s.name for e in _expressions(s) if e.kind == "access")]
+    plain = [s.name for s in fitting if s.name == name]
+    return next(iter([*adding, *plain]), None)
 
 
 def ranks_in(statements: list[Statement]) -> dict[str, int]:
