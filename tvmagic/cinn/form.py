@@ -302,7 +302,7 @@ def with_schedule_blocks(node: _N) -> _N:
     if not isinstance(node, PrimFunc):
         return with_deep_stack(lambda: _Inits().visit(node))
     body = with_deep_stack(lambda: _Inits().visit(node.body))
-    return node if body is node.body else node.with_body(body)
+    return node if body is node.body else node.with_body(body)  # type: ignore[return-value]
 
 
 def to_cinn(function: PrimFunc) -> PrimFunc:

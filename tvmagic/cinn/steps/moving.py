@@ -31,6 +31,7 @@ from tvmagic.ir import (
     GE,
     LT,
     Add,
+    Block,
     Buffer,
     BufferLoad,
     For,
@@ -293,7 +294,7 @@ def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
 
 
 def _check_producer(
-    every: Sequence[Leaf], order: dict[object, int], moved: Sequence[Leaf], buffer: Buffer, loop: StmtSRef
+    every: Sequence[Leaf], order: dict[Block, int], moved: Sequence[Leaf], buffer: Buffer, loop: StmtSRef
 ) -> list[Leaf]:
     """The consumers of a block that is to be moved under a loop of theirs."""
     leaf, blocks = moved[-1], {found.block for found in moved}
