@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -482,3 +483,52 @@ def test_symbolic_sizes_and_tir_have_the_same_text() -> None:
     assert "serial for (i, 0, n)" in schedule.text()
     with pytest.raises(TVMagicError, match="not a number"):
         schedule.split("B", 0, [-1, 4])
+
+
+GUARDED = """{
+  ScheduleBlock(root)
+  {
+    {
+      serial for (i, 0, 8)
+      {
+        if ((i < 3)) {
+          {
+            ScheduleBlock(B)
+            {
+              i0 = axis.bind(i)
+              read_buffers(_A[i0(0:8)])
+              write_buffers(_B[i0(0:8)])
+              B[i0] = (A[i0] + 1.00000000f)
+            }
+          }
+        }
+      }
+      serial for (i, 0, 8)
+      {
+        ScheduleBlock(C)
+        {
+          i0 = axis.bind(i)
+          read_buffers(_B[i0(0:8)])
+          write_buffers(_C[i0(0:8)])
+          C[i0] = (B[i0] * 2.00000000f)
+        }
+      }
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.compute_inline("B"),
+        lambda s: s.compute_at("B", s.get_loops("C")[0]),
+        lambda s: s.cache_write("B", 0, "local"),
+        lambda s: s.copy_transform_and_loop_info("B", "C"),
+    ],
+)
+def test_a_condition_of_ones_own_is_not_lost(step: Callable[[IRSchedule], object]) -> None:
+    schedule = IRSchedule(GUARDED)
+    with pytest.raises(TVMagicError, match="condition"):
+        step(schedule)
+    assert str(schedule) == GUARDED

@@ -15,6 +15,7 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
 from tvmagic.cinn.form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
+from tvmagic.cinn.steps.tree import leaves, runs_for_all
 from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var, post_order_visit
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
@@ -150,6 +151,15 @@ def _inputs_stay(c: Candidate) -> str | None:
     return None
 
 
+def _runs_for_all(c: Candidate) -> str | None:
+    if not c.found.branch:
+        return None
+    leaf = next((leaf for leaf in leaves(c.root.body) if leaf.block is c.block), None)
+    if leaf is None or runs_for_all(leaf):
+        return None
+    return f"`{c.name}` is under a condition, and it is not known that it runs for all values of its variables"
+
+
 def _not_only_leaf(c: Candidate) -> str | None:
     if len(scope(c.root).leaves) > 1:
         return None
@@ -160,6 +170,7 @@ LEAF = Condition("leaf", "it is a leaf block", _leaf)
 ONE_STORE = Condition("one_store", "its body is exactly one store", _one_store)
 NOT_REDUCTION = Condition("not_reduction", "its tensor is not a reduction", _not_reduction)
 NOT_ONLY_LEAF = Condition("not_only_leaf", "something else is left when it is removed", _not_only_leaf)
+RUNS_FOR_ALL = Condition("runs_for_all", "it runs for all values of its variables", _runs_for_all)
 NO_OTHER_VARIABLE = Condition("no_other_variable", "no other variable occurs in the store", _no_other_variable)
 
 COMPUTE_INLINE: tuple[Condition, ...] = (
@@ -172,6 +183,7 @@ COMPUTE_INLINE: tuple[Condition, ...] = (
     Condition("plain_indices", "the indices of its store are distinct plain variables", _plain_indices),
     NO_OTHER_VARIABLE,
     Condition("inputs_stay", "nothing that it loads is stored again after it", _inputs_stay),
+    RUNS_FOR_ALL,
     NOT_ONLY_LEAF,
 )
 
@@ -269,5 +281,6 @@ REVERSE_COMPUTE_INLINE: tuple[Condition, ...] = (
     Condition("no_predicate", "it has no predicate", _no_predicate),
     Condition("same_domain", "it loads all that its producer stores", _same_domain),
     Condition("nothing_between", "no block between the two depends on it", _nothing_between),
+    RUNS_FOR_ALL,
     NOT_ONLY_LEAF,
 )

@@ -13,6 +13,7 @@ from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
     block_ref,
+    check_runs_for_all,
     commit,
     leaf_of,
     leaves,
@@ -291,6 +292,7 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     cache = _cache_of(target, memory_type, state, block)
     loops = _loops(_shared([leaf, readers[0]])) if readers else []  # the first reader shares the most with it
     _check_complete(own, loops, leaf)
+    check_runs_for_all(leaf)
     spans = _stored_part(leaf, target, loops)
     copy = _Copy(state, cache, target, spans, leaf.name).nest
     renamed = _with_buffer(leaf, target, cache)

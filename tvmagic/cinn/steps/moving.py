@@ -15,6 +15,7 @@ from tvmagic.cinn.steps.loops import arguments_of, root_body
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
+    check_runs_for_all,
     commit,
     leaf_of,
     leaves,
@@ -260,6 +261,7 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     check_movable(leaf, loop)
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
     buffer = _one_plain_store(leaf)
+    check_runs_for_all(leaf)
     if buffer in arguments_of(state, block):
         raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
     every = leaves(body)
@@ -380,6 +382,7 @@ def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_u
     check_movable(leaf, loop)
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
     _one_plain_store(leaf)
+    check_runs_for_all(leaf)
     every = leaves(body)
     path = path_to(body, loop.loop)
     outer = [n for n in path if isinstance(n, For)]

@@ -35,6 +35,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.tir.blocks.conditions import all_of, runs_everywhere
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import used_buffers, with_detected_regions
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -45,6 +46,7 @@ __all__ = [
     "Leaf",
     "Names",
     "block_ref",
+    "check_runs_for_all",
     "commit",
     "leaf_of",
     "leaves",
@@ -57,6 +59,7 @@ __all__ = [
     "ranges_of",
     "rebound",
     "renamed_axes",
+    "runs_for_all",
     "set_names",
     "tidy",
     "twin_of",
@@ -197,6 +200,23 @@ def leaf_of(body: Stmt, block: Block) -> Leaf:
     if found is None:
         raise ScheduleError(f"block `{block.name_hint}` is inside another block; a step takes those below the root")
     return found
+
+
+def runs_for_all(leaf: Leaf) -> bool:
+    """Whether a block runs for all values of its variables, whatever conditions are around it."""
+    if any(isinstance(n, IfThenElse) and n.else_case is not None for n in leaf.path):
+        return False
+    return not leaf.conditions or runs_everywhere(leaf.realize, ranges_of(leaf.loops), all_of(leaf.conditions))
+
+
+def check_runs_for_all(leaf: Leaf) -> None:
+    """Raise unless a block runs for all values of its variables: it would lose the conditions around it."""
+    if not runs_for_all(leaf):
+        raise ScheduleError(
+            f"it is not known that `{leaf.name}` runs for all values of its variables; it would lose the conditions "
+            f"around it",
+            leaf.block,
+        )
 
 
 def path_to(body: Stmt, target: Stmt) -> list[Stmt]:
