@@ -160,12 +160,19 @@ class IRSchedule:
         """Run a step and keep it in the trace."""
 
         def run() -> Any:
-            result = self.schedule.run_primitive(STEPS[name], arguments, decision)
+            named = {key: self._handle(key, value) for key, value in arguments.items()}
+            result = self.schedule.run_primitive(STEPS[name], named, decision)
             if not traced:
                 self.schedule.trace.pop()
             return result
 
         return self._all_or_nothing(run)
+
+    def _handle(self, key: str, value: Any) -> Any:
+        """An argument with the handle of a block that is given by its name."""
+        if key in ("block", "block_target"):
+            return self.block(value)
+        return self._block_or_loop(value) if key == "node" else value
 
     def _all_or_nothing(self, run: Callable[[], _T]) -> _T:
         """Run something; if it fails, the program, the trace and the names are as before."""
@@ -189,7 +196,7 @@ class IRSchedule:
             return self._run(name, {"loops": list(loops)})
         if isinstance(loops, str):
             return self._run(f"{name}WithName", {"block_name": loops, "loops_index": [int(p) for p in places]})
-        return self._run(f"{name}WithBlock", {"block": self.block(loops), "loops_index": [int(p) for p in places]})
+        return self._run(f"{name}WithBlock", {"block": loops, "loops_index": [int(p) for p in places]})
 
     # ------------------------------------------------------------------ the program
 
@@ -232,7 +239,7 @@ class IRSchedule:
         """The loops around a block, outermost first. A block without loops gets one, `ix`, of one iteration."""
         if isinstance(block, str):
             return self._run("GetLoopsWithName", {"block_name": block})
-        return self._run("GetLoops", {"block": self.block(block)})
+        return self._run("GetLoops", {"block": block})
 
     def get_all_blocks(self) -> list[BlockRV]:
         """The blocks in program order, without the roots. Blocks inside blocks do not count."""
@@ -244,13 +251,13 @@ class IRSchedule:
 
     def get_child_blocks(self, expr: Any) -> list[BlockRV]:
         """The blocks below a block or a loop, in program order; of a root all of them."""
-        return self._run("GetChildBlocks", {"node": self._block_or_loop(expr)})
+        return self._run("GetChildBlocks", {"node": expr})
 
     def get_root_block(self, expr: Any = None) -> BlockRV:
         """The root above a block or a loop: the scope that is searched for writers and readers."""
         if expr is None:
             return self._run("GetBlock", {"name": self.root.name_hint})
-        return self._run("GetRootBlock", {"node": self._block_or_loop(expr)})
+        return self._run("GetRootBlock", {"node": expr})
 
     def _block_or_loop(self, target: Any) -> Any:
         return target if isinstance(target, LoopRV) else self.block(target)
@@ -368,7 +375,7 @@ class IRSchedule:
 
             >>> s.compute_at("B", s.get_loops("C")[0])
         """
-        self._run("ComputeAt", {"block": self.block(block), "loop": loop, "keep_unit_loops": keep_unit_loops})
+        self._run("ComputeAt", {"block": block, "loop": loop, "keep_unit_loops": keep_unit_loops})
 
     def simple_compute_at(self, block: Any, loop: LoopRV) -> None:
         """Move a block under a loop whose nest, down to there, runs like the block's own outermost loops.
@@ -378,7 +385,7 @@ class IRSchedule:
 
             >>> s.simple_compute_at("B", s.get_loops("C")[0])
         """
-        self._run("SimpleComputeAt", {"block": self.block(block), "loop": loop})
+        self._run("SimpleComputeAt", {"block": block, "loop": loop})
 
     def reverse_compute_at(self, block: Any, loop: LoopRV, keep_unit_loops: bool = False) -> None:
         """Move a consumer to the end of a loop's body; it uses there what its producers stored in one iteration.
@@ -388,7 +395,7 @@ class IRSchedule:
 
             >>> s.reverse_compute_at("C", s.get_loops("B")[0])
         """
-        self._run("ReverseComputeAt", {"block": self.block(block), "loop": loop, "keep_unit_loops": keep_unit_loops})
+        self._run("ReverseComputeAt", {"block": block, "loop": loop, "keep_unit_loops": keep_unit_loops})
 
     def compute_inline(self, block: Any) -> None:
         """Write a block into all its consumers and take it away.
@@ -399,7 +406,7 @@ class IRSchedule:
 
             >>> s.compute_inline("B")
         """
-        self._run("ComputeInline", {"block": self.block(block)})
+        self._run("ComputeInline", {"block": block})
 
     def reverse_compute_inline(self, block: Any) -> None:
         """Write a block into its one producer and take it away.
@@ -409,7 +416,7 @@ class IRSchedule:
 
             >>> s.reverse_compute_inline("C")
         """
-        self._run("ReverseComputeInline", {"block": self.block(block)})
+        self._run("ReverseComputeInline", {"block": block})
 
     def copy_transform_and_loop_info(self, block: Any, block_target: Any) -> None:
         """Give a block the loops and bindings of another one, as far as their leading dimensions have the same sizes.
@@ -418,7 +425,7 @@ class IRSchedule:
 
             >>> s.copy_transform_and_loop_info("C", "B")
         """
-        arguments = {"block": self.block(block), "block_target": self.block(block_target)}
+        arguments = {"block": block, "block_target": block_target}
         self._run("CopyTransformAndLoopInfo", arguments, traced=False)
 
     # ------------------------------------------------------------------ memory
@@ -431,7 +438,7 @@ class IRSchedule:
 
             >>> s.cache_read("B", 0, "local")
         """
-        arguments = {"block": self.block(block), "read_buffer_index": read_buffer_index, "memory_type": memory_type}
+        arguments = {"block": block, "read_buffer_index": read_buffer_index, "memory_type": memory_type}
         return self._run("CacheRead", arguments)
 
     def cache_write(self, block: Any, write_buffer_index: int, memory_type: str) -> BlockRV:
@@ -441,7 +448,7 @@ class IRSchedule:
 
             >>> s.cache_write("C", 0, "local")
         """
-        arguments = {"block": self.block(block), "write_buffer_index": write_buffer_index, "memory_type": memory_type}
+        arguments = {"block": block, "write_buffer_index": write_buffer_index, "memory_type": memory_type}
         return self._run("CacheWrite", arguments)
 
     def sync_threads(self, ir_node: Any, after_node: bool = True) -> None:
@@ -449,7 +456,7 @@ class IRSchedule:
 
         >>> s.sync_threads(s.get_loops("B")[0])
         """
-        self._run("SyncThreads", {"node": self._block_or_loop(ir_node), "after_node": after_node})
+        self._run("SyncThreads", {"node": ir_node, "after_node": after_node})
 
     def set_buffer(self, block: Any, memory_type: str, fixed: bool = False) -> None:
         """Put what a block stores into `local`, `shared` or `global` memory.
@@ -459,7 +466,7 @@ class IRSchedule:
 
             >>> s.set_buffer("B", "local")
         """
-        arguments = {"block": self.block(block), "memory_type": memory_type, "fixed": fixed}
+        arguments = {"block": block, "memory_type": memory_type, "fixed": fixed}
         self._run("SetBuffer", arguments)
 
     # ------------------------------------------------------------------ the rest
@@ -483,14 +490,14 @@ class IRSchedule:
         name = next((name for kind, name in kinds if isinstance(value, kind)), None)
         if name is None:
             raise TVMagicError(f"an attribute is an int, a bool, a float or a text, not {type(value).__name__}")
-        self._run(f"Annotate{name}Attr", {"block": self.block(block), "key": key, "value": value})
+        self._run(f"Annotate{name}Attr", {"block": block, "key": key, "value": value})
 
     def unannotate(self, block: Any, key: str) -> None:
         """Take a fact off a block; a key that is not there is a warning.
 
         >>> s.unannotate("B", "note")
         """
-        self._run("Unannotate", {"block": self.block(block), "key": key})
+        self._run("Unannotate", {"block": block, "key": key})
 
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
