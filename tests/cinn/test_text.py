@@ -162,10 +162,10 @@ def test_an_if_around_a_block_is_its_predicate_in_tensorir() -> None:
 
 ERRORS = [
     (block("B[i0] = (A[i0] + $)"), "`$` means nothing", 8),
-    (block("B[i0] = (A[i0] + 1.0f"), "`)` must stand here", 9),
+    (block("B[i0] = (A[i0] + 1.0f"), "`)` is expected here", 9),
     (block("B[i0] = (A[i0] + 1)", "C[i0] = (A[i0] * 2.0f)"), "meet in one expression", 9),
     (block("B[i0] = nosuch(A[i0])"), "no function `nosuch`", 8),
-    (block("B[i0] = (A[i0] + A)"), "stands without indices", 8),
+    (block("B[i0] = (A[i0] + A)"), "has no indices here", 8),
     (block("B[i0] = A[i0]", "B[i0, i0] = A[i0]"), "has 1 dimensions, not 2", 9),
     (block("(A[i0] + 1.0f)"), "no statement", 8),
     (block("B[i0] = A[i0]")[:-2], "never closed", 1),

@@ -84,7 +84,7 @@ class AutoInline(AutoGenRule):
         self.no_inline_output_names = _names(no_inline_output_names or ())
         self.conditions: tuple[Condition, ...] = (
             Condition("one_write_buffer", "it writes one buffer", _one_write_buffer),
-            Condition("no_branch", "no `IfThenElse` stands in its body", _no_branch),
+            Condition("no_branch", "no `IfThenElse` is in its body", _no_branch),
             Condition("not_output", "its tensor is not among the outputs", self._not_output),
             *COMPUTE_INLINE,
         )
@@ -127,7 +127,7 @@ class AutoInline(AutoGenRule):
 
     def apply(self, target: int | IRSchedule, block: Any = None) -> bool:  # type: ignore[override]
         """`apply(index)` inlines one of the blocks that `init` found; `apply(ir_schedule, block)` tries
-        one block of a schedule. Whether it was inlined; what each block reads and writes is found anew.
+        one block of a schedule. Whether it was inlined; what each block reads and writes is found again.
         """
         if isinstance(target, IRSchedule):
             return self._try(target, block)

@@ -259,11 +259,11 @@ def _nothing_between(c: Candidate) -> str | None:
     assert producer is not None
     first, last = around.place[producer.block], around.place[c.block]
     if first > last:
-        return f"`{c.name}` stands before its producer"
+        return f"`{c.name}` comes before its producer"
     for found in around.leaves[first + 1 : last]:
         stored = {s.buffer for s in found.stores}
         if c.tensor in stored or c.tensor in found.loads or not stored.isdisjoint(c.found.loads):
-            return f"`{found.block.name_hint}` stands between `{c.name}` and its producer and depends on it"
+            return f"`{found.block.name_hint}` is between `{c.name}` and its producer and depends on it"
     return None
 
 

@@ -31,7 +31,7 @@ class StaticShapeGroupScheduler:
     Parameters
     ----------
     ir_schedule: the schedule to work on, or a function, a module or CINN's text to make one of.
-    output_tensor_names: the tensors that must stay; those that the function's callers see unless told.
+    output_tensor_names: the tensors that must stay; by default those that the function's callers see.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """How a block is written into its consumers, or into its producer, and taken away.
 
 `LeafBlockRemovalPlan` finds what has to go; the inliners rewrite the tree. Names are CINN's. The
-program is immutable here: a visitor gives back what stands in a node's place instead of writing
+program is immutable here: a visitor gives back what belongs in a node's place instead of writing
 through a pointer, so nothing has to be copied before it is changed.
 """
 
@@ -99,7 +99,7 @@ class LeafBlockRemovalPlan(Visitor):
 
     @handles(PrimExpr, BufferStore)
     def leaf(self, node: object) -> None:
-        """No block stands in here."""
+        """No block is in here."""
 
 
 class MappingVarToExprMutator(Mutator):

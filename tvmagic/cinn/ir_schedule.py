@@ -369,7 +369,7 @@ class IRSchedule:
     def compute_at(self, block: Any, loop: LoopRV, keep_unit_loops: bool = False) -> None:
         """Move a producer to the front of a loop's body; it computes there what its consumers read in one iteration.
 
-        The ranges become loops `ax0`, `ax1`, ...; a range of one makes none unless `keep_unit_loops`. A reduction takes
+        The ranges become loops `ax0`, `ax1`, ...; a range of one makes no loop unless `keep_unit_loops`. A reduction takes
         its first values along. Requires: the block has one store, at its distinct plain variables, to a tensor inside
         the function that no other block writes; all readers are under the loop, after the block.
 

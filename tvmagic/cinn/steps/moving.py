@@ -249,7 +249,7 @@ def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
 def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
     """Move a producer to the front of a loop's body, where it computes what its consumers read in one iteration.
 
-    The ranges that they read become loops `ax0`, `ax1`, ...; a range of one makes none unless `keep_unit_loops`. A
+    The ranges that they read become loops `ax0`, `ax1`, ...; a range of one makes no loop unless `keep_unit_loops`. A
     reduction takes `X__reduce_init` along. The block gets the attribute `compute_at_extra_var`.
 
     Requires: the loop is not around the block; the block has one store, at its distinct plain variables, to a tensor

@@ -1,6 +1,6 @@
 """The tree that steps rewrite: the leaves under a root, edits of statements, expressions as CINN writes them.
 
-A step computes the root's new body and puts it in place by `commit`, which finds what blocks read and write anew and
+A step computes the root's new body and puts it in place by `commit`, which finds again what blocks read and write and
 keeps the references to the blocks and loops that are still there.
 """
 
@@ -305,7 +305,7 @@ class Edit(Mutator):
 
 
 class _NewRegions(Mutator):
-    """Finds anew what the blocks that were not there before read and write."""
+    """Finds what the blocks that were not there before read and write."""
 
     def __init__(self, known: set[Block], lists: bool) -> None:
         self.known, self.lists = known, lists

@@ -362,7 +362,7 @@ class _Builder:
         if node.text in env:
             return env[node.text]
         if node.text in self.types.tensors:
-            raise self.source.error(f"the tensor `{node.text}` stands without indices", node.offset, len(node.text))
+            raise self.source.error(f"the tensor `{node.text}` has no indices here", node.offset, len(node.text))
         return self.symbols.setdefault(node.text, Var(node.text, self.types.symbols[node.text].result()))
 
     def infix(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:

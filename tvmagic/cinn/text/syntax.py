@@ -169,14 +169,14 @@ class _Parser:
     def expect(self, text: str) -> Token:
         if self.token.text != text or self.token.kind == "string":
             raise self.source.error(
-                f"`{text}` must stand here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+                f"`{text}` is expected here, not `{self.token.text}`", self.token.offset, len(self.token.text)
             )
         return self.take()
 
     def name(self, what: str) -> str:
         if self.token.kind != "name":
             raise self.source.error(
-                f"{what} must stand here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+                f"{what} is expected here, not `{self.token.text}`", self.token.offset, len(self.token.text)
             )
         return self.take().text
 
