@@ -18,6 +18,7 @@ from tvmagic.cinn.steps.tree import (
     leaf_of,
     leaves,
     names_of,
+    nested,
     path_to,
     ranges_of,
     twin_of,
@@ -33,7 +34,6 @@ from tvmagic.ir import (
     Evaluate,
     For,
     ForKind,
-    IfThenElse,
     IntImm,
     IterVar,
     Mutator,
@@ -137,12 +137,8 @@ class _Copy:
         indices = [axis.var for axis in axes]
         store = BufferStore(target, BufferLoad(source, indices), indices)
         result: Stmt = BlockRealize(values, True, Block(axes, [], [], name, listed(store)))
-        for value, span in zip(reversed(values), reversed(spans)):
-            if span.above is not None:
-                result = IfThenElse(value < span.above, listed(result), None)
-        for loop in reversed(loops):
-            result = loop.replace(body=result)
-        self.nest = result
+        conditions = [value < span.above for value, span in zip(values, spans) if span.above is not None]
+        self.nest = nested(loops, conditions, result)
 
 
 def _check_complete(writers: Sequence[Leaf], loops: Sequence[For], leaf: Leaf) -> None:

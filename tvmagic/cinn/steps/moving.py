@@ -20,6 +20,7 @@ from tvmagic.cinn.steps.tree import (
     leaf_of,
     leaves,
     names_of,
+    nested,
     only,
     path_to,
     ranges_of,
@@ -169,11 +170,7 @@ def _conditions(value: PrimExpr, span: Span) -> list[PrimExpr]:
 
 
 def _wrapped(body: Stmt, loops: Sequence[For | None], conditions: Sequence[PrimExpr]) -> Stmt:
-    for condition in reversed(conditions):
-        body = IfThenElse(condition, listed(body), None)
-    for loop in reversed(loops):
-        body = body if loop is None else loop.replace(body=body)
-    return body
+    return nested([loop for loop in loops if loop is not None], conditions, body)
 
 
 def _nest_of(
