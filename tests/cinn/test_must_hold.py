@@ -404,6 +404,15 @@ def test_8_the_index_counts_loads_and_bodies_become_lists() -> None:
         schedule.cache_read("B", 0, "local")
 
 
+def test_8_readers_before_the_copy_read_the_tensor() -> None:
+    schedule = program("chain").schedule()
+    schedule.simple_compute_at("B", schedule.get_loops("C")[1])
+    schedule.cache_read("D", 1, "local")
+    assert "C[i0, i1] = (B[i0, i1] + 1.00000000f)" in schedule.text()
+    assert "D[i0, i1] = (C[i0, i1] * B_local_temp_buffer[i0, i1])" in schedule.text()
+    check("chain", schedule)
+
+
 def test_8_roles_of_cache_write_and_moving_the_computing_block() -> None:
     schedule = program("matmul").schedule()
     computing = schedule.cache_write("B", 0, "local")

@@ -187,8 +187,13 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     _check_complete(writers, loops, leaf)
     spans = _part(leaf, source, loops)
     copy = _Copy(state, source, cache, spans, cache.name).nest
+    before = _holder(writers[-1], len(loops)) if writers else None
     readers = [
-        found for found in every if loads_of(found, source) and _within(found, source, spans, path, order, writers)
+        found
+        for found in every
+        if loads_of(found, source)
+        and not any(node is before for node in (*found.path, found.realize))
+        and _within(found, source, spans, path, order, writers)
     ]
     if leaf.block not in {found.block for found in readers}:
         raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is no range of a known size", block)
@@ -237,17 +242,21 @@ def _within(
     return not any(s.buffer is source for s in found.stores)
 
 
+def _holder(writer: Leaf, depth: int) -> Stmt:
+    """The statement, in as many loops as `depth`, that holds a block: a copy comes right after it."""
+    place = 0
+    for number in range(len(writer.path)):
+        if len(_loops(writer.path[: number + 1])) > depth:
+            break
+        place = number + 1
+    return (*writer.path, writer.realize)[place]
+
+
 def _inserted(body: Stmt, copy: Stmt, writers: Sequence[str], depth: int) -> Stmt:
     """The body with a copy right after the last of its producers, in as many loops; or first, if there is none."""
     if not writers:
         return listed(copy, *parts_of(body))
-    last = [leaf for leaf in leaves(body) if leaf.name in writers][-1]
-    place = 0
-    for number, node in enumerate(last.path):
-        if len(_loops(last.path[: number + 1])) > depth:
-            break
-        place = number + 1
-    holder = (*last.path, last.realize)[place]
+    holder = _holder([leaf for leaf in leaves(body) if leaf.name in writers][-1], depth)
     return Edit({holder: listed(holder, copy)})(body)
 
 
