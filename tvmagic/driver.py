@@ -191,7 +191,12 @@ def lower(
             f"`lower` takes a schedule, a PrimFunc or an IRModule, not `{type(inp).__name__}`",
             hint="pass te.create_schedule(...) with its tensors as args",
         )
-    return Sequential(default_passes(simple_mode), name="lower")(mod)
+    passes = default_passes(simple_mode)
+    if any("cinn.form" in (f.attrs or {}) for f in mod.functions.values()):
+        from tvmagic.cinn.to_tir import lower_schedule_blocks
+
+        passes.insert(0, lower_schedule_blocks())
+    return Sequential(passes, name="lower")(mod)
 
 
 def build(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from cinn_programs import arrays, run
 
 import tvmagic
 from tvmagic import cinn, passes, te, tir
+from tvmagic.cinn.form import to_tensorir
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.script import cinn_text, from_cinn
@@ -28,6 +31,11 @@ def nest(name: str, store: str, extents: tuple[int | str, ...] = (32, 32, 32), i
 
 def program(*nests: list[str]) -> str:
     return "\n".join(["ScheduleBlock(root)", "{", "  {", *[line for n in nests for line in n], "  }", "}"])
+
+
+def without_regions(text: str) -> str:
+    """The text without the lines of what blocks read and write."""
+    return "\n".join(line for line in text.split("\n") if not re.match(r" *(read|write)_buffers\(", line))
 
 
 SEED_B = nest("B", "B[i0, i1, i2] = (1 + A[i0, i1, i2])")
@@ -56,9 +64,9 @@ def stores(scheduler: cinn.StaticShapeGroupScheduler) -> list[str]:
 def test_the_example_of_the_article_to_the_letter() -> None:
     before = program(SEED_B, SEED_C)
     schedule = cinn.IRSchedule(before)
-    assert schedule.text(regions=False) == before
+    assert without_regions(str(schedule)) == before
     schedule.compute_inline("B")
-    assert schedule.text(regions=False, lists=True) == program(SEED_INLINED)
+    assert without_regions(str(schedule)) == program(SEED_INLINED)
 
 
 def test_the_example_of_the_article_computes_the_same() -> None:
@@ -81,9 +89,9 @@ def test_the_steps_of_the_article_by_hand() -> None:
     assert [v.name for v in inliner.idx_vars] == ["i0", "i1", "i2"]
     inliner.src_stmt, inliner.tgt_stmt = cinn.LeafBlockRemovalPlan(block)(root)
     assert inliner.src_stmt is root.body and len(root.body.seq) == 2
-    assert inliner.tgt_stmt is root.body.seq[1]  # the nest of C
+    assert list(inliner.tgt_stmt.seq) == [root.body.seq[1]]  # the nest of C, in a list that stays one
     new = inliner(root)
-    assert cinn_text(new, regions=False, lists=True) == program(SEED_INLINED)
+    assert cinn_text(new, regions=False) == program(SEED_INLINED)
     assert store is schedule.block_of("B").body  # nothing was changed in place
     load = schedule.block_of("C").body.value.b
     value = inliner.replace_inlined_tensor(load)
@@ -102,16 +110,20 @@ def test_twice_and_add_one() -> None:
     assert rule.apply(0)
     assert (
         str(schedule)
-        == """ScheduleBlock(root)
-{
-  serial for (i, 0, 32)
+        == """{
+  ScheduleBlock(root)
   {
-    ScheduleBlock(C)
     {
-      i0 = axis.bind(i)
-      read_buffers(_A[i0(0:32)])
-      write_buffers(_C[i0(0:32)])
-      C[i0] = ((A[i0] * 2.00000000f) + 1.00000000f)
+      serial for (i, 0, 32)
+      {
+        ScheduleBlock(C)
+        {
+          i0 = axis.bind(i)
+          read_buffers(_A[i0(0:32)])
+          write_buffers(_C[i0(0:32)])
+          C[i0] = ((A[i0] * 2.00000000f) + 1.00000000f)
+        }
+      }
     }
   }
 }"""
@@ -247,7 +259,7 @@ def test_a_branch_stays() -> None:
     loop = vector("B", "B[i0] = (A[i0] * 3.0f)")
     place = next(i for i, line in enumerate(loop) if "B[i0] =" in line)
     pad = loop[place][: len(loop[place]) - len(loop[place].lstrip())]
-    branch = ["if (i0 < 4)", "{", "  B[i0] = A[i0]", "}", "else", "{", "  B[i0] = 0.0f", "}"]
+    branch = ["if ((i0 < 4)) {", "  B[i0] = A[i0]", "} else {", "  B[i0] = 0.0f", "}"]
     text = program(
         [*loop[:place], *[pad + line for line in branch], *loop[place + 1 :]], vector("C", "C[i0] = (B[i0] + 1.0f)")
     )
@@ -329,13 +341,13 @@ def test_reverse_compute_inline() -> None:
         nest("B", "B[i0, i1] = (A[i0, i1] + 1.0f)", (4, 6)), nest("C", "C[i0, i1] = (B[i1, i0] * R[i0])", (6, 4))
     )
     schedule = cinn.IRSchedule(text)
-    other = tir.Schedule(schedule.func)
+    other = tir.Schedule(to_tensorir(schedule.func))
     schedule.reverse_compute_inline("C")
     assert "C[i1, i0] = ((A[i0, i1] + 1.00000000f) * R[i1])" in schedule.text()
     a, r = arrays([(4, 6), (6,)])
     np.testing.assert_allclose(run(schedule.func, [a, r], (6, 4))[0], ((a + 1) * r).T, rtol=1e-5)
     other.reverse_compute_inline(other.get_block("C"))
-    assert structural_equal(other.mod["main"], schedule.func)
+    assert structural_equal(other.mod["main"], to_tensorir(schedule.func))
 
 
 NOT_REVERSED = {

@@ -164,27 +164,30 @@ def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
 def test_cinn_text() -> None:
     assert (
         cinn_text(from_source(BLOCKS))
-        == """ScheduleBlock(root)
+        == """function main (_A, _C)
 {
+  ScheduleBlock(root)
   {
-    serial for (i, 0, 32)
     {
-      ScheduleBlock(B)
+      serial for (i, 0, 32)
       {
-        i0 = axis.bind(i)
-        read_buffers(_A[i0(0:32)])
-        write_buffers(_B[i0(0:32)])
-        B[i0] = (A[i0] * 2.00000000f)
+        ScheduleBlock(B)
+        {
+          i0 = axis.bind(i)
+          read_buffers(_A[i0(0:32)])
+          write_buffers(_B[i0(0:32)])
+          B[i0] = (A[i0] * 2.00000000f)
+        }
       }
-    }
-    vectorize(32) for (i, 0, 32)
-    {
-      ScheduleBlock(C)
+      vectorize[32] for (i, 0, 32)
       {
-        i0 = axis.bind(i)
-        read_buffers(_B[i0(0:32)])
-        write_buffers(_C[i0(0:32)])
-        C[i0] = cinn_max((B[i0] + 1.00000000f), 0.00000000f)
+        ScheduleBlock(C)
+        {
+          i0 = axis.bind(i)
+          read_buffers(_B[i0(0:32)])
+          write_buffers(_C[i0(0:32)])
+          C[i0] = cinn_max((B[i0] + 1.00000000f), 0.00000000f)
+        }
       }
     }
   }
@@ -204,6 +207,7 @@ def test_cinn_binds_several_and_constants() -> None:
         "  ScheduleBlock(A)",
         "  {",
         "    i0, i1 = axis.bind(0, j)",
+        "    write_buffers(_A[i0(0:1), i1(0:8)])",
         "    A[i0, i1] = (i1 + 1)",
         "  }",
         "}",
@@ -227,17 +231,15 @@ def main(A: T.Buffer((32,), "float32")):
     )
     assert flat(text) == flat(
         """
+        function main (_A)
         {
         thread_bind[threadIdx.x] for (i, 0, 32)
         {
-        unroll for (j, 2, 4)
+        unroll for (j, 2, 2)
         {
-        if ((i < 8) and (j < 3))
-        {
+        if (((i < 8) and (j < 3))) {
         A[i] = select((i == 0), 1.50000000f, cinn_min(A[i], 0.00000000f))
-        }
-        else
-        {
+        } else {
         A[i] = float32((i / 2))
         }
         }

@@ -17,9 +17,9 @@ __all__ = ["Accesses", "BlockAccesses", "Scope", "accesses", "scope", "with_regi
 
 
 class BlockAccesses(NamedTuple):
-    """A block in a statement: its stores, the buffers that it loads, what stands in it and round it.
+    """A block in a statement: its stores, the buffers that it loads, what is in it and around it.
 
-    `variables` occur in its stores, `inner` says that the block holds other blocks; `branch` that an `IfThenElse` stands in its body or
+    `variables` occur in its stores, `inner` says that the block holds other blocks; `branch` that an `IfThenElse` is in its body or
     between it and the statement's top; `calls` are the names of the operators and functions called.
     """
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import enum
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tvmagic import passes
 from tvmagic.cinn.conditions import COMPUTE_INLINE, Candidate, Condition, first_failure
+from tvmagic.cinn.form import buffer_name
 from tvmagic.cinn.ir_schedule import IRSchedule
+from tvmagic.cinn.rule import AutoGenRule, RuleApplyType
 from tvmagic.errors import TVMagicError
 
-__all__ = ["AutoInline", "RuleApplyType", "Verdict"]
+__all__ = ["AutoInline", "AutoInlineType", "Verdict"]
 
 
-class RuleApplyType(enum.Enum):
-    """Whether a rule can be applied; after one that prunes, no other rule is tried there."""
+class AutoInlineType(enum.IntEnum):
+    """Where a block can be inlined. CINN never gives the last one."""
 
-    CANNOT_APPLY = "cannot apply"
-    APPLY = "apply"
-    APPLY_AND_PRUNE_OTHER_RULES = "apply and prune other rules"
+    CANNOT_INLINE = 0
+    INLINE_INTO_CONSUMER = 1
+    INLINE_INTO_PRODUCER = 2
 
 
 @dataclass(frozen=True)
@@ -52,35 +53,47 @@ def _no_branch(c: Candidate) -> str | None:
     return f"`{c.name}` has an `IfThenElse` in its body or round it" if c.found.branch else None
 
 
-class AutoInline:
+def _is_names(value: Any) -> bool:
+    """Whether an argument is a name or a collection of names, and no target."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(v, str) for v in value)
+
+
+def _names(names: str | Iterable[str]) -> frozenset[str]:
+    return frozenset([names]) if isinstance(names, str) else frozenset(names)
+
+
+class AutoInline(AutoGenRule):
     """Writes blocks into their consumers where that is allowed.
 
     Parameters
     ----------
-    no_inline_output_names: the names of tensors or buffers (`B` or `_B`) that must stay.
-    target: kept for whoever asks; nothing here depends on it.
+    target: kept for whoever asks; nothing here depends on it. A single argument that is a text or a collection of
+        texts is taken as the names.
+    no_inline_output_names: the names of tensors or buffers (`B` or `_B`) that must stay; a text is one name.
 
     Either `init(ir_schedule)`, then `apply(index)` of `number_applicable()` blocks; or
     `apply(ir_schedule, block)` at once; or `apply_all(ir_schedule)` until nothing is left.
     """
 
-    def __init__(self, no_inline_output_names: Iterable[str] = (), target: Any = None) -> None:
-        self.no_inline_output_names = frozenset(no_inline_output_names)
-        self.target = target
+    def __init__(self, target: Any = None, no_inline_output_names: str | Iterable[str] | None = None) -> None:
+        super().__init__(None if no_inline_output_names is None and _is_names(target) else target)
+        if no_inline_output_names is None and _is_names(target):
+            no_inline_output_names = target
+        self.no_inline_output_names = _names(no_inline_output_names or ())
         self.conditions: tuple[Condition, ...] = (
             Condition("one_write_buffer", "it writes one buffer", _one_write_buffer),
-            Condition("no_branch", "no `IfThenElse` stands in its body", _no_branch),
+            Condition("no_branch", "no `IfThenElse` is in its body", _no_branch),
             Condition("not_output", "its tensor is not among the outputs", self._not_output),
             *COMPUTE_INLINE,
         )
-        self.ir_schedule: IRSchedule | None = None
-        self.applicable: list[str] = []
 
     def _not_output(self, c: Candidate) -> str | None:
-        # CINN calls the buffer of a tensor `B` `_B`; either name may be given
-        for name in [r.buffer.name for r in c.block.writes]:
-            if name in self.no_inline_output_names or f"_{name}" in self.no_inline_output_names:
-                return f"`{name}` is among the outputs"
+        # either the tensor's name or its buffer's may be given
+        for buffer in [r.buffer for r in c.block.writes]:
+            if not self.no_inline_output_names.isdisjoint((buffer.name, f"_{buffer.name}", buffer_name(buffer))):
+                return f"`{buffer.name}` is among the outputs"
         return None
 
     # ------------------------------------------------------------------ asking
@@ -95,6 +108,11 @@ class AutoInline:
         """Whether a block may be inlined."""
         return self.verdict(ir_schedule, block).can_inline
 
+    def analyze_inline_type(self, block: Any, ir_schedule: IRSchedule) -> AutoInlineType:
+        """Where a block can be inlined."""
+        can = self.can_inline_into_consumer(ir_schedule, block)
+        return AutoInlineType.INLINE_INTO_CONSUMER if can else AutoInlineType.CANNOT_INLINE
+
     def verdicts(self, ir_schedule: IRSchedule) -> list[Verdict]:
         """What is found for each block, in program order."""
         return [self.verdict(ir_schedule, block) for block in ir_schedule.get_all_blocks()]
@@ -105,46 +123,27 @@ class AutoInline:
         self.applicable = [v.block for v in self.verdicts(ir_schedule) if v.can_inline]
         return RuleApplyType.APPLY_AND_PRUNE_OTHER_RULES if self.applicable else RuleApplyType.CANNOT_APPLY
 
-    def number_applicable(self) -> int:
-        """How many blocks `init` found."""
-        return len(self.applicable)
-
-    def analyse_apply_type(self, ir_schedule: IRSchedule, block_name: str) -> RuleApplyType:
-        """Whether it can be applied to one block."""
-        can = self.can_inline_into_consumer(ir_schedule, block_name)
-        return RuleApplyType.APPLY_AND_PRUNE_OTHER_RULES if can else RuleApplyType.CANNOT_APPLY
-
     # ------------------------------------------------------------------ applying
 
-    def apply(self, target: int | IRSchedule, block: Any = None) -> bool:
+    def apply(self, target: int | IRSchedule, block: Any = None) -> bool:  # type: ignore[override]
         """`apply(index)` inlines one of the blocks that `init` found; `apply(ir_schedule, block)` tries
-        one block of a schedule. Whether it was inlined; what each block reads and writes is found anew.
+        one block of a schedule. Whether it was inlined; what each block reads and writes is found again.
         """
         if isinstance(target, IRSchedule):
             return self._try(target, block)
-        if self.ir_schedule is None:
-            raise TVMagicError("`init` must be called with a schedule before `apply(index)`")
-        if not 0 <= target < len(self.applicable):
-            raise TVMagicError(f"the index lies in [0, {len(self.applicable)}), not {target}")
-        name, schedule = self.applicable[target], self.ir_schedule
+        schedule, name = self._place(target)
         done = passes.run_step(
             "AutoInline", lambda: self._try(schedule, name), before=schedule.mod, after=lambda _: schedule.mod
         )
         self.init(schedule)
         return done
 
-    def apply_randomly(self, seed: int | None = None) -> bool:
-        """Inline one of the blocks that `init` found."""
-        return self.apply(random.Random(seed).randrange(max(len(self.applicable), 1)))
-
-    def apply_on_block(self, ir_schedule: IRSchedule, block_name: str) -> list[IRSchedule]:
-        """A new schedule in which one block is inlined; the one given stays as it is."""
-        new = ir_schedule.copy()
-        verdict = self.verdict(new, block_name)
+    def apply_at(self, ir_schedule: IRSchedule, name: str) -> None:
+        """Inline one block of a schedule. Raises `TVMagicError` if it may not be."""
+        verdict = self.verdict(ir_schedule, name)
         if not verdict.can_inline:
             raise TVMagicError(str(verdict), hint="analyse_apply_type tells this beforehand")
-        self._try(new, block_name)
-        return [new]
+        self._try(ir_schedule, name)
 
     def apply_all(self, ir_schedule: IRSchedule) -> list[str]:
         """Apply it again and again until nothing is left; the names of the blocks inlined, in order."""

@@ -61,7 +61,7 @@ class ScheduleBlockGraph:
         self.update(ir_schedule)
 
     def update(self, ir_schedule: IRSchedule) -> None:
-        """Find the nodes and edges anew in a schedule as it is now."""
+        """Find the nodes and edges of a schedule as it is now."""
         self.nodes = {}
         rvs = {ir_schedule.block_of(rv): rv for rv in ir_schedule.get_all_blocks()}
         writers: dict[Buffer, list[ScheduleBlockNode]] = {}

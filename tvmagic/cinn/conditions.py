@@ -13,8 +13,10 @@ from functools import cached_property
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
+from tvmagic.cinn.form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
-from tvmagic.ir import Buffer, BufferLoad, BufferStore, IterVar, Var, post_order_visit
+from tvmagic.cinn.steps.tree import leaves, runs_for_all
+from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var, post_order_visit
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -85,6 +87,12 @@ def first_failure(conditions: Sequence[Condition], candidate: Candidate) -> tupl
     return None
 
 
+def _body(block: Block) -> Stmt:
+    """A block's body; a list of one is its statement."""
+    parts = parts_of(block.body)
+    return parts[0] if len(parts) == 1 else block.body
+
+
 def _leaf(c: Candidate) -> str | None:
     if c.block is c.root:
         return f"`{c.name}` is the root block"
@@ -92,14 +100,14 @@ def _leaf(c: Candidate) -> str | None:
 
 
 def _one_store(c: Candidate) -> str | None:
-    if len(c.found.stores) == 1 and isinstance(c.block.body, BufferStore):
+    if len(c.found.stores) == 1 and isinstance(_body(c.block), BufferStore):
         return None
     return f"the body of `{c.name}` has {len(c.found.stores)} stores or other statements, not one store alone"
 
 
 def _not_reduction(c: Candidate) -> str | None:
     reduced = [v.var.name for v in c.block.iter_vars if v.iter_type == IterVar.CommReduce]
-    if c.block.init is not None:
+    if c.block.init is not None or any(other.name_hint == c.name + SUFFIX for other in scope(c.root).blocks):
         return f"`{c.name}` has an init: its tensor is a reduction"
     return f"`{c.name}` reduces over `{'`, `'.join(reduced)}`" if reduced else None
 
@@ -143,6 +151,15 @@ def _inputs_stay(c: Candidate) -> str | None:
     return None
 
 
+def _runs_for_all(c: Candidate) -> str | None:
+    if not c.found.branch:
+        return None
+    leaf = next((leaf for leaf in leaves(c.root.body) if leaf.block is c.block), None)
+    if leaf is None or runs_for_all(leaf):
+        return None
+    return f"`{c.name}` is under a condition, and it is not known that it runs for all values of its variables"
+
+
 def _not_only_leaf(c: Candidate) -> str | None:
     if len(scope(c.root).leaves) > 1:
         return None
@@ -153,6 +170,7 @@ LEAF = Condition("leaf", "it is a leaf block", _leaf)
 ONE_STORE = Condition("one_store", "its body is exactly one store", _one_store)
 NOT_REDUCTION = Condition("not_reduction", "its tensor is not a reduction", _not_reduction)
 NOT_ONLY_LEAF = Condition("not_only_leaf", "something else is left when it is removed", _not_only_leaf)
+RUNS_FOR_ALL = Condition("runs_for_all", "it runs for all values of its variables", _runs_for_all)
 NO_OTHER_VARIABLE = Condition("no_other_variable", "no other variable occurs in the store", _no_other_variable)
 
 COMPUTE_INLINE: tuple[Condition, ...] = (
@@ -165,6 +183,7 @@ COMPUTE_INLINE: tuple[Condition, ...] = (
     Condition("plain_indices", "the indices of its store are distinct plain variables", _plain_indices),
     NO_OTHER_VARIABLE,
     Condition("inputs_stay", "nothing that it loads is stored again after it", _inputs_stay),
+    RUNS_FOR_ALL,
     NOT_ONLY_LEAF,
 )
 
@@ -187,7 +206,7 @@ def _only_reader(c: Candidate) -> str | None:
 
 def _one_producer(c: Candidate) -> str | None:
     tensor, producer = c.loads_of_tensor[0].buffer, c.producer
-    if producer is None or len(producer.stores) != 1 or not isinstance(producer.block.body, BufferStore):
+    if producer is None or len(producer.stores) != 1 or not isinstance(_body(producer.block), BufferStore):
         return f"`{tensor.name}` is not stored by exactly one block with exactly one store"
     reduces = producer.block.init is not None or tensor in producer.loads
     return f"the producer `{producer.block.name_hint}` is a reduction" if reduces else None
@@ -240,11 +259,11 @@ def _nothing_between(c: Candidate) -> str | None:
     assert producer is not None
     first, last = around.place[producer.block], around.place[c.block]
     if first > last:
-        return f"`{c.name}` stands before its producer"
+        return f"`{c.name}` comes before its producer"
     for found in around.leaves[first + 1 : last]:
         stored = {s.buffer for s in found.stores}
         if c.tensor in stored or c.tensor in found.loads or not stored.isdisjoint(c.found.loads):
-            return f"`{found.block.name_hint}` stands between `{c.name}` and its producer and depends on it"
+            return f"`{found.block.name_hint}` is between `{c.name}` and its producer and depends on it"
     return None
 
 
@@ -262,5 +281,6 @@ REVERSE_COMPUTE_INLINE: tuple[Condition, ...] = (
     Condition("no_predicate", "it has no predicate", _no_predicate),
     Condition("same_domain", "it loads all that its producer stores", _same_domain),
     Condition("nothing_between", "no block between the two depends on it", _nothing_between),
+    RUNS_FOR_ALL,
     NOT_ONLY_LEAF,
 )

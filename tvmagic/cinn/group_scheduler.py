@@ -31,7 +31,7 @@ class StaticShapeGroupScheduler:
     Parameters
     ----------
     ir_schedule: the schedule to work on, or a function, a module or CINN's text to make one of.
-    output_tensor_names: the tensors that must stay; those that the function's callers see unless told.
+    output_tensor_names: the tensors that must stay; by default those that the function's callers see.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class StaticShapeGroupScheduler:
         is skipped. The record has a note for each block tried.
         """
         inlined: list[str] = []
-        inliner = AutoInline(self.output_tensor_names(), self.target)
+        inliner = AutoInline(self.target, self.output_tensor_names())
 
         def inline(node: ScheduleBlockNode) -> None:
             if is_prohibit_schedule_extern_call_block(self.ir_schedule, node.rv):

@@ -1,7 +1,7 @@
 """How a block is written into its consumers, or into its producer, and taken away.
 
 `LeafBlockRemovalPlan` finds what has to go; the inliners rewrite the tree. Names are CINN's. The
-program is immutable here: a visitor gives back what stands in a node's place instead of writing
+program is immutable here: a visitor gives back what belongs in a node's place instead of writing
 through a pointer, so nothing has to be copied before it is changed.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvmagic.cinn.accesses import accesses, scope, with_regions
+from tvmagic.cinn.form import listed
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -82,7 +83,7 @@ class LeafBlockRemovalPlan(Visitor):
         """Plan to take one child out of a list; a list further in takes its place."""
         if len(node.seq) > 1:
             self.source_stmt = node
-            self.target_stmt = SeqStmt.flatten(*node.seq[:index], *node.seq[index + 1 :])
+            self.target_stmt = listed(*node.seq[:index], *node.seq[index + 1 :])  # a list stays one
         self.visit(node.seq[index])
 
     @handles(IfThenElse)
@@ -98,7 +99,7 @@ class LeafBlockRemovalPlan(Visitor):
 
     @handles(PrimExpr, BufferStore)
     def leaf(self, node: object) -> None:
-        """No block stands in here."""
+        """No block is in here."""
 
 
 class MappingVarToExprMutator(Mutator):
@@ -161,7 +162,7 @@ class BaseInliner(Mutator):
             assert self.tgt_stmt is not None
             return self.tgt_stmt
         new = [self.visit(child) if self.concerns(child) else child for child in node.seq]
-        return node if all(a is b for a, b in zip(new, node.seq)) else SeqStmt.flatten(*new)
+        return node if all(a is b for a, b in zip(new, node.seq)) else listed(*new)
 
     def concerns(self, stmt: Stmt) -> bool:
         """Whether a statement has anything to rewrite: the tensor, or the source."""

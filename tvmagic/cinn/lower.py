@@ -6,7 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic import te
-from tvmagic.ir import Block, BlockRealize, For, IntImm, Mutator, PrimFunc, Stmt, Var, handles, substitute
+from tvmagic.cinn.form import to_cinn
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    For,
+    IntImm,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.regions import with_detected_regions
 
 __all__ = ["lower"]
@@ -15,31 +31,53 @@ _AXES = "ijkabcdefghlmnopqrstuvwxyz"
 
 
 class _CinnNames(Mutator):
-    """Loops are `i`, `j`, `k`, `a`, ... by their depth, block variables `i0`, `i1`, ...; a loop that
-    runs once is left out."""
+    """Spatial loops are `i`, `j`, `k`, `a`, ... by their dimension, loops that reduce have their axes' names, block
+    variables are `i0`, `i1`, ...; a loop that runs once stays, and what is bound to it is 0."""
 
     def __init__(self) -> None:
-        self.depth = 0
+        self.names: dict[Var, PrimExpr] = {}
+        self.taken: list[str] = []
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        depth = self.depth
-        self.depth += 1
-        body = self.visit(node.body)
-        self.depth = depth
-        if isinstance(node.extent, IntImm) and node.extent.value == 1 and not node.annotations:
-            return substitute(body, {node.loop_var: node.min})
-        name = _AXES[depth] if depth < len(_AXES) else f"i_{depth}"
+        reducing = node.loop_var in _reducing(node)
+        name = node.loop_var.name if reducing else self.spatial_name()
+        while name in self.taken:
+            name = f"{name}_0"
         var = Var(name, node.loop_var.dtype)
-        return node.replace(loop_var=var, body=substitute(body, {node.loop_var: var}))
+        once = isinstance(node.extent, IntImm) and node.extent.value == 1 and not node.annotations
+        self.names[node.loop_var] = node.min if once else var
+        self.taken.append(name)
+        body = self.visit(node.body)
+        self.taken.pop()
+        return node.replace(loop_var=var, body=body)
+
+    def spatial_name(self) -> str:
+        depth = len(self.taken)
+        return _AXES[depth] if depth < len(_AXES) else f"i_{depth}"
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> BlockRealize:
+        values = tuple([substitute(v, self.names) for v in node.iter_values])
+        node = node.replace(iter_values=values, predicate=substitute(node.predicate, self.names))
         block = node.block
         if not block.iter_vars:
             return node.replace(block=block.replace(body=self.visit(block.body)))
         fresh = [Var(f"i{place}", axis.var.dtype) for place, axis in enumerate(block.iter_vars)]
         return node.replace(block=_renamed(block, fresh))
+
+
+def _reducing(loop: For) -> set[Var]:
+    """The variables over which the blocks in a loop add up."""
+    found: set[Var] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, BlockRealize):
+            for axis, value in zip(node.block.iter_vars, node.iter_values):
+                found.update(variables_in(value) if axis.iter_type == IterVar.CommReduce else ())
+
+    post_order_visit(loop, look)
+    return found
 
 
 def _renamed(block: Block, names: Sequence[Var]) -> Block:
@@ -58,8 +96,8 @@ def lower(tensors: Sequence[Any], name: str = "main") -> PrimFunc:
     tensors: inputs and outputs, in the order of the parameters.
     name: what the function is called.
 
-    A loop that runs once is left out and its variable bound to 0; loops are called `i`, `j`, `k`, `a`,
-    ... by the axis they stand for.
+    A spatial loop is called `i`, `j`, `k`, `a`, ... by its dimension, a loop that reduces as its axis is. Loops that run
+    once are kept, and 0 is bound. The first values of a reduction `B` are the block `B__reduce_init`.
     """
     function = te.create_prim_func(list(tensors))
-    return _CinnNames().visit(function).with_attr("global_symbol", name)
+    return to_cinn(_CinnNames().visit(function).with_attr("global_symbol", name))

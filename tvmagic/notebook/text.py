@@ -58,8 +58,10 @@ NOTATIONS = ("tvmscript", "classic", "cinn")
 def node_program(node: Node, notation: str = "tvmscript") -> Program:
     """The text of a node; each line with the places of the statements that begin on it.
 
-    A program that `notation` has no text for is written in TVMScript.
+    A program that `notation` has no text for is written in TVMScript; a program in CINN's form, by default, in CINN's.
     """
+    if notation == "tvmscript" and _in_cinn_form(node):
+        notation = "cinn"
     if notation != "tvmscript" and isinstance(node, (Stmt, PrimFunc, IRModule)):
         try:
             return _braces_program(node, notation)
@@ -79,6 +81,12 @@ def node_program(node: Node, notation: str = "tvmscript") -> Program:
             target[number][origin.source, origin.line] = None
     origins = [tuple(statement or inner) for statement, inner in zip(found, expressions)]
     return Program(lines, "tvmscript", origins)
+
+
+def _in_cinn_form(node: Node) -> bool:
+    """Whether a function or module is in the form in which CINN's schedules work; asked without loading CINN."""
+    functions = node.functions.values() if isinstance(node, IRModule) else [node]
+    return all("cinn.form" in (getattr(f, "attrs", None) or {}) for f in functions)
 
 
 def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:

@@ -11,6 +11,7 @@ import numpy as np
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.cinn.form import to_tensorir
 from tvmagic.cinn.text.parser import from_cinn, is_cinn_text
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, Span
@@ -52,7 +53,8 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
     """
     source.remember()
     if is_cinn_text(source.python):
-        return Operator.from_prim_func(name, from_cinn(source.python, name=name, source=source.name), source)
+        written = to_tensorir(from_cinn(source.python, name=name, source=source.name))
+        return Operator.from_prim_func(name, written, source)
     tree = parse(source)
     scope = _Scope(namespace, cell_names(tree))
     notation = Notation(source, scope.tensors, scope, dtype)

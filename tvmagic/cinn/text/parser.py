@@ -1,21 +1,25 @@
 """CINN's text read as a function.
 
-The text names no types, shapes, parameters or kinds of axes: types follow from literals and casts,
+The text names no types, shapes or kinds of axes: types follow from literals and casts,
 shapes from the ranges of the indices, an axis over which a block adds up from the block's store.
-A block `B__reduce_init` holds the first values of the reduction `B`.
+A block `B__reduce_init` holds the first values of the reduction `B`; it stays a block of its own.
+Without a line `function NAME (_A, _B)` the parameters are found too:
 Tensors that are only read are inputs; those that nobody reads after they are written are outputs;
 the rest live inside the function. What the text cannot tell may be given.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvmagic.cinn.text.reductions import join_inits, name_tensors
+from tvmagic.cinn.form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
+from tvmagic.cinn.text.numbers import number_value
+from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
-from tvmagic.cinn.text.syntax import Expr, Statement, Text, parse_statements
+from tvmagic.cinn.text.syntax import Expr, Statement, Text, parse_program
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -30,6 +34,7 @@ from tvmagic.ir import (
     AssertStmt,
     Block,
     BlockRealize,
+    Broadcast,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -55,6 +60,7 @@ from tvmagic.ir import (
     Or,
     PrimExpr,
     PrimFunc,
+    Ramp,
     Range,
     Select,
     SeqStmt,
@@ -67,12 +73,15 @@ from tvmagic.ir import (
     dtype_of,
     post_order_visit,
 )
+from tvmagic.ir.meaning import round_float
 from tvmagic.ir.op import Op
+from tvmagic.tir.blocks.conditions import all_of
 
 __all__ = ["from_cinn", "is_cinn_text"]
 
 _BEGINNING = re.compile(
-    r"\s*(?:\{\s*)*(?:ScheduleBlock\s*\(|(?:serial|parallel|unroll|vectorize\(\d+\)|thread_bind\[[\w.]*\])\s+for\s*\()"
+    r"\s*(?:function\s+\w+\s*\(|(?:\{\s*)*(?:ScheduleBlock\s*\(|(?:serial|parallel|unroll|default"
+    r"|vectorize\s*[\[(]\d+[\])]|thread_bind\[[\w. ]*\])\s+for\s*\())"
 )
 
 _LONGEST = 400  # characters of a number: the digits of the largest float64, and more
@@ -88,6 +97,8 @@ _KINDS = {
     "vectorize": ForKind.VECTORIZED,
     "thread_bind": ForKind.THREAD_BINDING,
 }
+# loops of kinds that only CINN has, which run as serial ones
+_FOR_TYPES = {"default": "Default", "for": "GPULane", "invalid info": "Invalid"}
 
 
 def from_cinn(
@@ -106,9 +117,9 @@ def from_cinn(
     text: what `cinn_text` prints of a function: a `ScheduleBlock(root)`, or the statements in it.
     buffers: tensors known from elsewhere, by name: a `Buffer`, or a shape and a dtype.
     outputs: tensors that callers see though blocks of the text read them too.
-    params: the names of the parameters in order; inputs, then outputs, in the order of the text, unless
-        told. A size that is no tensor's dimension is a parameter too, at the end.
-    name: what the function is called.
+    params: the names of the parameters in order; by default those of the text's head, and without one inputs, then
+        outputs, in the order of the text. A size that is no tensor's dimension is a parameter too, at the end.
+    name: what the function is called, if the text has no head.
     source: what places in the text are called in spans and errors.
 
     Raises
@@ -117,14 +128,18 @@ def from_cinn(
     TVMagicError: a tensor's size cannot be told from the text; give it in `buffers`.
     """
     tokens = Text(text, source)
-    statements = parse_statements(tokens)
-    name_tensors(statements)
+    program = parse_program(tokens)
+    name_tensors(program.statements)
     known = {n: _known_buffer(n, b) for n, b in (buffers or {}).items()}
     types = CinnTypes(tokens, {n: b.dtype for n, b in known.items()})
-    types.run(statements, {})
-    builder = _Builder(tokens, types, known)
-    body = join_inits(builder.sequence(statements, {}))
-    return finish_function(body, builder.shapes, outputs, params, name)
+    types.run(program.statements, {})
+    builder = _Builder(tokens, types, known, ranks_in(program.statements))
+    body = builder.sequence(program.statements, {})
+    if params is None and program.arguments is not None:
+        params = builder.tensors_of(program.arguments)
+    func = finish_function(body, builder.shapes, outputs, params, program.name or name)
+    func = func.with_attr(FORM, True)
+    return func if program.braces else func.with_attr(BARE, True)
 
 
 def is_cinn_text(text: str) -> bool:
@@ -143,8 +158,8 @@ def _known_buffer(name: str, value: Any) -> Buffer:
 class _Builder:
     """Makes IR nodes of the tree; tensors whose shape is not known have a stand-in for now."""
 
-    def __init__(self, source: Text, types: CinnTypes, known: Mapping[str, Buffer]) -> None:
-        self.source, self.types = source, types
+    def __init__(self, source: Text, types: CinnTypes, known: Mapping[str, Buffer], ranks: Mapping[str, int]) -> None:
+        self.source, self.types, self.ranks = source, types, ranks
         self.buffers: dict[str, Buffer] = dict(known)
         self.symbols: dict[str, Var] = {}
         self.shapes = CinnShapes(known)
@@ -155,9 +170,37 @@ class _Builder:
             "if": self.condition,
             "while": lambda node, env: While(self.expr(node.exprs[0], env), self.sequence(node.body, env)),
             "evaluate": lambda node, env: Evaluate(self.expr(node.exprs[0], env)),
+            "list": lambda node, env: self.part([node], env),
+            "alloc": self.memory,
+            "free": self.memory,
         }
+        self.guards: list[PrimExpr] = []
+
+    def tensors_of(self, arguments: Sequence[str]) -> list[str]:
+        """The tensors among a head's arguments, which are their buffers; the others are sizes."""
+        by_buffer = {buffer: tensor for tensor, buffer in self.shapes.buffer_names.items()}
+        found: list[str] = []
+        for argument in arguments:
+            name = by_buffer.get(argument) or argument.removeprefix("_")
+            if name in self.buffers or argument in self.buffers:
+                found.append(name if name in self.buffers else argument)
+            elif argument.startswith("_"):  # it is not used; nothing tells its type and size
+                self.shapes.known[name] = decl_buffer((1,), "float32", name)
+                found.append(name)
+        return found
 
     # ------------------------------------------------------------------ statements
+
+    def part(self, statements: list[Statement], env: dict[str, Var]) -> Stmt:
+        """A body that may be a list in braces of its own, which then stays a list."""
+        if len(statements) == 1 and statements[0].kind == "list":
+            return listed(self.sequence(statements[0].body, env))
+        return self.sequence(statements, env)
+
+    def memory(self, node: Statement, env: dict[str, Var]) -> Stmt:
+        sizes = [self.expr(e, env) for e in node.exprs]
+        call = Call("int32", "tir.call_pure_extern", [StringImm(node.kind), StringImm(node.name), *sizes])
+        return Evaluate(call)
 
     def sequence(self, statements: list[Statement], env: dict[str, Var]) -> Stmt:
         """The statements one after the other; a variable or an assertion holds what follows it."""
@@ -180,60 +223,89 @@ class _Builder:
         return SeqStmt.flatten(*done) if done else Evaluate(0)
 
     def loop(self, node: Statement, env: dict[str, Var]) -> Stmt:
-        low, end = [self.expr(e, env) for e in node.exprs]
+        low, extent = [self.expr(e, env) for e in node.exprs]
         var = Var(node.name, self.types.of_variable(node, node.name))
-        zero = isinstance(low, IntImm) and low.value == 0
-        extent = end if zero else self.shapes.simplify(Sub(end, low))
         with self.shapes.domain(var, Range.from_min_extent(low, extent)):
             body = self.sequence(node.body, {**env, node.name: var})
-        binding = None
-        if node.word == "thread_bind":
+        word = node.thread if node.word == "thread_bind" and node.thread == "invalid info" else node.word
+        if word in _FOR_TYPES:
+            return For(var, low, extent, ForKind.SERIAL, body, annotations={FOR_TYPE: _FOR_TYPES[word]})
+        binding, notes = None, {}
+        if word == "thread_bind":
             binding = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, node.thread)
-        return For(var, low, extent, _KINDS[node.word], body, binding)
+        elif word == "vectorize" and node.factor is not None:
+            length = self.expr(node.factor, env)
+            if not (isinstance(length, IntImm) and isinstance(extent, IntImm) and length.value == extent.value):
+                notes = {VECTOR_LENGTH: length}
+        return For(var, low, extent, _KINDS[word], body, binding, annotations=notes)
 
-    def block(self, node: Statement, env: dict[str, Var], predicate: Any = True) -> Stmt:
+    def block(self, node: Statement, env: dict[str, Var]) -> Stmt:
         values = [self.expr(e, env) for e in node.exprs]
         fresh = [Var(n, self.types.of_variable(node, n)) for n in node.variables]
         inside = {**env, **dict(zip(node.variables, fresh))}
-        told = {axis[0]: axis for region in node.regions for axis in region.axes if axis[0] is not None}
+        told = {n: (low, high) for region in node.regions for n, low, high in region.axes if low is not None}
         axes: list[IterVar] = []
         for var, value in zip(fresh, values):
-            if var.name in told:
-                _, low, high = told[var.name]
+            low, high = told.get(var.name, (None, None))
+            if low is not None and high is not None:
                 bounds = self.expr(low, env), self.expr(high, env)
                 domain = Range.from_min_extent(bounds[0], self.shapes.simplify(bounds[1] - bounds[0]))
             else:
-                domain = self.shapes.range_of(value, predicate)
+                domain = self.shapes.range_of(value, all_of(self.guards))
             axes.append(IterVar(domain, var, IterVar.DataPar))
         with self.shapes.domains([(axis.var, axis.dom) for axis in axes]):
-            body = self.sequence(node.body, inside)
+            body = self.part(node.body, inside)
             init = self.sequence(node.init, inside) if node.init else None
             self._note_regions(node, inside)
         reduced = _reduced(body, init)
         axes = [a.replace(iter_type=IterVar.CommReduce) if a.var in reduced else a for a in axes]
-        attrs = {key: self.expr(value, inside) for key, value in node.attrs}
-        return BlockRealize(values, predicate, Block(axes, [], [], node.name, body, init, annotations=attrs))
+        attrs = {key: _attribute(value) for key, value in node.attrs}
+        made = Block(axes, [], [], node.name, body, init, annotations=attrs)
+        self._note_names(node, made)
+        return BlockRealize(values, True, made)
 
     def _note_regions(self, node: Statement, env: dict[str, Var]) -> None:
         """Keep how far a tensor is accessed at least, for axes whose indices tell nothing."""
         for region in node.regions:
-            self.shapes.note_region(region.buffer, [self.expr(high, env) for _, _, high in region.axes])
+            ends = [self.expr(high, env) for _, _, high in region.axes if high is not None]
+            self.shapes.note_region(region.buffer.removeprefix("_"), ends)
+
+    def _note_names(self, node: Statement, block: Block) -> None:
+        """Keep what the text calls the buffers of the tensors: its regions are the accesses in order."""
+        loads, stores = accesses_in_order(block)
+        if len(node.regions) == len(loads) + len(stores):
+            for region, access in zip(node.regions, [*loads, *stores]):
+                if region.buffer != f"_{access.buffer.name}" and region.buffer.count("_"):
+                    self.shapes.buffer_names[access.buffer.name] = region.buffer
 
     def store(self, node: Statement, env: dict[str, Var]) -> Stmt:
         value, *indices = [self.expr(e, env) for e in node.exprs]
-        buffer = self.buffer(node.name, indices, node.offset)
-        self.shapes.note_access(buffer, indices, writes=True)
+        buffer, indices = self.access(node.name, indices, node.offset, env, writes=True)
         return BufferStore(buffer, value, indices)
 
     def condition(self, node: Statement, env: dict[str, Var]) -> Stmt:
         condition = self.expr(node.exprs[0], env)
-        alone = not node.otherwise and len(node.body) == 1 and node.body[0].kind == "block"
-        if alone:  # CINN guards a block so where its loops run too far: the realize's predicate
-            return self.block(node.body[0], env, condition)
-        otherwise = self.sequence(node.otherwise, env) if node.otherwise else None
-        return IfThenElse(condition, self.sequence(node.body, env), otherwise)
+        self.guards.append(condition)
+        then_case = self.part(node.body, env)
+        self.guards.pop()
+        otherwise = self.part(node.otherwise, env) if node.otherwise else None
+        return IfThenElse(condition, then_case, otherwise)
 
     # ------------------------------------------------------------------ expressions
+
+    def access(
+        self, name: str, indices: list[PrimExpr], offset: int, env: dict[str, Var], *, writes: bool
+    ) -> tuple[Buffer, list[PrimExpr]]:
+        """A tensor and the indices by dimension; a flat index, as FlattenLoops makes them, is taken apart."""
+        rank = self.ranks.get(name, 1)
+        if len(indices) == 1 < rank and "_flat_i" in env:
+            places = self.shapes.digits(name, rank, indices[0])
+            buffer = self.buffer(name, places, offset)
+            self.shapes.note_use(buffer, writes)
+            return buffer, places
+        buffer = self.buffer(name, indices, offset)
+        self.shapes.note_access(buffer, indices, writes)
+        return buffer, indices
 
     def buffer(self, name: str, indices: list[PrimExpr], offset: int) -> Buffer:
         found = self.buffers.get(name)
@@ -247,7 +319,7 @@ class _Builder:
         return found
 
     def expr(self, node: Expr, env: dict[str, Var]) -> PrimExpr:
-        if node.kind in ("int", "float", "bool"):
+        if node.kind in ("number", "bool"):
             return self.literal(node)
         if node.kind == "string":
             return StringImm(node.text[1:-1].replace('\\"', '"').replace("\\\\", "\\"))
@@ -259,11 +331,12 @@ class _Builder:
             return Let(var, value, self.expr(node.args[1], {**env, node.text: var}))
         args = [self.expr(a, env) for a in node.args]
         if node.kind == "access":
-            buffer = self.buffer(node.text, args, node.offset)
-            self.shapes.note_access(buffer, args, writes=False)
+            buffer, args = self.access(node.text, args, node.offset, env, writes=False)
             return BufferLoad(buffer, args)
         if node.kind == "not":
             return Not(args[0])
+        if node.kind == "minus":
+            return _negated(args[0])
         return self.call(node, args) if node.kind == "call" else self.infix(node, args)
 
     def literal(self, node: Expr) -> PrimExpr:
@@ -271,24 +344,25 @@ class _Builder:
             return IntImm("bool", int(node.text == "true"))
         if len(node.text) > _LONGEST:
             raise self.source.error("the number has too many digits", node.offset, len(node.text))
-        dtype = self.types.of(node)
+        dtype, value = self.types.of(node), number_value(node.text)
         if dtype.is_float:
-            if node.kind == "int":
+            if isinstance(value, int):
                 raise self.source.error(
-                    f"`{node.text}` stands where a `{dtype}` must",
+                    f"`{node.text}` is in the place of a `{dtype}`",
                     node.offset,
                     len(node.text),
                     hint="write it with a dot",
                 )
-            text = node.text.removesuffix("f") if node.text[-4:] != "inf" else node.text
-            return FloatImm(dtype, float(text.replace("inff", "inf")))
-        return IntImm(dtype, int(node.text.removesuffix("ll")))
+            return FloatImm(dtype, round_float(value, dtype) if math.isfinite(value) else value)
+        if isinstance(value, float):
+            raise self.source.error(f"`{node.text}` is in the place of a `{dtype}`", node.offset, len(node.text))
+        return IntImm(dtype, value)
 
     def named(self, node: Expr, env: dict[str, Var]) -> PrimExpr:
         if node.text in env:
             return env[node.text]
         if node.text in self.types.tensors:
-            raise self.source.error(f"the tensor `{node.text}` stands without indices", node.offset, len(node.text))
+            raise self.source.error(f"the tensor `{node.text}` has no indices here", node.offset, len(node.text))
         return self.symbols.setdefault(node.text, Var(node.text, self.types.symbols[node.text].result()))
 
     def infix(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:
@@ -306,13 +380,34 @@ class _Builder:
             return (Max if node.text == "cinn_max" else Min)(args[0], args[1])
         if node.text == "select" and len(args) == 3:
             return Select(args[0], args[1], args[2])
+        if node.text in ("Ramp", "Broadcast") and isinstance(args[-1], IntImm):
+            if len(args) == (3 if node.text == "Ramp" else 2):
+                return Ramp(*args) if node.text == "Ramp" else Broadcast(*args)
+        if node.text == "__syncthreads" and not args:
+            return Call("int32", "tir.tvm_storage_sync", [StringImm("shared")])
         op = next((op for op in Op.registry.values() if op.script_name == node.text), None)
         if op is None:
             raise self.source.error(
                 f"there is no function `{node.text}`", node.offset, len(node.text),
                 hint="an external function is called by `call_extern(\"name\", ...)`",
             )  # fmt: skip
-        return Call(dtype_of(self.types.of(node)), op, args)
+        lanes = max((a.dtype.lanes for a in args), default=1)
+        return Call(dtype_of(self.types.of(node)).with_lanes(lanes), op, args)
+
+
+def _negated(value: PrimExpr) -> PrimExpr:
+    """`-(x)`: zero without x; of a float from -0.0, so that its value is -x to the bit."""
+    zero = FloatImm(value.dtype.with_lanes(1), -0.0) if value.dtype.is_float else IntImm(value.dtype.with_lanes(1), 0)
+    return Sub(zero if value.dtype.lanes == 1 else Broadcast(zero, value.dtype.lanes), value)
+
+
+def _attribute(text: str) -> Any:
+    """The value of an attribute: a number if it is written as one."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if re.fullmatch(r"-?(\d+\.\d*|\.\d+)(e[+-]?\d+)?|-?\d+e[+-]?\d+", text):
+        return float(text)
+    return text
 
 
 def _reduced(body: Stmt, init: Stmt | None) -> set[Var]:

@@ -6,14 +6,29 @@
       C[i0] = ((A[i0] * 2.00000000f) + 1.00000000f)
     }
 
-Every body stands in braces on lines of their own, two columns a level; a block whose body is
-several statements has them in braces once more.
+A body is in braces on lines of their own, two columns a level. A block's body is in braces once more if it is a
+list: several statements, or a list of one, which is a `SeqStmt` with one statement.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.cinn.form import (
+    FOR_TYPE,
+    VECTOR_LENGTH,
+    accesses_in_order,
+    buffer_name,
+    has_outer_braces,
+    holds_blocks,
+    in_order,
+    init_block_of,
+    with_schedule_blocks,
+)
+from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
 from tvmagic.ir import (
     EQ,
     GE,
@@ -33,10 +48,10 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferRealize,
-    BufferRegion,
     BufferStore,
     Call,
     Cast,
+    DataType,
     DeclBuffer,
     Div,
     Evaluate,
@@ -58,8 +73,10 @@ from tvmagic.ir import (
     Mul,
     Not,
     Or,
+    PrimExpr,
     PrimFunc,
     Ramp,
+    Range,
     Select,
     SeqStmt,
     Stmt,
@@ -72,7 +89,7 @@ from tvmagic.ir.ops import add
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.literals import quoted
 
-__all__ = ["cinn_text"]
+__all__ = ["cinn_text", "cinn_with_nodes", "memory_statement", "type_name"]
 
 
 class _Cinn(BracesPrinter):
@@ -80,36 +97,48 @@ class _Cinn(BracesPrinter):
         super().__init__(2)
         self.domains: dict[Var, Any] = {}
         self.with_regions, self.with_lists = regions, lists
+        self.init_block = ""  # the name of the block `B__reduce_init` whose body is printed
+        self.flat: Var | None = None  # the variable of a block whose loops were flattened
 
     # ------------------------------------------------------------------ expressions
 
-    def int(self, node: IntImm) -> str:
-        if node.dtype.is_bool:
-            return "true" if node.value else "false"
-        return f"{node.value}ll" if node.dtype == "int64" else str(node.value)
-
-    def float(self, node: FloatImm) -> str:
-        if node.dtype.bits == 64:
-            return f"{node.value:.16f}"
-        return f"{node.value:.8f}f"
-
     def call(self, node: Call) -> str:
+        if _is_op(node, "tir.tvm_storage_sync"):
+            return "__syncthreads()"
+        kind = memory_statement(node)
+        if kind is not None:
+            return f"{kind}({', '.join([_unquoted(a, self) for a in node.args[1:]])})"
         name = node.op.name_hint if isinstance(node.op, GlobalVar) else node.op.script_name
         return f"{name}({self.texts(node.args)})"
 
-    def regions(self, word: str, regions: tuple[BufferRegion, ...]) -> None:
-        """The line of what a block reads or writes, where that is known."""
-        if regions and self.with_regions:
-            texts = [f"_{r.buffer.name}[{', '.join([self.interval(x) for x in r.region])}]" for r in regions]
-            self.line(f"{word}({', '.join(texts)})")
+    def difference(self, node: Sub) -> str:
+        """`-(x)` is the difference of x from zero, for floats from -0.0: its value is -x to the bit."""
+        zero = isinstance(node.a, IntImm) and node.a.value == 0
+        minus_zero = isinstance(node.a, FloatImm) and node.a.value == 0 and math.copysign(1, node.a.value) < 0
+        if zero or minus_zero:
+            return f"-({self.text(node.b)})"
+        return f"({self.text(node.a)} - {self.text(node.b)})"
 
-    def interval(self, node: Any) -> str:
-        """One axis of a region: a block variable with its domain, or the two ends."""
-        point = isinstance(node.extent, IntImm) and node.extent.value == 1
-        if point and isinstance(node.min, Var) and node.min in self.domains:
-            dom = self.domains[node.min]
-            return f"{node.min.name}({self.text(dom.min)}:{self.text(add(dom.min, dom.extent))})"
-        return f"({self.text(node.min)}:{self.text(add(node.min, node.extent))})"
+    # ------------------------------------------------------------------ regions
+
+    def regions(self, word: str, found: Sequence[BufferLoad | BufferStore]) -> None:
+        """The line of what a block loads or stores, an entry for each access in the order of the text."""
+        if found and self.with_regions:
+            self.line(f"{word}({', '.join([self.region(a) for a in found])})")
+
+    def region(self, access: BufferLoad | BufferStore) -> str:
+        """`_A[i0(0:8)]`: the indices that are plain variables, each with its bounds."""
+        if self.flat is not None and len(access.indices) > 1:
+            plain: list[Any] = [i for i in [flat_index(access, self.flat)] if isinstance(i, Var)]
+        else:
+            plain = [index for index in access.indices if isinstance(index, Var)]
+        return f"{buffer_name(access.buffer)}[{', '.join([self.bounds(v) for v in plain])}]"
+
+    def bounds(self, var: Var) -> str:
+        domain = self.domains.get(var)
+        if domain is None:
+            return f"{var.name}(undefined:undefined)"
+        return f"{var.name}({self.text(domain.min)}:{self.text(add(domain.min, domain.extent))})"
 
     # ------------------------------------------------------------------ statements
 
@@ -120,40 +149,65 @@ class _Cinn(BracesPrinter):
             self.stmt(part)
         self.close()
 
-    def loop(self, node: For) -> None:
-        kinds = {
-            ForKind.SERIAL: "serial",
-            ForKind.PARALLEL: "parallel",
-            ForKind.UNROLLED: "unroll",
-            ForKind.VECTORIZED: f"vectorize({self.text(node.extent)})",
-        }
-        kind = kinds.get(node.kind)
-        if kind is None:
+    def kind(self, node: For) -> str:
+        """The word in front of `for`, with the blank after it; empty for a kind that CINN has no word for."""
+        mark = node.annotations.get(FOR_TYPE)
+        if mark is not None:
+            name = str(getattr(mark, "value", mark))
+            return {"Default": "default ", "Invalid": "thread_bind[invalid info] "}.get(name, "")
+        if node.kind is ForKind.VECTORIZED:
+            return f"vectorize[{self.text(node.annotations.get(VECTOR_LENGTH, node.extent))}] "
+        if node.kind is ForKind.THREAD_BINDING:
             tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
-            kind = f"thread_bind[{tag}]"
-        end = self.text(add(node.min, node.extent))
-        self.line(f"{kind} for ({node.loop_var.name}, {self.text(node.min)}, {end})")
+            return f"thread_bind[{tag or 'invalid info'}] "
+        return _KINDS[node.kind] + " "
+
+    def loop(self, node: For) -> None:
+        low, extent = self.text(node.min), self.text(node.extent)
+        self.domains[node.loop_var] = Range.from_min_extent(node.min, node.extent)
+        self.line(f"{self.kind(node)}for ({node.loop_var.name}, {low}, {extent})")
         self.braces(node.body)
 
-    def condition(self, node: IfThenElse) -> None:
-        self.line(f"if ({_bare(self.text(node.condition))})")
-        self.braces(node.then_case)
-        if node.else_case is not None:
-            self.line("else")
-            self.braces(node.else_case)
+    def part(self, body: Stmt) -> None:
+        """A part of a condition: a list has its own braces, one level deeper."""
+        self.open()
+        if isinstance(body, SeqStmt):
+            self.braces(body)
+        else:
+            self.stmt(body)
+        self.level -= 1
+
+    def guard(self, condition: Any, then_case: Stmt, else_case: Stmt | None = None) -> None:
+        self.line(f"if ({self.text(condition)}) {{")
+        self.part(then_case)
+        if else_case is not None:
+            self.line("} else {")
+            self.part(else_case)
+        self.line("}")
 
     def store(self, node: BufferStore) -> None:
-        self.line(f"{node.buffer.name}[{self.texts(node.indices)}] = {self.text(node.value)}")
+        name = self.init_block or node.buffer.name
+        self.line(f"{name}[{self.places(node)}] = {self.text(node.value)}")
+
+    def places(self, access: BufferLoad | BufferStore) -> str:
+        """The indices of an access; in a block that FlattenLoops gave one variable, one flat index."""
+        if self.flat is None or len(access.indices) < 2:
+            return self.texts(access.indices)
+        return self.text(flat_index(access, self.flat))
+
+    def let(self, node: LetStmt) -> Stmt:
+        self.line(f"{type_name(node.var.dtype)} {node.var.name} = {self.text(node.value)}")
+        return node.body
+
+    def allocation(self, node: Allocate) -> Stmt:
+        self.line(f"alloc(_{node.buffer_var.name}{''.join([', ' + self.text(e) for e in node.extents])})")
+        return node.body
 
     def realize(self, node: BlockRealize) -> None:
         if is_true(node.predicate):
             self.schedule_block(node.block, node.iter_values)
-            return
-        self.line(f"if ({_bare(self.text(node.predicate))})")
-        self.line("{")
-        self.open()
-        self.schedule_block(node.block, node.iter_values)
-        self.close()
+        else:
+            self.guard(node.predicate, node.replace(predicate=_TRUE))
 
     def schedule_block(self, block: Block, values: Any = ()) -> None:
         self.line(f"ScheduleBlock({block.name_hint})")
@@ -163,10 +217,15 @@ class _Cinn(BracesPrinter):
         if block.iter_vars and values:
             names = ", ".join([v.var.name for v in block.iter_vars])
             self.line(f"{names} = axis.bind({self.texts(values)})")
-        self.regions("read_buffers", block.reads)
-        self.regions("write_buffers", block.writes)
+        outer, self.init_block = (self.init_block, self.flat), init_block_of(block)
+        alone = [v.var for v in block.iter_vars if v.var.name == "_flat_i"]
+        self.flat = alone[0] if len(alone) == len(block.iter_vars) == 1 else None
+        if self.with_regions and not holds_blocks(block):
+            loads, stores = accesses_in_order(block)
+            self.regions("read_buffers", loads)
+            self.regions("write_buffers", stores)
         if block.annotations:
-            attrs = ", ".join([f"{k}:{self.text(v)}" for k, v in sorted(block.annotations.items())])
+            attrs = ", ".join([f"{k}:{attribute(v)}" for k, v in sorted(block.annotations.items())])
             self.line(f"attrs({attrs})")
         if block.init is not None:
             self.line("init")
@@ -176,29 +235,88 @@ class _Cinn(BracesPrinter):
             self.braces(block.body)
         else:
             self.stmt(block.body)
+        self.init_block, self.flat = outer
         self.close()
 
     def function(self, node: PrimFunc) -> None:
-        body = node.body
-        if isinstance(body, BlockRealize):
-            self.stmt(body)
+        """The body of a function, in the braces of the list that holds its root."""
+        if isinstance(node.body, BlockRealize) and has_outer_braces(node):
+            self.braces(node.body)
+        elif isinstance(node.body, BlockRealize):
+            self.stmt(node.body)
         else:
-            self.braces(body)
+            self.braces(node.body)
+
+    def head(self, node: PrimFunc, name: str) -> None:
+        params = [buffer_name(node.buffer_map[p]) if p in node.buffer_map else p.name for p in node.params]
+        self.line(f"function {name} ({', '.join(params)})")
+
+    def whole(self, node: PrimFunc) -> None:
+        symbol = node.attrs.get("global_symbol", "main") if node.attrs else "main"
+        self.head(node, str(getattr(symbol, "value", symbol)))
+        self.function(node)
 
     def module(self, node: IRModule) -> None:
-        for var, function in node.functions_items:
-            self.line(f"function {var.name_hint}")
-            self.function(function)
+        for number, (var, function) in enumerate(node.functions_items):
+            self.node = function
+            self.head(function, var.name_hint)
+            self.function(numbered_root(function, number))
 
 
-def _bare(text: str) -> str:
-    """A text without the parentheses around all of it."""
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0 and i < len(text) - 1:
-            return text
-    return text[1:-1] if text.startswith("(") else text
+_KINDS = {ForKind.SERIAL: "serial", ForKind.PARALLEL: "parallel", ForKind.UNROLLED: "unroll"}
+_TRUE = IntImm("bool", 1)
+
+
+def _is_op(node: Call, name: str) -> bool:
+    return getattr(node.op, "name", None) == name
+
+
+def memory_statement(node: Any) -> str | None:
+    """`alloc` or `free` if a call is one of these statements of CINN's text, which do nothing here."""
+    if isinstance(node, Call) and _is_op(node, "tir.call_pure_extern") and isinstance(node.args[0], StringImm):
+        return node.args[0].value if node.args[0].value in ("alloc", "free") else None
+    return None
+
+
+def _unquoted(node: Any, printer: _Cinn) -> str:
+    return node.value if isinstance(node, StringImm) else printer.text(node)
+
+
+def flat_index(access: BufferLoad | BufferStore, var: Var) -> PrimExpr:
+    """The number of the element that an access touches: `var` itself if the indices are its digits by the shape."""
+    shape = access.buffer.shape
+    whole: PrimExpr = IntImm(var.dtype, 0)
+    for index, size in zip(access.indices, shape):
+        whole = whole * size + index
+    domain = Range.from_min_extent(IntImm(var.dtype, 0), math.prod([s.value for s in shape if isinstance(s, IntImm)]))
+    return in_order(Analyzer({var: domain}).simplify(whole))
+
+
+def type_name(dtype: DataType) -> str:
+    """A type as CINN names it: `float32`, a vector `float32<4>`."""
+    if dtype.lanes > 1:
+        return f"{dtype.with_lanes(1)}<{dtype.lanes}>"
+    return str(dtype)
+
+
+def attribute(value: Any) -> str:
+    """The value of an attribute: numbers and strings without quotes."""
+    if isinstance(value, FloatImm):
+        return plain_float(value.value)
+    if isinstance(value, IntImm):
+        return str(int(value.value))
+    if isinstance(value, (StringImm, str)):
+        return value if isinstance(value, str) else value.value
+    return str(value)
+
+
+def numbered_root(function: PrimFunc, number: int) -> PrimFunc:
+    """The function with its root called `root`, `root_0`, `root_1`, ..., as roots of a module are."""
+    body = function.body
+    name = "root" if number == 0 else f"root_{number - 1}"
+    if not isinstance(body, BlockRealize) or body.block.name_hint in (name, "") or number == 0:
+        return function
+    return function.with_body(body.replace(block=body.block.replace(name_hint=name)))
 
 
 _Cinn.HANDLERS = {
@@ -207,10 +325,10 @@ _Cinn.HANDLERS = {
     Buffer: lambda p, n: n.name,
     str: lambda p, n: quoted(n),
     StringImm: lambda p, n: quoted(n.value),
-    IntImm: _Cinn.int,
-    FloatImm: _Cinn.float,
+    IntImm: lambda p, n: int_text(n),
+    FloatImm: lambda p, n: float_text(n),
     Add: infix(" + "),
-    Sub: infix(" - "),
+    Sub: _Cinn.difference,
     Mul: infix(" * "),
     Div: infix(" / "),
     Mod: infix(" % "),
@@ -226,30 +344,30 @@ _Cinn.HANDLERS = {
     GE: infix(" >= "),
     And: infix(" and "),
     Or: infix(" or "),
-    Not: lambda p, n: f"(!{p.text(n.a)})",
+    Not: lambda p, n: f"!{p.text(n.a)}",
     Select: prefix("select", "condition", "true_value", "false_value"),
-    Cast: lambda p, n: f"{n.dtype}({p.text(n.value)})",
+    Cast: lambda p, n: f"{type_name(n.dtype)}({p.text(n.value)})",
     Call: _Cinn.call,
     Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
-    BufferLoad: lambda p, n: f"{n.buffer.name}[{p.texts(n.indices)}]",
+    BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
     SeqStmt: lambda p, n: p.braces(n),
     Evaluate: lambda p, n: p.line(p.text(n.value)),
     BufferStore: _Cinn.store,
     For: _Cinn.loop,
-    IfThenElse: _Cinn.condition,
-    LetStmt: lambda p, n: p.line(f"{n.var.name} = {p.text(n.value)}") or n.body,
+    IfThenElse: lambda p, n: p.guard(n.condition, n.then_case, n.else_case),
+    LetStmt: _Cinn.let,
     AssertStmt: lambda p, n: p.line(f"assert({p.text(n.condition)}, {p.text(n.message)})") or n.body,
-    While: lambda p, n: p.line(f"while ({_bare(p.text(n.condition))})") or p.braces(n.body),
+    While: lambda p, n: p.line(f"while ({p.text(n.condition)})") or p.braces(n.body),
     AttrStmt: lambda p, n: n.body,
-    Allocate: lambda p, n: n.body,
+    Allocate: _Cinn.allocation,
     AllocateConst: lambda p, n: n.body,
     BufferRealize: lambda p, n: n.body,
     DeclBuffer: lambda p, n: n.body,
     BlockRealize: _Cinn.realize,
     Block: _Cinn.schedule_block,
-    PrimFunc: _Cinn.function,
+    PrimFunc: _Cinn.whole,
     IRModule: _Cinn.module,
 }
 
@@ -258,24 +376,32 @@ def is_true(predicate: Any) -> bool:
     return isinstance(predicate, IntImm) and predicate.value == 1
 
 
-def cinn_text(node: Any, *, regions: bool = True, lists: bool = False) -> str:
-    """The text of a function, statement or expression as CINN prints it.
+def cinn_text(node: Any, *, regions: bool = True, lists: bool = False, head: bool = True) -> str:
+    """The text of a module, function, statement or expression as CINN prints it.
 
     Parameters
     ----------
     regions: whether to print what blocks read and write.
-    lists: whether a block that holds one statement with blocks has it in braces of its own, as CINN
-        prints a list of statements that is left with one.
+    lists: whether a block that holds one statement with blocks has it in braces of its own. Lists of one that are
+        part of the program, such as one that lost its other statements, are printed so in any case.
+    head: whether the text of a function begins with the line `function NAME (_A, _B)`.
+
+    The first values of a reduction are printed as the block `B__reduce_init`, also of functions that have them as
+    an init, and predicates as conditions.
     """
     if isinstance(node, (PrimFunc, IRModule, Stmt)):
-        return "\n".join(cinn_with_nodes(node, regions, lists)[0])
+        return "\n".join(cinn_with_nodes(node, regions, lists, head)[0])
     return _Cinn(regions, lists).text(node)
 
 
 def cinn_with_nodes(
-    node: PrimFunc | IRModule | Stmt, regions: bool = True, lists: bool = False
+    node: PrimFunc | IRModule | Stmt, regions: bool = True, lists: bool = False, head: bool = True
 ) -> tuple[list[str], list[Any]]:
     """The lines of `cinn_text`, and for each the statement that it is of."""
     printer = _Cinn(regions, lists)
-    printer.stmt(node)
+    node = with_schedule_blocks(node)
+    if isinstance(node, PrimFunc) and not head:
+        printer.function(node)
+    else:
+        printer.stmt(node)
     return printer.lines, printer.nodes

@@ -6,6 +6,7 @@ of block `B`; elsewhere it stays a block of its own that stores to `B`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,27 +29,47 @@ from tvmagic.ir import (
     substitute,
 )
 
-__all__ = ["join_inits", "name_tensors"]
+__all__ = ["SUFFIX", "join_inits", "name_tensors", "ranks_in"]
 
 SUFFIX = "__reduce_init"
+_CACHE = "(_(local|shared|global)_temp_buffer)*"  # what CacheWrite adds to a tensor's name
 
 
 def name_tensors(statements: list[Statement]) -> None:
     """Call the tensor `B__reduce_init` by its name `B` throughout, if the text stores to `B` too."""
     every = list(_statements(statements))
-    stored = {s.name for s in every if s.kind == "store"}
-    names = {n: n.removesuffix(SUFFIX) for n in stored if n.endswith(SUFFIX) and n.removesuffix(SUFFIX) in stored}
+    stores = [s for s in every if s.kind == "store"]
+    found = {s.name: _added_to(s.name.removesuffix(SUFFIX), stores) for s in stores if s.name.endswith(SUFFIX)}
+    names = {init: tensor for init, tensor in found.items() if tensor is not None}
     if not names:
         return
     for statement in every:
         if statement.kind == "store":
             statement.name = names.get(statement.name, statement.name)
-        for region in statement.regions:
-            plain = region.buffer.removeprefix("_")  # regions may name the buffer, with its underscore
-            region.buffer = names.get(region.buffer) or ("_" + names[plain] if plain in names else region.buffer)
         for expr in _expressions(statement):
             if expr.kind == "access":
                 expr.text = names.get(expr.text, expr.text)
+
+
+def _added_to(name: str, stores: list[Statement]) -> str | None:
+    """The tensor to which a reduction adds: `name` or a cache of it, whichever is added to; None if there is none."""
+    own = re.compile(re.escape(name) + _CACHE)
+    fitting = [s for s in stores if own.fullmatch(s.name)]
+    adding = [s.name for s in fitting if any(e.text == s.name for e in _expressions(s) if e.kind == "access")]
+    plain = [s.name for s in fitting if s.name == name]
+    return next(iter([*adding, *plain]), None)
+
+
+def ranks_in(statements: list[Statement]) -> dict[str, int]:
+    """The most indices that any access of each tensor has."""
+    ranks: dict[str, int] = {}
+    for statement in _statements(statements):
+        found = [(e.text, len(e.args)) for e in _expressions(statement) if e.kind == "access"]
+        if statement.kind == "store":
+            found.append((statement.name, len(statement.exprs) - 1))
+        for name, rank in found:
+            ranks[name] = max(ranks.get(name, 0), rank)
+    return ranks
 
 
 def _statements(roots: list[Statement]) -> Iterator[Statement]:
@@ -60,8 +81,8 @@ def _statements(roots: list[Statement]) -> Iterator[Statement]:
 
 
 def _expressions(statement: Statement) -> Iterator[Expr]:
-    ends = [e for region in statement.regions for _, low, high in region.axes for e in (low, high)]
-    pending = [*statement.exprs, *(value for _, value in statement.attrs), *ends]
+    ends = [e for region in statement.regions for _, *both in region.axes for e in both if e is not None]
+    pending = [*statement.exprs, *ends]
     while pending:
         expr = pending.pop()
         yield expr

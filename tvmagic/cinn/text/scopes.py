@@ -16,9 +16,13 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    FloorDiv,
+    FloorMod,
     Mutator,
+    PointerType,
     PrimExpr,
     PrimFunc,
+    PrimType,
     Range,
     Stmt,
     Var,
@@ -27,6 +31,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
     structural_equal,
+    substitute,
 )
 from tvmagic.ir.expr import LE, LT, And, Max
 
@@ -44,6 +49,8 @@ class CinnShapes:
         self.ends: dict[str, list[list[PrimExpr]]] = {}
         self.region_ends: dict[str, list[list[PrimExpr]]] = {}
         self.buffers: dict[str, Buffer] = {}
+        self.buffer_names: dict[str, str] = {}  # of tensors whose buffers the text calls otherwise than `_A`
+        self.flat_sizes: dict[tuple[str, int], Var] = {}
         self.read: set[str] = set()
         self.written: set[str] = set()
 
@@ -70,13 +77,31 @@ class CinnShapes:
                 end = bound
         return Range.from_min_extent(low, self.simplify(end - low))
 
-    def note_access(self, buffer: Buffer, indices: Sequence[PrimExpr], writes: bool) -> None:
-        """An access of a tensor: it reaches at least as far as the indices do."""
+    def digits(self, name: str, rank: int, index: PrimExpr) -> list[PrimExpr]:
+        """A flat index by dimension; the sizes are put in when they are known."""
+        places: list[PrimExpr] = []
+        for axis in range(rank - 1, 0, -1):
+            size = self.flat_sizes.setdefault((name, axis), Var(f"size_{axis}_of_{name}", index.dtype))
+            places.append(FloorMod(index, size))
+            index = FloorDiv(index, size)
+        return [index, *reversed(places)]
+
+    def sizes(self, shapes: Mapping[str, Buffer]) -> dict[Var, PrimExpr]:
+        """What the sizes in `digits` are, from the tensors with their shapes."""
+        return {var: shapes[name].shape[axis] for (name, axis), var in self.flat_sizes.items()}
+
+    def note_use(self, buffer: Buffer, writes: bool) -> None:
+        """An access of a tensor that says nothing of its size."""
         (self.written if writes else self.read).add(buffer.name)
         self.buffers.setdefault(buffer.name, buffer)
+        self.ends.setdefault(buffer.name, [[] for _ in buffer.shape])
+
+    def note_access(self, buffer: Buffer, indices: Sequence[PrimExpr], writes: bool) -> None:
+        """An access of a tensor: it reaches at least as far as the indices do."""
+        self.note_use(buffer, writes)
         if buffer.name in self.known:
             return
-        ends = self.ends.setdefault(buffer.name, [[] for _ in indices])
+        ends = self.ends[buffer.name]
         for axis, index in zip(ends, indices):
             found = self.value_set(index, self.scope)
             if found.has_upper_bound():
@@ -103,8 +128,13 @@ class CinnShapes:
                             hint=f"give it: from_cinn(text, {{'{name}': (shape, dtype)}})",
                         )
                     shape.append(self._furthest(ends))
-                result[buffer] = decl_buffer(shape, buffer.dtype, name)
+                result[buffer] = self._made(shape, buffer)
         return result
+
+    def _made(self, shape: list[PrimExpr], buffer: Buffer) -> Buffer:
+        called = self.buffer_names.get(buffer.name)
+        data = Var(called, PointerType(PrimType(buffer.dtype), "global")) if called else None
+        return decl_buffer(shape, buffer.dtype, buffer.name, data)
 
     def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:
 
@@ -193,6 +223,8 @@ def finish_function(
     """The function round a body: its parameters, the tensors that live inside, the root block."""
     resolved = shapes.resolve()
     buffers = {n: resolved.get(b, b) for n, b in shapes.buffers.items()}
+    if shapes.flat_sizes:
+        body = substitute(body, shapes.sizes({**shapes.known, **buffers}))
     body = _Finish(resolved, {b.data: b for b in buffers.values()}).visit(body)
     names = _parameters(body, shapes, outputs, buffers) if params is None else list(params)
     unknown = [n for n in (*names, *outputs) if n not in buffers and n not in shapes.known]

@@ -14,20 +14,23 @@ from typing import NamedTuple
 from tvmagic.errors import DiagnosticError
 from tvmagic.ir import Span
 
-__all__ = ["Expr", "Statement", "Text", "parse_statements"]
+__all__ = ["Expr", "Statement", "Program", "Text", "parse_program", "parse_statements"]
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|//[^\n]*)
-      | (?P<float>\d+\.\d*(?:[eE][+-]?\d+)?f?|\d+[eE][+-]?\d+f?|\d+f|(?:inf|nan)f?\b)
-      | (?P<int>\d+(?:ll)?)
+      | (?P<half>\((?:u?int(?:8|16)_t|b?float16)\)-?[\d.]+(?:[eE][+-]?\d+)?f?
+          |cinn::common::raw_uint16_to_b?float16\(0x[0-9a-fA-F]+\))
+      | (?P<float>\d+\.\d*(?:[eE][+-]?\d+)?f?|\d+[eE][+-]?\d+f?|\d+f\b|(?:inf|nan)f?\b)
+      | (?P<int>\d+(?:ull|ll)?)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
-      | (?P<name>[A-Za-z_][\w.]*)
+      | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)*)
       | (?P<symbol>==|!=|<=|>=|[-+*/%<>!=(){}\[\],:])
       | (?P<other>.)""",
     re.X,
 )
 INFIX = {"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"}
-LOOP_KINDS = {"serial", "parallel", "unroll", "vectorize", "thread_bind"}
+LOOP_KINDS = {"serial", "parallel", "unroll", "vectorize", "thread_bind", "default"}
+TYPE_NAME = re.compile(r"(?:u?int(?:8|16|32|64)|b?float(?:16|32|64)|bool|void|string)$")
 
 
 class Token(NamedTuple):
@@ -40,9 +43,10 @@ class Token(NamedTuple):
 
 @dataclass(eq=False)
 class Expr:
-    """An expression: `kind` is int, float, bool, string, name, access, call, infix, not or let.
+    """An expression: `kind` is number, bool, string, name, access, call, infix, minus, not or let.
 
-    `text` is the literal, the name or the operator; `args` the operands, indices or arguments.
+    `text` is the literal, the name or the operator; `args` the operands, indices or arguments. A call of a type's
+    name is a cast; a vector type is written `float32x4`.
     """
 
     kind: str
@@ -53,7 +57,7 @@ class Expr:
 
 @dataclass(eq=False)
 class Statement:
-    """A statement: `kind` is for, block, store, let, if, while, assert or evaluate.
+    """A statement: `kind` is for, block, store, let, if, while, assert, evaluate or list.
 
     What it holds by name: `body` and `otherwise` are lists of statements, `exprs` its expressions in
     order, `name` the block, variable or loop variable, `word` a loop's kind.
@@ -69,16 +73,30 @@ class Statement:
     init: list[Statement] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
-    attrs: list[tuple[str, Expr]] = field(default_factory=list)
+    attrs: list[tuple[str, str]] = field(default_factory=list)
     thread: str = ""
+    factor: Expr | None = None
 
 
 @dataclass(eq=False)
 class Region:
-    """`_A[i0(0:32), (0:8)]`: the buffer's name, and for each axis the variable (or None) and its ends."""
+    """`_A[i0(0:32)]`: the buffer's name, and for each variable among the indices its name and ends.
+
+    An axis without a variable has None; ends that are not known are None.
+    """
 
     buffer: str
-    axes: list[tuple[str | None, Expr, Expr]]
+    axes: list[tuple[str | None, Expr | None, Expr | None]]
+
+
+class Program(NamedTuple):
+    """A text as it was written: its statements, the function's name and arguments if it has a head, and whether
+    braces are around all of it."""
+
+    statements: list[Statement]
+    name: str | None = None
+    arguments: list[str] | None = None
+    braces: bool = False
 
 
 class Text:
@@ -91,8 +109,6 @@ class Text:
         self.tokens: list[Token] = []
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup or "other"
-            if kind == "other":
-                raise self.error(f"`{match[0]}` means nothing in CINN's text", match.start())
             if kind != "space":
                 self.tokens.append(Token(kind, match[0], match.start()))
         self.tokens.append(Token("end", "the end", len(text)))
@@ -107,15 +123,22 @@ class Text:
         return DiagnosticError(message, span=span, source_line=self.lines[span.line - 1], hint=hint)
 
 
-def parse_statements(text: Text) -> list[Statement]:
-    """The statements of a text, in order; braces round a list alone are taken off."""
+def parse_program(text: Text) -> Program:
+    """The statements of a text in order, with the function's head and the braces around all of it, if there are any."""
     parser = _Parser(text)
+    name, arguments = parser.head()
     found: list[Statement] = []
     while parser.token.kind != "end":
-        found += parser.statement()
+        found.append(parser.statement())
     if not found:
         raise text.error("the text holds no statement", 0)
-    return found
+    braces = len(found) == 1 and found[0].kind == "list"
+    return Program(found[0].body if braces else found, name, arguments, braces)
+
+
+def parse_statements(text: Text) -> list[Statement]:
+    """The statements of a text, in order; braces around all of it are taken off."""
+    return parse_program(text).statements
 
 
 class _Parser:
@@ -136,6 +159,8 @@ class _Parser:
 
     def take(self) -> Token:
         token = self.token
+        if token.kind == "other":  # only the text of an attribute may hold such characters
+            raise self.source.error(f"`{token.text}` means nothing in CINN's text", token.offset)
         if token.kind == "end":
             raise self.source.error("the text ends in the middle of a statement", max(token.offset - 1, 0))
         self.at += 1
@@ -144,14 +169,14 @@ class _Parser:
     def expect(self, text: str) -> Token:
         if self.token.text != text or self.token.kind == "string":
             raise self.source.error(
-                f"`{text}` must stand here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+                f"`{text}` is expected here, not `{self.token.text}`", self.token.offset, len(self.token.text)
             )
         return self.take()
 
     def name(self, what: str) -> str:
         if self.token.kind != "name":
             raise self.source.error(
-                f"{what} must stand here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+                f"{what} is expected here, not `{self.token.text}`", self.token.offset, len(self.token.text)
             )
         return self.take().text
 
@@ -163,6 +188,20 @@ class _Parser:
 
     # ------------------------------------------------------------------ statements
 
+    def head(self) -> tuple[str | None, list[str] | None]:
+        """`function f (_A, _B)`, if the text begins with it: the name, and the arguments as they are written."""
+        if self.token.text != "function" or self.token.kind != "name" or self.tokens[self.at + 1].kind != "name":
+            return None, None
+        self.take()
+        name = self.name("the function's name")
+        arguments: list[str] = []
+        self.expect("(")
+        while not self.accept(")"):
+            arguments.append(self.name("an argument"))
+            if self.token.text != ")":
+                self.expect(",")
+        return name, arguments
+
     def braces(self) -> list[Statement]:
         """The statements of a list in braces."""
         begin = self.expect("{")
@@ -170,41 +209,62 @@ class _Parser:
         while not self.accept("}"):
             if self.token.kind == "end":
                 raise self.source.error("this brace is never closed", begin.offset)
-            found += self.statement()
+            found.append(self.statement())
         return found
 
-    def statement(self) -> list[Statement]:
+    def statement(self) -> Statement:
         token = self.token
-        if token.text == "{":
-            return self.braces()
-        if token.text in LOOP_KINDS and self.following() in ("for", "(", "["):
-            return [self.loop()]
+        if token.text == "{" and token.kind == "symbol":
+            return Statement("list", token.offset, body=self.braces())
+        if self._is_loop():
+            return self.loop()
         if token.text == "ScheduleBlock" and self.following() == "(":
-            return [self.schedule_block()]
+            return self.schedule_block()
         if token.text in ("if", "while") and self.following() == "(":
-            return [self.condition(token.text)]
+            return self.condition(token.text)
         if token.text == "assert" and self.following() == "(":
             self.take()
             given = self.arguments("(", ")")
             if len(given) != 2:
                 raise self.source.error("`assert` takes a condition and a text", token.offset, len(token.text))
-            return [Statement("assert", token.offset, exprs=given)]
-        return [self.simple()]
+            return Statement("assert", token.offset, exprs=given)
+        if token.text in ("alloc", "free") and self.following() == "(":
+            return self.memory()
+        return self.simple()
+
+    def memory(self) -> Statement:
+        """`alloc(_T, 32, 16)` and `free(_T)`."""
+        begin = self.take()
+        self.expect("(")
+        found = Statement(begin.text, begin.offset, name=self.name("a buffer"))
+        while not self.accept(")"):
+            self.expect(",")
+            found.exprs.append(self.expression())
+        return found
+
+    def _is_loop(self) -> bool:
+        if self.token.kind != "name":
+            return False
+        if self.token.text == "for" and self.following() == "(":
+            return True
+        return self.token.text in LOOP_KINDS and self.following() in ("for", "(", "[")
 
     def loop(self) -> Statement:
-        begin = self.take()
+        begin = self.token if self.token.text == "for" else self.take()
         loop = Statement("for", begin.offset, word=begin.text)
-        if begin.text == "vectorize":
-            self.expect("(")
-            self.expression()
-            self.expect(")")
+        if begin.text == "vectorize" and self.token.text in ("(", "["):
+            opening = self.take().text
+            loop.factor = self.expression()
+            self.expect(")" if opening == "(" else "]")
         elif begin.text == "thread_bind":
             self.expect("[")
-            loop.thread = self.name("the name of a thread axis") if self.token.text != "]" else ""
-            self.expect("]")
+            words = [self.take().text]
+            while not self.accept("]"):
+                words.append(self.take().text)
+            loop.thread = " ".join(words)
         self.expect("for")
         self.expect("(")
-        loop.name = self.name("a loop variable")
+        loop.name = self.name("the loop's variable")
         for _ in range(2):
             self.expect(",")
             loop.exprs.append(self.expression())
@@ -240,7 +300,7 @@ class _Parser:
         while not self.accept("}"):
             if self.token.kind == "end":
                 raise self.source.error(f"the block `{block.name}` is never closed", begin.offset, len(begin.text))
-            block.body += self.statement()
+            block.body.append(self.statement())
         return block
 
     def _is_binding(self) -> bool:
@@ -250,33 +310,46 @@ class _Parser:
         return self.tokens[place + 1].text == "=" and self.tokens[place + 2].text == "axis.bind"
 
     def regions(self) -> list[Region]:
-        """`(_A[i0(0:32), (0:8)], _B[...])`"""
+        """`(_A[i0(0:32)], _B[])`"""
         self.expect("(")
         found: list[Region] = []
         while not self.accept(")"):
-            region = Region(self.name("a buffer").removeprefix("_"), [])
+            region = Region(self.name("a buffer"), [])
             self.expect("[")
             while not self.accept("]"):
                 variable = self.take().text if self.token.kind == "name" else None
                 self.expect("(")
-                low = self.expression()
+                low = self.bound()
                 self.expect(":")
-                region.axes.append((variable, low, self.expression()))
+                region.axes.append((variable, low, self.bound()))
                 self.expect(")")
                 self.accept(",")
             found.append(region)
             self.accept(",")
         return found
 
-    def attributes(self) -> list[tuple[str, Expr]]:
-        self.take()
-        self.expect("(")
-        found: list[tuple[str, Expr]] = []
-        while not self.accept(")"):
-            key = self.name("a key")
-            self.expect(":")
-            found.append((key, self.expression()))
-            self.accept(",")
+    def bound(self) -> Expr | None:
+        return None if self.accept("undefined") else self.expression()
+
+    def attributes(self) -> list[tuple[str, str]]:
+        """`attrs(key:value, key:value)`: each value as it is written, which may hold commas."""
+        begin = self.take()
+        place = self.token.offset
+        end = self.source.text.find("\n", place)
+        line = self.source.text[place : end if end >= 0 else len(self.source.text)].rstrip()
+        if not line.startswith("(") or not line.endswith(")"):
+            raise self.source.error("attributes are written `attrs(key:value, key:value)`", begin.offset, 5)
+        while self.token.kind != "end" and self.token.offset < place + len(line):
+            self.at += 1
+        found: list[tuple[str, str]] = []
+        for piece in line[1:-1].split(", ") if len(line) > 2 else []:
+            key, colon, value = piece.partition(":")
+            if colon and re.fullmatch(r"[\w.]+", key):
+                found.append((key, value))
+            elif found:  # the rest of a text that holds a comma
+                found[-1] = (found[-1][0], f"{found[-1][1]}, {piece}")
+            else:
+                raise self.source.error("an attribute is written `key:value`", begin.offset, 5)
         return found
 
     def condition(self, word: str) -> Statement:
@@ -286,12 +359,14 @@ class _Parser:
         self.expect(")")
         node.body = self.braces()
         if word == "if" and self.accept("else"):
-            node.otherwise = self.braces()
+            node.otherwise = [self.condition("if")] if self.token.text == "if" else self.braces()
         return node
 
     def simple(self) -> Statement:
         """A store, a variable with a value, or an expression."""
         begin = self.token
+        if begin.kind == "name" and TYPE_NAME.match(begin.text) and self.tokens[self.at + 1].kind == "name":
+            return self.declaration()
         target = self.expression()
         if self.accept("="):
             value = self.expression()
@@ -303,6 +378,14 @@ class _Parser:
         if target.kind != "call":
             raise self.source.error("an expression alone is no statement", begin.offset, len(begin.text))
         return Statement("evaluate", begin.offset, exprs=[target])
+
+    def declaration(self) -> Statement:
+        """`float32 x = v`, or `float32 x` for a variable that begins as zero."""
+        kind = self.take()
+        name = self.name("a variable")
+        zero = Expr("number", "0", [], kind.offset)
+        value = self.expression() if self.accept("=") else Expr("call", kind.text, [zero], kind.offset)
+        return Statement("let", kind.offset, name, word=kind.text, exprs=[value])
 
     # ------------------------------------------------------------------ expressions
 
@@ -326,13 +409,17 @@ class _Parser:
 
     def expression(self) -> Expr:
         token = self.take()
-        if token.kind in ("int", "float", "string"):
-            return Expr(token.kind, token.text, [], token.offset)
+        if token.kind in ("int", "float", "half"):
+            return Expr("number", token.text, [], token.offset)
+        if token.kind == "string":
+            return Expr("string", token.text, [], token.offset)
         if token.text == "-":
             inner = self.expression()
-            if inner.kind not in ("int", "float") or inner.text.startswith("-"):
-                raise self.source.error("a minus stands only before a number", token.offset)
-            return Expr(inner.kind, "-" + inner.text, [], token.offset)
+            if inner.kind == "number" and not inner.text.startswith(("-", "(", "cinn")):
+                return Expr("number", "-" + inner.text, [], token.offset)
+            return Expr("minus", "-", [inner], token.offset)
+        if token.text == "!":
+            return Expr("not", "!", [self.expression()], token.offset)
         if token.text == "(":
             return self.parenthesis()
         if token.kind == "name":
@@ -340,10 +427,7 @@ class _Parser:
         raise self.source.error(f"an expression cannot begin with `{token.text}`", token.offset, len(token.text))
 
     def parenthesis(self) -> Expr:
-        if self.token.text == "!":
-            begin = self.take()
-            inner = Expr("not", "!", [self.expression()], begin.offset)
-        elif self.token.text == "let":
+        if self.token.text == "let" and self.tokens[self.at + 1].kind == "name":
             begin = self.take()
             name = self.name("a variable")
             self.expect("=")
@@ -360,6 +444,11 @@ class _Parser:
             return Expr("bool", token.text, [], token.offset)
         if self.token.text == "[":
             return Expr("access", token.text, self.arguments("[", "]"), token.offset)
+        if self.token.text == "<" and TYPE_NAME.match(token.text) and self.following(2) == ">":
+            self.take()
+            name = f"{token.text}x{self.take().text}"
+            self.expect(">")
+            return Expr("call", name, self.arguments("(", ")"), token.offset)
         if self.token.text == "(":
             return Expr("call", token.text, self.arguments("(", ")"), token.offset)
         return Expr("name", token.text, [], token.offset)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tvmagic.cinn.text.syntax import Expr, Statement, Text
+from tvmagic.cinn.text.numbers import number_type
+from tvmagic.cinn.text.syntax import TYPE_NAME, Expr, Statement, Text
 from tvmagic.ir import DataType, dtype_of
 
 __all__ = ["CinnTypes", "cast_type"]
@@ -42,17 +43,18 @@ class Cell:
 
 
 def cast_type(name: str) -> DataType | None:
-    """The type that a call `float32(x)` casts to, or None where the name is no type."""
-    head = name.rstrip("0123456789")
-    if name == "bool" or (head in ("int", "uint", "float", "bfloat") and name != head):
+    """The type that a call `float32(x)` or `float32x4(x)` casts to, or None if the name is no type."""
+    head, _, lanes = name.partition("x")
+    if TYPE_NAME.match(head) and head not in ("void", "string") and (not lanes or lanes.isdigit()):
         return dtype_of(name)
     return None
 
 
-def literal_type(node: Expr) -> DataType:
-    if node.kind == "int":
-        return dtype_of("int64" if node.text.endswith("ll") else "int32")
-    return dtype_of("float32" if node.text.endswith("f") and node.text != "inf" else "float64")
+def _literal(text: str) -> Cell:
+    """The cell of a number: one with its type written is of that type, `inf` and `nan` are of any float's."""
+    if text.lstrip("-").removesuffix("f") in ("in", "inf", "nan"):
+        return Cell()
+    return Cell(number_type(text), _DECLARED if text.startswith(("(", "cinn")) else _LITERAL)
 
 
 class CinnTypes:
@@ -87,13 +89,22 @@ class CinnTypes:
         if node.kind == "for":
             cell = self.index(node.exprs[0], env)
             self.join(cell, self.index(node.exprs[1], env), node.offset)
+            if node.factor is not None:
+                self.index(node.factor, env)
             self.run(node.body, {**env, node.name: self.bring(node, node.name, cell)})
         elif node.kind == "block":
             self.block(node, env)
         elif node.kind == "store":
             self.join(self.access(node.name, node.exprs[1:], env), self.cell(node.exprs[0], env), node.offset)
         elif node.kind == "let":
-            return {**env, node.name: self.bring(node, node.name, self.cell(node.exprs[0], env))}
+            cell = self.cell(node.exprs[0], env)
+            if node.word:
+                self.join(cell, Cell(dtype_of(node.word), _DECLARED), node.offset)
+            return {**env, node.name: self.bring(node, node.name, cell)}
+        elif node.kind in ("list", "alloc", "free"):
+            for value in node.exprs:
+                self.index(value, env)
+            self.run(node.body, env)
         else:
             for value in node.exprs:
                 self.cell(value, env)
@@ -107,9 +118,8 @@ class CinnTypes:
             inside[name] = self.bring(node, name, self.index(value, env))
         for region in node.regions:
             for _, low, high in region.axes:
-                self.join(self.index(low, inside), self.index(high, inside), node.offset)
-        for _, value in node.attrs:
-            self.cell(value, inside)
+                if low is not None and high is not None:
+                    self.join(self.index(low, inside), self.index(high, inside), node.offset)
         self.run(node.init, inside)
         self.run(node.body, inside)
 
@@ -134,8 +144,8 @@ class CinnTypes:
         return found
 
     def _cell(self, node: Expr, env: dict[str, Cell]) -> Cell:
-        if node.kind in ("int", "float"):
-            return Cell(literal_type(node), _LITERAL)
+        if node.kind == "number":
+            return _literal(node.text)
         if node.kind == "string":
             return Cell(dtype_of("handle"), _DECLARED)
         if node.kind == "bool":
@@ -148,6 +158,8 @@ class CinnTypes:
             value = self.cell(node.args[0], env)
             return self.cell(node.args[1], {**env, node.text: value})
         args = [self.cell(a, env) for a in node.args]
+        if node.kind == "minus":
+            return args[0]
         if node.kind == "call":
             return self.call(node, args)
         if node.kind == "not" or node.text in ("and", "or"):
@@ -162,7 +174,9 @@ class CinnTypes:
             return Cell()
         cast = cast_type(node.text)
         if cast is not None:
-            return Cell(cast, _DECLARED)
+            return Cell(cast.with_lanes(1), _DECLARED)
+        if node.text in ("Ramp", "Broadcast"):
+            return args[0] if args else Cell()
         if node.text in ("select", "if_then_else") and len(args) == 3:
             self.join(args[0], _bool(), node.offset)
             args = args[1:]

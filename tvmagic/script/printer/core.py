@@ -178,7 +178,7 @@ class Printer:
 
     def _all_but_last(self, node: Any, frame: Frame) -> Any:
         """Print all statements of a scope but the last, which is returned."""
-        seq = (node,) if type(node) is not SeqStmt else node.seq
+        seq = node.seq if isinstance(node, SeqStmt) else (node,)
         frame.concise = False
         for child in seq[:-1]:
             self.print_into(frame.items, child)

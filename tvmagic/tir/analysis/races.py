@@ -36,7 +36,7 @@ from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Conflict, Search, evaluate, variables
 from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
 
-__all__ = ["Race", "find_races"]
+__all__ = ["Race", "find_carried", "find_races"]
 
 _MOST_FORMS = 48  # different accesses of a buffer that are proved pair by pair
 _SAMPLE = (33, 7)  # sizes to try where they are symbolic
@@ -81,6 +81,7 @@ class _Group:
     parallel: the domains whose values make an iteration; shared: those around both iterations.
     times: for vectorized loops, when an access happens.
     meet: whether two accesses count at all, if they touch one element.
+    by_node: whether `meet` asks which access it is, so that accesses with the same indices are not the same.
     """
 
     kind: str
@@ -89,6 +90,7 @@ class _Group:
     accesses: Sequence[Access]
     times: Callable[[Access, Mapping[Var, Any]], Any] | None = None
     meet: Callable[[Access, Access], bool] = lambda a, b: a.write or b.write
+    by_node: bool = False
 
 
 def find_races(func: PrimFunc, sizes: Mapping[str, int] | int | None = None) -> list[Race]:
@@ -101,6 +103,27 @@ def find_races(func: PrimFunc, sizes: Mapping[str, int] | int | None = None) -> 
     """
     program = collect(func)
     found = [race for group in _groups(program) if (race := _judge(group, program, sizes)) is not None]
+    return sorted(found, key=lambda race: not race.certain)
+
+
+def find_carried(
+    func: PrimFunc, var: Var, meet: Callable[[Access, Access], bool], without: frozenset[Any] = frozenset()
+) -> list[Race]:
+    """The pairs of accesses to one element in different iterations of the loop of `var`, whatever its kind.
+
+    `meet` says whether two accesses count if they touch one element; buffers in `without` do not count. What is
+    proved to have none is not in the list; doubts are. Buffers have one memory for all iterations.
+
+    Raises `TVMagicError` if the function has blocks.
+    """
+    program = collect(func)
+    inside = [a for a in program.accesses if any(d.var is var for d in a.place.domains) and a.buffer not in without]
+    if not inside:
+        return []
+    around = inside[0].place.domains
+    place = next(n for n, d in enumerate(around) if d.var is var)
+    groups = [_Group("parallel", [around[place]], around[:place], g, None, meet, True) for g in _by_buffer(inside)]
+    found = [race for group in groups if (race := _judge(group, program, None)) is not None]
     return sorted(found, key=lambda race: not race.certain)
 
 
@@ -355,7 +378,8 @@ def _proved(group: _Group, program: Program) -> bool:
     forms.shared |= _sizes(group, program)
     distinct: dict[Any, tuple[Any, Access]] = {}
     for form, access in zip(forms.of(group.accesses), group.accesses):
-        key = (form, access.write) if group.times is None else (form, access.node)
+        alike = group.times is None and not group.by_node
+        key = (form, access.write) if alike else (form, access.node)
         distinct.setdefault(key, (form, access))
     pairs = list(distinct.values())
     if len(pairs) > _MOST_FORMS:

@@ -132,6 +132,13 @@ class ScheduleState(Identified):
         self.functions: dict[StmtSRef, GlobalVar] = {}
         self.flags = FlagCache()
         self.scopes: dict[Block, BlockScope] = {}
+        self.reset(mod)
+
+    def reset(self, mod: IRModule) -> None:
+        """Go on with another module; references to blocks and loops of the one before are gone."""
+        for sref in self.srefs.values():
+            sref.stmt = None
+        self.mod, self.srefs, self.functions = mod, {}, {}
         for var, function in mod.functions.items():
             if isinstance(function.body, BlockRealize):
                 root = self._build(function.body.block, None, -1)

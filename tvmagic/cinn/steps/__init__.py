@@ -1,0 +1,1 @@
+"""What a CINN schedule can do, a file for each subject; `IRSchedule` has them as methods."""

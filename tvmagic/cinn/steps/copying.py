@@ -1,0 +1,126 @@
+"""CopyTransformAndLoopInfo: the loops of one block taken over by another."""
+
+from __future__ import annotations
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.steps.declaration import step
+from tvmagic.cinn.steps.dependence import check_at_once
+from tvmagic.cinn.steps.loops import arguments_of, root_body
+from tvmagic.cinn.steps.tree import Edit, Leaf, commit, leaf_of, leaves, nested, ranges_of, unused
+from tvmagic.ir import (
+    LT,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Var,
+    structural_equal,
+    substitute,
+)
+from tvmagic.ir.query import is_one, variables_in
+from tvmagic.tir.blocks.conditions import all_of
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.schedule.instruction import BlockRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+def _common(leaf: Leaf, other: Leaf) -> int:
+    """How many leading dimensions of two blocks have the same number of values and reduce in neither."""
+    count = 0
+    for a, b in zip(leaf.block.iter_vars, other.block.iter_vars):
+        assert a.dom is not None and b.dom is not None
+        same = isinstance(a.dom.extent, IntImm) and structural_equal(a.dom.extent, b.dom.extent)
+        if not same or IterVar.CommReduce in (a.iter_type, b.iter_type) or not structural_equal(a.dom.min, b.dom.min):
+            break
+        count += 1
+    return count
+
+
+def _end(axis: IterVar) -> PrimExpr:
+    assert axis.dom is not None
+    return Analyzer().simplify(axis.dom.min + axis.dom.extent)
+
+
+def _inside(leaf: Leaf, count: int, loops: list[For]) -> list[PrimExpr]:
+    """The conditions that keep the leading dimensions of a block inside their domains."""
+    analyzer = Analyzer(ranges_of(loops))
+    pairs = [(value, _end(axis)) for axis, value in leaf.bindings[:count]]
+    return [LT(value, end) for value, end in pairs if not analyzer.can_prove(value < end)]
+
+
+def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
+    """The loops that go may have no other conditions than those that keep a dimension inside its domain."""
+    keeping = [LT(value, _end(axis)) for axis, value in leaf.bindings[:count]]
+    used = dropped | {v for _, value in leaf.bindings for v in variables_in(value)}
+    for condition in leaf.conditions:
+        mixed = dropped.intersection(variables_in(condition))
+        foreign = not used.issuperset(variables_in(condition))
+        if foreign or (mixed and not any(structural_equal(condition, c) for c in keeping)):
+            raise ScheduleError(
+                f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose", leaf.block
+            )
+    idle = [n for n in leaf.loops if n.loop_var not in used and not is_one(n.extent)]
+    if idle:
+        raise ScheduleError(f"`{leaf.name}` does not use its loop `{idle[0].loop_var.name}`", leaf.block)
+
+
+def _check_reaches_all(leaf: Leaf, count: int, loops: list[For]) -> None:
+    """The loops that are taken over must reach each value of the dimensions, and each once."""
+    values = [value for value in leaf.realize.iter_values[:count] if variables_in(value)]
+    found = detect_iter_map(values, ranges_of(loops), all_of(_inside(leaf, count, loops)), check_level="surjective",
+                            analyzer=Analyzer())  # fmt: skip
+    if values and not found.indices:
+        raise ScheduleError(f"it is not known that the loops of `{leaf.name}` reach all its elements", leaf.block)
+
+
+@step("CopyTransformAndLoopInfo")
+def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_target: BlockRef) -> None:
+    """Give a block the loops of another one, as far as their leading dimensions have the same constant sizes.
+
+    Over these dimensions it takes the other's bindings and the loops that they use, with their kinds and names; from the
+    first dimension that differs it keeps its own loops, inside.
+
+    Requires: the first sizes are equal; the block is alone in its nest; the other's loops over these dimensions are not
+    used by its other dimensions, nor the block's own.
+    """
+    body = root_body(state, block)
+    leaf, other = leaf_of(body, block.block), leaf_of(body, block_target.block)
+    count = _common(leaf, other)
+    if count == 0:
+        raise ScheduleError(
+            f"the first dimensions of `{leaf.name}` and `{other.name}` have different sizes, or reduce",
+            block,
+            block_target,
+        )
+    taken = {v for value in other.realize.iter_values[:count] for v in variables_in(value)}
+    rest_of_other = {v for value in other.realize.iter_values[count:] for v in variables_in(value)}
+    dropped = {v for value in leaf.realize.iter_values[:count] for v in variables_in(value)}
+    kept_vars = {v for value in leaf.realize.iter_values[count:] for v in variables_in(value)}
+    if taken & rest_of_other or dropped & kept_vars:
+        raise ScheduleError(
+            f"a loop of `{leaf.name}` or `{other.name}` is used by several dimensions", block, block_target
+        )
+    top = next((n for n in leaf.path if isinstance(n, For)), None)
+    if top is None or len(leaves(top)) > 1:
+        raise ScheduleError(f"`{leaf.name}` is not alone in its nest", block)
+    loops = [n for n in other.loops if n.loop_var in taken]
+    own = [n for n in leaf.loops if n.loop_var in kept_vars]
+    _check_conditions(leaf, count, dropped)
+    _check_reaches_all(other, count, loops)
+    taken_names = [n.loop_var.name for n in own]
+    fresh: dict[Var, PrimExpr] = {
+        n.loop_var: Var(unused(n.loop_var.name, taken_names), n.loop_var.dtype) for n in loops
+    }
+    values = [substitute(v, fresh) for v in other.realize.iter_values[:count]]
+    realize = leaf.realize.replace(iter_values=(*values, *leaf.realize.iter_values[count:]))
+    conditions = [substitute(c, fresh) for c in _inside(other, count, loops)]
+    conditions += [c for c in leaf.conditions if kept_vars.intersection(variables_in(c))]
+    new = nested([*[n.replace(loop_var=fresh[n.loop_var]) for n in loops], *own], conditions, realize)
+    after = Edit({top: new})(body)
+    moved = leaf_of(after, leaf.block)
+    for loop in moved.loops[: len(loops)]:
+        if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
+            check_at_once(after, loop, arguments_of(state, block), "copied with its kind")
+    commit(state, block, after)

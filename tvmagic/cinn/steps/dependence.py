@@ -1,0 +1,142 @@
+"""Whether the iterations of a loop may run in another order, or at the same time.
+
+A proof about the accesses in the loops, without the blocks, decides (`tir.analysis.races`). Additions of one
+block to one element may change places; every other pair of accesses to one element, one of them a write, may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tvmagic.cinn.steps.tree import leaves
+from tvmagic.ir import (
+    Add,
+    And,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    Max,
+    Min,
+    Mul,
+    Mutator,
+    Or,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    handles,
+    post_order_visit,
+    structural_equal,
+    substitute,
+)
+from tvmagic.tir.analysis.race_accesses import Access
+from tvmagic.tir.analysis.races import Race, find_carried
+from tvmagic.tir.blocks.error import ScheduleError
+
+__all__ = ["carried", "check_at_once", "check_free_order", "is_update", "private_buffers"]
+
+_COMMUTATIVE = (Add, Mul, Max, Min, And, Or)
+
+
+class _WithoutBlocks(Mutator):
+    """Blocks as their bodies, with what their variables are bound to."""
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> Stmt:
+        values = {axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)}
+        return substitute(node.block.body, values)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        return SeqStmt.flatten(*[self.visit(s) for s in node.seq])
+
+
+def is_update(store: Stmt) -> bool:
+    """Whether a store adds to the element that it loads: sum, product, least, greatest, all, any."""
+    if not isinstance(store, BufferStore) or not isinstance(store.value, _COMMUTATIVE):
+        return False
+    value = store.value
+    return any(_same_element(store, part) and not _reads(other, store.buffer)
+               for part, other in ((value.a, value.b), (value.b, value.a)))  # fmt: skip
+
+
+def _same_element(store: BufferStore, part: PrimExpr) -> bool:
+    return (
+        isinstance(part, BufferLoad)
+        and part.buffer is store.buffer
+        and all(structural_equal(a, b) for a, b in zip(part.indices, store.indices))
+    )
+
+
+def _reads(expr: PrimExpr, buffer: Buffer) -> bool:
+    found: list[object] = []
+    post_order_visit(expr, lambda n: found.append(n) if isinstance(n, BufferLoad) and n.buffer is buffer else None)
+    return bool(found)
+
+
+def _ordered(first: Access, second: Access) -> bool:
+    """Whether the order of two accesses matters if they touch one element."""
+    if not (first.write or second.write):
+        return False
+    store = first.statement
+    return not (store is second.statement and is_update(store) and first.buffer is store.buffer)  # type: ignore[attr-defined]
+
+
+def _conflicts(first: Access, second: Access) -> bool:
+    return first.write or second.write
+
+
+def private_buffers(body: Stmt, inside: Stmt, arguments: Iterable[Buffer]) -> set[Buffer]:
+    """The buffers that are used under `inside` alone: each iteration around it has them for itself."""
+    within = {leaf.block for leaf in leaves(inside)}
+    outside: set[Buffer] = set(arguments)
+    found: set[Buffer] = set()
+    for leaf in leaves(body):
+        used = {n.buffer for n in _accesses(leaf.block.body)}
+        (found if leaf.block in within else outside).update(used)
+    return found - outside
+
+
+def _accesses(stmt: Stmt) -> list[BufferLoad | BufferStore]:
+    found: list[BufferLoad | BufferStore] = []
+    post_order_visit(stmt, lambda n: found.append(n) if isinstance(n, (BufferLoad, BufferStore)) else None)
+    return found
+
+
+def carried(body: Stmt, loop: For, *, order_alone: bool = True, without: Iterable[Buffer] = ()) -> Race | None:
+    """Two accesses in different iterations of a loop whose order matters, or a doubt whether there are such.
+
+    body: the root's body.
+    order_alone: whether additions of one block to one element may change places. They may not happen at once.
+    without: buffers that do not count.
+    """
+    func = PrimFunc([], _WithoutBlocks().visit(body))
+    found = find_carried(func, loop.loop_var, _ordered if order_alone else _conflicts, frozenset(without))
+    return found[0] if found else None
+
+
+def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer], what: str) -> None:
+    """Raise unless the iterations of the loops may run in any order, sums of one block aside."""
+    without = set(without)
+    for loop in loops:
+        race = carried(body, loop, without=without)
+        if race is not None:
+            raise ScheduleError(
+                f"{what} would change the order of accesses to `{race.buffer.name}` that depend on each other: "
+                f"loop `{loop.loop_var.name}` carries a dependence",
+                loop,
+            )
+
+
+def check_at_once(body: Stmt, loop: For, arguments: Iterable[Buffer], what: str) -> None:
+    """Raise unless the iterations of a loop may run at the same time."""
+    race = carried(body, loop, order_alone=False, without=private_buffers(body, loop, arguments))
+    if race is not None:
+        raise ScheduleError(
+            f"a loop that is {what} runs its iterations at the same time, and those of `{loop.loop_var.name}` "
+            f"touch the same element of `{race.buffer.name}`",
+            loop,
+            hint="loops that reduce run one after the other; rfactor makes one of them free",
+        )

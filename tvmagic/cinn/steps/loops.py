@@ -1,0 +1,496 @@
+"""Steps on loops: split, fuse, reorder, flatten, and how a loop runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
+from tvmagic.cinn.steps.declaration import step
+from tvmagic.cinn.steps.dependence import check_at_once, check_free_order, private_buffers
+from tvmagic.cinn.steps.lookup import found_block, loops_of_block
+from tvmagic.cinn.steps.tree import (
+    Edit,
+    commit,
+    leaves,
+    loop_names,
+    loop_ref,
+    names_of,
+    nested,
+    only,
+    path_to,
+    ranges_of,
+    rebound,
+    unused,
+)
+from tvmagic.cinn.text.printer import flat_index
+from tvmagic.ir import (
+    LT,
+    Add,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Mul,
+    Mutator,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.instruction import BlockRef, Loop, Loops, Sizes
+from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = ["arguments_of", "root_body"]
+
+
+def root_body(state: ScheduleState, sref: StmtSRef) -> Stmt:
+    """The body of the root above a block or a loop."""
+    return state.root_of(sref).block.body
+
+
+def arguments_of(state: ScheduleState, sref: StmtSRef) -> list[Buffer]:
+    """The buffers of the function that callers see."""
+    return list(state.function_of(sref)[1].buffer_map.values())
+
+
+def constant_extent(loop: StmtSRef) -> int:
+    """The extent of a loop that begins at 0."""
+    extent = loop.loop.extent
+    if not is_zero(loop.loop.min):
+        raise ScheduleError(f"{loop.label} begins at {loop.loop.min}; a loop to be split or fused begins at 0", loop)
+    if not isinstance(extent, IntImm):
+        raise ScheduleError(f"the extent `{extent}` of {loop.label} is not a number", loop)
+    return extent.value
+
+
+# ---------------------------------------------------------------------------- split
+
+
+def _factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
+    """The factors with the one that is -1 worked out."""
+    extent = constant_extent(loop)
+    if not factors:
+        raise ScheduleError("a loop is split into one factor or more", loop)
+    given = [-1 if f is None else int(f) for f in factors]
+    if any(f < 1 and f != -1 for f in given) or given.count(-1) > 1:
+        raise ScheduleError(f"the factors {given} are positive numbers, one of them may be -1", loop)
+    product = math.prod(f for f in given if f != -1)
+    if -1 in given:
+        if product > extent:
+            raise ScheduleError(f"the product {product} of the factors is more than the extent {extent}", loop)
+        return [-(-extent // product) if f == -1 else f for f in given]
+    if product < extent:
+        raise ScheduleError(f"the product {product} of the factors is less than the extent {extent}", loop)
+    return given
+
+
+@step("Split")
+def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
+    """Split a loop into nested ones, outermost first.
+
+    Requires: the loop begins at 0 and its extent is a number. One factor may be -1: what is left, rounded up. Without
+    it the product is at least the extent. If the product is larger than the extent, a condition directly inside the
+    innermost new loop keeps to the extent. The new loops are of the old one's kind.
+    """
+    sizes, old = _factors(loop, factors), loop.loop
+    names = names_of(state)
+    body_of_root = root_body(state, loop)
+    outer = [n for n in path_to(body_of_root, old) if isinstance(n, For) and n is not old]
+    taken = {n.loop_var.name for n in outer} | loop_names(old.body)
+    fresh = [Var(unused(names.take(old.loop_var.name), taken), old.loop_var.dtype) for _ in sizes]
+    index: PrimExpr = IntImm(old.loop_var.dtype, 0)
+    for var, size in zip(fresh, sizes):
+        index = var if is_zero(index) else Add(Mul(index, IntImm(var.dtype, size)), var)
+    domains = {v: Range.from_min_extent(IntImm(v.dtype, 0), IntImm(v.dtype, n)) for v, n in zip(fresh, sizes)}
+    around = ranges_of(outer)
+    index = in_order(Analyzer({**around, **domains}).simplify(index))
+    body = rebound(old.body, {old.loop_var: index}, {**around, **domains})
+    if math.prod(sizes) > constant_extent(loop):
+        body = IfThenElse(LT(index, old.extent), listed(body), None)
+    for var, size in zip(reversed(fresh), reversed(sizes)):
+        body = old.replace(loop_var=var, extent=IntImm(var.dtype, size), body=body)
+    commit(state, loop, Edit({old: body})(body_of_root))
+    return [loop_ref(state, var) for var in fresh]
+
+
+# ---------------------------------------------------------------------------- fuse
+
+
+def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
+    if not loops:
+        raise ScheduleError("at least one loop is fused")
+    if len(loops) == 1:
+        return loops[0]
+    for outer, inner in zip(loops, loops[1:]):
+        if only(outer.loop.body) is not inner.loop:
+            raise ScheduleError(f"{inner.label} is not the only statement of {outer.label}, directly inside it", inner)
+    nodes = [s.loop for s in loops]
+    sizes = [constant_extent(s) for s in loops]
+    first, body_of_root = nodes[0], root_body(state, loops[0])
+    if first.kind is not ForKind.SERIAL:
+        for node in nodes[1:]:
+            check_at_once(body_of_root, node, arguments_of(state, loops[0]), "fused with one that runs at once")
+    var = Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
+    domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
+    around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For) and n is not first)
+    values: dict[Var, PrimExpr] = {}
+    rest: PrimExpr = var
+    for node, size in zip(reversed(nodes[1:]), reversed(sizes[1:])):
+        values[node.loop_var] = FloorMod(rest, IntImm(var.dtype, size))
+        rest = FloorDiv(rest, IntImm(var.dtype, size))
+    values[first.loop_var] = rest
+    body = rebound(nodes[-1].body, values, {**around, var: domain})
+    fused = first.replace(loop_var=var, extent=domain.extent, body=body)
+    commit(state, loops[0], Edit({first: fused})(body_of_root))
+    return loop_ref(state, var)
+
+
+def _placed(state: ScheduleState, block: StmtSRef, places: Sequence[int]) -> list[StmtSRef]:
+    loops = loops_of_block(state, block)
+    wrong = [p for p in places if not 0 <= p < len(loops)]
+    if wrong:
+        raise ScheduleError(
+            f"block `{block.block.name_hint}` has {len(loops)} loops; there is none at {wrong[0]}", block
+        )
+    return [loops[p] for p in places]
+
+
+@step("Fuse")
+def fuse(state: ScheduleState, loops: Loops) -> Loop:
+    """Make one loop of nested ones.
+
+    Requires: the loops are given outermost first, each is the only statement of the one outside, begins at 0 and has
+    a number as its extent.
+    """
+    return _fuse(state, loops)
+
+
+@step("FuseWithName")
+def fuse_with_name(state: ScheduleState, block_name: str, loops_index: list[int]) -> Loop:
+    """Fuse the loops at some places around the block of a name."""
+    return _fuse(state, _placed(state, found_block(state, block_name), loops_index))
+
+
+@step("FuseWithBlock")
+def fuse_with_block(state: ScheduleState, block: BlockRef, loops_index: list[int]) -> Loop:
+    """Fuse the loops at some places around a block."""
+    return _fuse(state, _placed(state, block, loops_index))
+
+
+# ---------------------------------------------------------------------------- reorder
+
+
+class _Chain:
+    """The statements from the outermost to the innermost of the loops to be reordered.
+
+    loops: all loops of the chain in their order; guards: the conditions between them, each with the number of loops
+    around it; beside: the statements before and after the chain, each with the number of loops around it.
+    """
+
+    def __init__(self, body: Stmt, loops: Sequence[For]) -> None:
+        paths = {loop: path_to(body, loop) for loop in loops}
+        inner = max(loops, key=lambda loop: len(paths[loop]))
+        outer = min(loops, key=lambda loop: len(paths[loop]))
+        path = paths[inner]
+        missing = next((loop for loop in loops if loop not in path), None)
+        if missing is not None:
+            raise ScheduleError(
+                f"loops `{missing.loop_var.name}` and `{inner.loop_var.name}` are not nested in one another",
+                missing,
+                inner,
+            )
+        self.top, self.path = outer, path[path.index(outer) :]
+        self.loops = [n for n in self.path if isinstance(n, For)]
+        self.guards: list[tuple[PrimExpr, int]] = []
+        self.before: list[tuple[int, tuple[Stmt, ...]]] = []
+        self.after: list[tuple[int, tuple[Stmt, ...]]] = []
+        self._walk()
+        self.body = self._inner_guards(inner.body)
+
+    def _walk(self) -> None:
+        depth = 0
+        for node, below in zip(self.path, self.path[1:]):
+            if isinstance(node, For):
+                depth += 1
+            elif isinstance(node, IfThenElse):
+                if node.else_case is not None:
+                    raise ScheduleError("a condition with an else is between the loops", *self.loops[:1])
+                self.guards.append((node.condition, depth))
+            elif isinstance(node, SeqStmt):
+                place = next(n for n, part in enumerate(node.seq) if part is below)
+                self.before.append((depth, node.seq[:place]))
+                self.after.append((depth, node.seq[place + 1 :]))
+            else:
+                raise ScheduleError("a statement between the loops is neither a loop, a condition nor a list")
+
+    def _inner_guards(self, body: Stmt) -> Stmt:
+        """The conditions directly inside the innermost loop, which go as far out as they can, taken off its body."""
+        while isinstance(only(body), IfThenElse):
+            guard = only(body)
+            assert isinstance(guard, IfThenElse)
+            if guard.else_case is not None:
+                break
+            self.guards.append((guard.condition, len(self.loops)))
+            body = only(guard.then_case)
+        return body
+
+    def nest(self, order: Sequence[For], depth: int, body: Stmt) -> Stmt:
+        """`body` in the loops of `order` that are among the first `depth` of the chain, with their conditions."""
+        used = [loop for loop in order if loop in self.loops[:depth]]
+        return nested(used, [condition for condition, at in self.guards if at <= depth], body, lists=False)
+
+
+def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
+    nodes = [s.loop for s in loops]
+    if len(nodes) < 2:
+        return
+    if len(set(nodes)) < len(nodes):
+        raise ScheduleError("a loop is named twice", *nodes[:1])
+    body = root_body(state, loops[0])
+    chain = _Chain(body, nodes)
+    held = iter(nodes)
+    order = [next(held) if loop in nodes else loop for loop in chain.loops]
+    if order == chain.loops:
+        return
+    _check_bounds(chain, order)
+    inner = chain.loops[-1]
+    check_free_order(body, chain.loops, private_buffers(body, inner, arguments_of(state, loops[0])), "the new order")
+    before = [chain.nest(order, depth, listed(*parts)) for depth, parts in chain.before if parts]
+    after = [chain.nest(order, depth, listed(*parts)) for depth, parts in reversed(chain.after) if parts]
+    main = chain.nest(order, len(order), chain.body)
+    new = main if not before and not after else listed(*_fresh(before), main, *_fresh(after))
+    commit(state, loops[0], Edit({chain.top: new})(body))
+
+
+def _check_bounds(chain: _Chain, order: Sequence[For]) -> None:
+    for place, loop in enumerate(order):
+        inside = {other.loop_var for other in order[place + 1 :]}
+        if inside.intersection([*variables_in(loop.min), *variables_in(loop.extent)]):
+            raise ScheduleError(
+                f"the range of loop `{loop.loop_var.name}` depends on one that would be inside it", loop
+            )
+
+
+def _fresh(nests: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Nests of their own: their loops have variables of their own, of the same names."""
+    for nest in nests:
+        yield _Renamed().visit(nest)
+
+
+class _Renamed(Mutator):
+    @handles(For)
+    def loop(self, node: For) -> For:
+        var = Var(node.loop_var.name, node.loop_var.dtype)
+        body = rebound(self.visit(node.body), {node.loop_var: var}, {})
+        return node.replace(loop_var=var, body=body)
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        return node
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        return listed(*[self.visit(s) for s in node.seq])
+
+
+@step("Reorder")
+def reorder(state: ScheduleState, loops: Loops) -> None:
+    """Put nested loops in the order given, on the places that they hold; the loops between them stay.
+
+    Requires: the loops are nested in one another, no condition with an else between them; no loop's range depends on
+    one that comes inside it; no access depends on the order, sums aside. A condition goes directly inside the
+    innermost loop whose variable it uses. Statements beside the chain become nests of their own before or after it,
+    in the loops that they had in common with it.
+    """
+    _reorder(state, loops)
+
+
+@step("ReorderWithName")
+def reorder_with_name(state: ScheduleState, block_name: str, loops_index: list[int]) -> None:
+    """Reorder the loops at some places around the block of a name."""
+    _reorder(state, _placed(state, found_block(state, block_name), loops_index))
+
+
+@step("ReorderWithBlock")
+def reorder_with_block(state: ScheduleState, block: BlockRef, loops_index: list[int]) -> None:
+    """Reorder the loops at some places around a block."""
+    _reorder(state, _placed(state, block, loops_index))
+
+
+# ---------------------------------------------------------------------------- how a loop runs
+
+_KINDS = {
+    "Serial": ForKind.SERIAL,
+    "Parallel": ForKind.PARALLEL,
+    "Vectorized": ForKind.VECTORIZED,
+    "Unrolled": ForKind.UNROLLED,
+    "GPUThread": ForKind.THREAD_BINDING,
+    "GPUBlock": ForKind.THREAD_BINDING,
+    "GPULane": ForKind.SERIAL,
+    "Default": ForKind.SERIAL,
+}
+
+
+def _set_kind(state: ScheduleState, loop: StmtSRef, for_type: str, factor: int) -> None:
+    if for_type not in _KINDS:
+        raise ScheduleError(f"`{for_type}` is not a kind of loop: {', '.join(_KINDS)}", loop)
+    node, kind = loop.loop, _KINDS[for_type]
+    if node.kind is not ForKind.SERIAL or FOR_TYPE in node.annotations:
+        raise ScheduleError(f"{loop.label} is no serial loop any more; a loop's kind is set once", loop)
+    notes: dict[str, Any] = dict(node.annotations)
+    binding = None
+    if kind is ForKind.VECTORIZED:
+        if factor < 1:
+            raise ScheduleError(f"a vector has a positive number of elements, not {factor}", loop)
+        constant_extent(loop)
+        notes[VECTOR_LENGTH] = IntImm("int32", factor)
+    if kind is ForKind.THREAD_BINDING:
+        if factor not in (0, 1, 2):
+            raise ScheduleError(f"the axis of a thread is 0, 1 or 2 for x, y, z, not {factor}", loop)
+        tag = f"{'threadIdx' if for_type == 'GPUThread' else 'blockIdx'}.{'xyz'[factor]}"
+        binding = IterVar(None, Var("", node.loop_var.dtype), IterVar.ThreadIndex, tag)
+    if for_type in ("GPULane", "Default"):
+        notes[FOR_TYPE] = for_type
+    body = root_body(state, loop)
+    if kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+        words = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized"}
+        check_at_once(body, node, arguments_of(state, loop), words.get(kind, "bound to threads"))
+    new = node.replace(kind=kind, thread_binding=binding, annotations=notes)
+    commit(state, loop, Edit({node: new})(body))
+
+
+@step("MutateForType")
+def mutate_for_type(state: ScheduleState, loop: Loop, for_type: str, factor: int = -1) -> None:
+    """Say how a serial loop runs. `factor` is the vector length, or 0, 1, 2 for the axes x, y, z.
+
+    Requires: the loop is serial; iterations that run at the same time touch different elements.
+    """
+    _set_kind(state, loop, for_type, factor)
+
+
+@step("Parallel")
+def parallel(state: ScheduleState, loop: Loop) -> None:
+    """Run a loop's iterations on several threads. Requires: they touch different elements."""
+    _set_kind(state, loop, "Parallel", -1)
+
+
+@step("Vectorize")
+def vectorize(state: ScheduleState, loop: Loop, factor: int) -> None:
+    """Run a loop by vectors of `factor` elements. The loop keeps its extent; it is split when the program is lowered.
+
+    Requires: `factor` is positive; the iterations touch different elements.
+    """
+    _set_kind(state, loop, "Vectorized", factor)
+
+
+@step("Unroll")
+def unroll(state: ScheduleState, loop: Loop) -> None:
+    """Write a loop's iterations out."""
+    _set_kind(state, loop, "Unrolled", -1)
+
+
+@step("Bind")
+def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
+    """Bind a loop to `blockIdx.x` ... `threadIdx.z`. Requires: the iterations touch different elements."""
+    group, _, axis = thread_axis.partition(".")
+    if group not in ("blockIdx", "threadIdx") or axis not in ("x", "y", "z"):
+        raise ScheduleError(f"`{thread_axis}` is not a thread axis: blockIdx or threadIdx with .x, .y or .z", loop)
+    _set_kind(state, loop, "GPUThread" if group == "threadIdx" else "GPUBlock", "xyz".index(axis))
+
+
+# ---------------------------------------------------------------------------- flatten
+
+
+@step("FlattenLoops")
+def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool = False) -> Loop:
+    """Make one loop of nested ones, and one variable of those of the blocks in them.
+
+    Requires: as for fuse; the blocks in the loops do not reduce and bind the loops in order, or 0. An access whose
+    indices are the block's variables in order, to a tensor of as many elements, is by the one variable; other indices
+    are written out of it and made one flat index. With `force_flat` every access to such a tensor must be by the
+    variable.
+    """
+    if not loops:
+        raise ScheduleError("at least one loop is flattened")
+    nodes = [s.loop for s in loops]
+    body = root_body(state, loops[0])
+    inner = leaves(nodes[-1].body)
+    for leaf in inner:
+        if leaf.loops:
+            raise ScheduleError(f"block `{leaf.name}` has more loops around it than those to be flattened", *loops[:1])
+        _check_flat(leaf.realize, nodes)
+    sizes = [constant_extent(s) for s in loops]
+    for outer, below in zip(loops, loops[1:]):
+        if only(outer.loop.body) is not below.loop:
+            raise ScheduleError(f"{below.label} is not the only statement of {outer.label}, directly inside it", below)
+    var = Var("flat_i", nodes[0].loop_var.dtype)
+    total = math.prod(sizes)
+    changes: dict[Stmt, Stmt | None] = {
+        leaf.realize: _flattened(leaf.realize, nodes, sizes, var, force_flat) for leaf in inner
+    }
+    flat = nodes[0].replace(loop_var=var, extent=IntImm(var.dtype, total), body=Edit(changes)(nodes[-1].body))
+    commit(state, loops[0], Edit({nodes[0]: flat})(body))
+    return loop_ref(state, var)
+
+
+def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
+    if any(axis.iter_type != IterVar.DataPar for axis in realize.block.iter_vars):
+        raise ScheduleError(f"block `{realize.block.name_hint}` reduces; its loops cannot be flattened", realize.block)
+    rest = [value for value in realize.iter_values if not is_zero(value)]
+    used = [loop.loop_var for loop in loops if not (isinstance(loop.extent, IntImm) and loop.extent.value == 1)]
+    fits = [v for v in rest if v in used or v in [loop.loop_var for loop in loops]] == rest
+    if not fits or [v for v in rest if v in used] != used:
+        raise ScheduleError(
+            f"block `{realize.block.name_hint}` does not bind the loops in their order, or 0", realize.block
+        )
+
+
+def _flattened(realize: BlockRealize, loops: Sequence[For], sizes: Sequence[int], loop_var: Var, force: bool) -> Stmt:
+    block, var = realize.block, Var("_flat_i", loop_var.dtype)
+    places: dict[Var, PrimExpr] = {}
+    rest: PrimExpr = var
+    for loop, size in zip(reversed(loops[1:]), reversed(sizes[1:])):
+        places[loop.loop_var] = FloorMod(rest, IntImm(var.dtype, size))
+        rest = FloorDiv(rest, IntImm(var.dtype, size))
+    places[loops[0].loop_var] = rest
+    values = {
+        axis.var: places[value] if isinstance(value, Var) else value
+        for axis, value in zip(block.iter_vars, realize.iter_values)
+    }
+    body = substitute(block.body, values)
+    if force:
+        _check_in_order(body, var, math.prod(sizes), block)
+    domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
+    new = block.replace(iter_vars=(IterVar(domain, var, IterVar.DataPar),), body=body, reads=(), writes=())
+    return realize.replace(iter_values=(loop_var,), block=new)
+
+
+def _check_in_order(body: Stmt, var: Var, total: int, block: Block) -> None:
+    """All accesses to tensors of as many elements must be to the element whose number is the flat variable."""
+    accesses: list[BufferLoad | BufferStore] = []
+    post_order_visit(body, lambda n: accesses.append(n) if isinstance(n, (BufferLoad, BufferStore)) else None)
+    for access in accesses:
+        sizes = [s.value if isinstance(s, IntImm) else 0 for s in access.buffer.shape]
+        if math.prod(sizes) == total and flat_index(access, var) is not var:
+            raise ScheduleError(
+                f"`{block.name_hint}` does not go through `{access.buffer.name}` in the order of its elements", block,
+                hint="without force_flat its indices are written out of the flat one",
+            )  # fmt: skip

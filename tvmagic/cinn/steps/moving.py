@@ -1,0 +1,505 @@
+"""Steps that move a block under a loop of its consumers or of its producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.cinn.form import in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.steps.declaration import step
+from tvmagic.cinn.steps.dependence import check_free_order
+from tvmagic.cinn.steps.loops import arguments_of, root_body
+from tvmagic.cinn.steps.tree import (
+    Edit,
+    Leaf,
+    check_runs_for_all,
+    commit,
+    leaf_of,
+    leaves,
+    names_of,
+    nested,
+    only,
+    path_to,
+    ranges_of,
+    twin_of,
+)
+from tvmagic.ir import (
+    GE,
+    LT,
+    Add,
+    Block,
+    Buffer,
+    BufferLoad,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    post_order_visit,
+    structural_equal,
+    substitute,
+)
+from tvmagic.ir.ops import maximum, minimum
+from tvmagic.ir.query import is_zero
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.instruction import BlockRef, Loop
+from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = ["Span", "among", "check_movable", "leaf_loops", "loads_of", "relaxed", "spanned"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """What an axis runs over: `extent` values from `low` on, and the conditions that keep it inside its domain."""
+
+    low: PrimExpr
+    extent: PrimExpr
+    above: PrimExpr | None = None  # the values must be below this
+    below: PrimExpr | None = None  # the values must be at least this
+
+
+def loads_of(leaf: Leaf, buffer: Buffer | None = None) -> list[BufferLoad]:
+    """The loads in a block, of one buffer or of all."""
+    found: list[BufferLoad] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, BufferLoad) and (buffer is None or node.buffer is buffer):
+            found.append(node)
+
+    post_order_visit(leaf.block.body, look)
+    return found
+
+
+def relaxed(index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr] | None:
+    """The least and the greatest value of an index of a block over some of its loops; None if there is no such."""
+    bound = substitute(index, leaf.values)
+    found = eval_set(bound, {**ranges_of(inside), **ranges_of(_inner_loops(leaf))})
+    if not found.has_lower_bound() or not found.has_upper_bound():
+        return None
+    return analyzer.simplify(found.min()), analyzer.simplify(found.max())
+
+
+def _inner_loops(leaf: Leaf) -> list[For]:
+    """The loops inside the block's body."""
+    found: list[For] = []
+    post_order_visit(leaf.block.body, lambda n: found.append(n) if isinstance(n, For) else None)
+    return found
+
+
+def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyzer: Analyzer) -> Span:
+    """What covers all the given intervals inside a domain; the domain itself if no number of values is known to."""
+    whole = Span(dom.min, dom.extent)
+    if not ends or any(e is None for e in ends):
+        return whole
+    lows, highs = zip(*[e for e in ends if e is not None])
+    low, high = lows[0], highs[0]
+    for other in lows[1:]:
+        low = (
+            low
+            if analyzer.can_prove(low <= other)
+            else other
+            if analyzer.can_prove(other <= low)
+            else minimum(low, other)
+        )
+    for other in highs[1:]:
+        high = (
+            high
+            if analyzer.can_prove(other <= high)
+            else other
+            if analyzer.can_prove(high <= other)
+            else maximum(high, other)
+        )
+    last = analyzer.simplify(dom.min + dom.extent - 1)
+    if isinstance(low, IntImm) and isinstance(dom.min, IntImm):
+        low = low if low.value >= dom.min.value else dom.min
+    if isinstance(high, IntImm) and isinstance(last, IntImm):
+        high = high if high.value <= last.value else last
+    extent = analyzer.simplify(high - low + 1)
+    if not isinstance(extent, IntImm):
+        return whole
+    if isinstance(dom.extent, IntImm) and extent.value >= dom.extent.value:
+        return whole
+    above = None if analyzer.can_prove(high <= last) else analyzer.simplify(last + 1)
+    below = None if analyzer.can_prove(low >= dom.min) else dom.min
+    return Span(in_order(low), extent, above, below)
+
+
+# ---------------------------------------------------------------------------- the nest at the new place
+
+
+@dataclass
+class _Nest:
+    """The loops that are made around a moved block, and what its variables are bound to in them."""
+
+    state: ScheduleState
+    keep_unit_loops: bool
+
+    def __post_init__(self) -> None:
+        self.made: list[str] = []
+        self.count = 0
+
+    def axis(self, span: Span) -> tuple[For | None, PrimExpr, list[PrimExpr]]:
+        """The loop over a span (None if it runs once), the bound value, and the conditions on it."""
+        one = isinstance(span.extent, IntImm) and span.extent.value == 1
+        if one and not self.keep_unit_loops:
+            return None, span.low, _conditions(span.low, span)
+        var = Var(names_of(self.state).take(f"ax{self.count}"), span.extent.dtype)
+        self.count += 1
+        self.made.append(var.name)
+        value = Add(span.low, var)
+        checked = var if is_zero(span.low) else in_order(value)
+        loop = For(var, 0, span.extent, ForKind.SERIAL, listed())
+        return loop, value, _conditions(checked, span)
+
+
+def _conditions(value: PrimExpr, span: Span) -> list[PrimExpr]:
+    found: list[PrimExpr] = []
+    if span.below is not None:
+        found.append(GE(value, span.below))
+    if span.above is not None:
+        found.append(LT(value, span.above))
+    return found
+
+
+def _wrapped(body: Stmt, loops: Sequence[For | None], conditions: Sequence[PrimExpr]) -> Stmt:
+    return nested([loop for loop in loops if loop is not None], conditions, body)
+
+
+def _nest_of(
+    state: ScheduleState,
+    leaf: Leaf,
+    twin: Leaf | None,
+    spans: dict[Var, Span],
+    keep: bool,
+    key: str,
+    drop: Sequence[PrimExpr] = (),
+) -> list[Stmt]:
+    """The statements that compute a block over the spans: its first values, then the block in its loops that reduce."""
+    nest = _Nest(state, keep)
+    spatial = [axis for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce]
+    reducing = [axis for axis in leaf.block.iter_vars if axis.iter_type == IterVar.CommReduce]
+    made = {axis.var: nest.axis(spans[axis.var]) for axis in (*spatial, *reducing)}
+    values = [made[axis.var][1] for axis in leaf.block.iter_vars]
+    block = leaf.block
+    if key not in block.annotations:
+        block = block.replace(annotations={**block.annotations, key: ",".join(nest.made)})
+    conditions = {axis.var: [c for c in made[axis.var][2] if not among(c, drop)] for axis in leaf.block.iter_vars}
+    inner = leaf.realize.replace(iter_values=tuple(values), block=block)
+    body = _wrapped(inner, [made[a.var][0] for a in reducing], [c for a in reducing for c in conditions[a.var]])
+    parts: list[Stmt] = [body]
+    if twin is not None:
+        bound = [made[_same_place(twin, axis.var, leaf)][1] for axis in twin.block.iter_vars]
+        parts.insert(0, twin.realize.replace(iter_values=tuple(bound)))
+    loops = [made[a.var][0] for a in spatial]
+    guards = [c for a in spatial for c in conditions[a.var]]
+    if not guards and all(loop is None for loop in loops):
+        return parts
+    return [_wrapped(listed(*parts) if len(parts) > 1 else parts[0], loops, guards)]
+
+
+def among(condition: PrimExpr, others: Iterable[PrimExpr]) -> bool:
+    return any(structural_equal(condition, other) for other in others)
+
+
+def _same_place(twin: Leaf, var: Var, leaf: Leaf) -> Var:
+    """The variable of a block at the place of an index of its first values."""
+    place = next((n for n, index in enumerate(twin.stores[0].indices) if index is var), None)
+    index = None if place is None else leaf.stores[0].indices[place]
+    if not isinstance(index, Var):
+        raise ScheduleError(f"block `{twin.name}` does not store at the plain variables of `{leaf.name}`", twin.block)
+    return index
+
+
+def _one_plain_store(leaf: Leaf) -> Buffer:
+    stores = leaf.stores
+    if len(stores) != 1:
+        raise ScheduleError(f"block `{leaf.name}` has {len(stores)} stores, not one", leaf.block)
+    plain = [i for i in stores[0].indices if isinstance(i, Var)]
+    rest = [i for i in stores[0].indices if not isinstance(i, (Var, IntImm))]
+    spatial = [axis.var for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce]
+    if rest or len(plain) != len(set(plain)) or set(plain) != set(spatial):
+        raise ScheduleError(f"block `{leaf.name}` does not store at its distinct plain variables", leaf.block)
+    return stores[0].buffer
+
+
+def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
+    if loop.loop in leaf.path:
+        raise ScheduleError(f"{loop.label} is around block `{leaf.name}` already", leaf.block, loop)
+    if any(isinstance(n, IfThenElse) and n.else_case is not None for n in leaf.path):
+        raise ScheduleError(f"block `{leaf.name}` is in a condition with an else", leaf.block)
+    if leaf.stores and any(isinstance(n, For) for n in (leaf.block.body,)):
+        raise ScheduleError(f"block `{leaf.name}` holds loops", leaf.block)
+
+
+# ---------------------------------------------------------------------------- compute_at
+
+
+@step("ComputeAt")
+def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
+    """Move a producer to the front of a loop's body, where it computes what its consumers read in one iteration.
+
+    The ranges that they read become loops `ax0`, `ax1`, ...; a range of one makes no loop unless `keep_unit_loops`. A
+    reduction takes `X__reduce_init` along. The block gets the attribute `compute_at_extra_var`.
+
+    Requires: the loop is not around the block; the block has one store, at its distinct plain variables, to a tensor
+    that lives inside the function and that no other block writes; all readers are under the loop, after the block;
+    nothing writes what the block loads after it.
+    """
+    body = root_body(state, block)
+    leaf = leaf_of(body, block.block)
+    check_movable(leaf, loop)
+    twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
+    buffer = _one_plain_store(leaf)
+    check_runs_for_all(leaf)
+    if buffer in arguments_of(state, block):
+        raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
+    every = leaves(body)
+    order = {found.block: place for place, found in enumerate(every)}
+    moved = [leaf] if twin is None else [twin, leaf]
+    consumers = _check_producer(every, order, moved, buffer, loop)
+    outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
+    spans = _needed(leaf, buffer, consumers, outer, loop.loop)
+    held = [n.condition for n in (*path_to(body, loop.loop), only(loop.loop.body)) if _is_guard(n)]
+    new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "compute_at_extra_var", held)
+    changes: dict[Stmt, Stmt | None] = {found.realize: None for found in moved}
+    changes[loop.loop] = loop.loop.replace(body=_in_front(loop.loop.body, new))
+    after = Edit(changes)(body)
+    if init_block_of(leaf.block):
+        _check_first_values(after, leaf, buffer, loop, consumers)
+    commit(state, block, after)
+
+
+def _is_guard(node: Stmt) -> TypeGuard[IfThenElse]:
+    return isinstance(node, IfThenElse) and node.else_case is None
+
+
+def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
+    """`new` before the statements of a body; inside the condition with which the body begins."""
+    inner = only(body)
+    if _is_guard(inner):
+        return inner.replace(then_case=listed(*new, *parts_of(inner.then_case)))
+    return listed(*new, *parts_of(body))
+
+
+def _check_producer(
+    every: Sequence[Leaf], order: dict[Block, int], moved: Sequence[Leaf], buffer: Buffer, loop: StmtSRef
+) -> list[Leaf]:
+    """The consumers of a block that is to be moved under a loop of theirs."""
+    leaf, blocks = moved[-1], {found.block for found in moved}
+    others = [found for found in every if found.block not in blocks]
+    first_values = bool(init_block_of(leaf.block))
+    consumers = [found for found in others if loads_of(found, buffer)]
+    if first_values:  # they are for what adds to them; who reads the result comes later
+        consumers = [found for found in consumers if any(s.buffer is buffer for s in found.stores)]
+    inside = {found.block for found in leaves(loop.loop)}
+    if not consumers:
+        raise ScheduleError(f"no block reads `{buffer.name}`, so `{leaf.name}` has no consumer", leaf.block)
+    for found in others:
+        if any(s.buffer is buffer for s in found.stores) and not first_values:
+            raise ScheduleError(f"`{buffer.name}` is stored by `{found.name}` too", leaf.block, found.block)
+    for found in consumers:
+        if found.block not in inside:
+            raise ScheduleError(
+                f"all readers of `{buffer.name}` must be under {loop.label}, but `{found.name}` is not",
+                loop,
+                found.block,
+                hint="choose a loop that holds all of them, or move the others first",
+            )
+        if order[found.block] < order[leaf.block]:
+            raise ScheduleError(f"`{found.name}` comes before `{leaf.name}`, which it reads", found.block)
+    inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
+    for found in others:
+        if order[found.block] > order[leaf.block] and inputs & {s.buffer for s in found.stores}:
+            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
+    return consumers
+
+
+def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequence[For], loop: For) -> dict[Var, Span]:
+    """What each variable of the block runs over in one iteration of the loop."""
+    every = {n for c in consumers for n in c.loops}
+    analyzer = Analyzer(ranges_of([*outer, *every]))
+    domains = {axis.var: axis.dom for axis in leaf.block.iter_vars}
+    spans: dict[Var, Span] = {}
+    for place, index in enumerate(leaf.stores[0].indices):
+        if isinstance(index, Var):
+            dom = domains[index]
+            assert dom is not None
+            ends = [
+                relaxed(load.indices[place], c, c.loops[c.loops.index(loop) + 1 :], analyzer)
+                for c in consumers
+                for load in loads_of(c, buffer)
+            ]
+            spans[index] = spanned(ends, dom, analyzer)
+    for axis in leaf.block.iter_vars:
+        if axis.var not in spans and axis.dom is not None:
+            spans[axis.var] = Span(axis.dom.min, axis.dom.extent)
+    return spans
+
+
+def _check_first_values(after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef, updates: Sequence[Leaf]) -> None:
+    """First values that move alone must still be stored once for each element, before anything is added to it."""
+    around = [n for n in path_to(after, next(n for n in leaf_loops(after, leaf.name) if n.loop_var is loop.loop.loop_var))
+              if isinstance(n, For)]  # fmt: skip
+    reducing = {v for found in updates for v in found.reducing}
+    bad = next((n for n in around if n.loop_var in reducing), None)
+    if bad is not None:
+        raise ScheduleError(
+            f"loop `{bad.loop_var.name}` reduces: `{leaf.name}` would store in each of its iterations", loop
+        )
+    without = {n.buffer for found in leaves(after) for n in (*loads_of(found), *found.stores)} - {buffer}
+    check_free_order(after, around, without, f"moving `{leaf.name}`")
+
+
+def leaf_loops(body: Stmt, name: str) -> list[For]:
+    """The loops around the block of a name."""
+    return next(found for found in leaves(body) if found.name == name).loops
+
+
+# ---------------------------------------------------------------------------- reverse_compute_at
+
+
+@step("ReverseComputeAt")
+def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
+    """Move a consumer to the end of a loop's body, where it uses what its producers stored in one iteration.
+
+    Requires: the loop is not around the block; some of its producers are under the loop, and have stored all of an
+    element when an iteration ends; the block loads what they store at plain variables, the same ones in all loads; a
+    reduction finds all that it adds up there; no other block comes between that depends on the move.
+    """
+    body = root_body(state, block)
+    leaf = leaf_of(body, block.block)
+    check_movable(leaf, loop)
+    twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
+    _one_plain_store(leaf)
+    check_runs_for_all(leaf)
+    every = leaves(body)
+    path = path_to(body, loop.loop)
+    outer = [n for n in path if isinstance(n, For)]
+    producers = _check_consumer(every, leaf, twin, loop, outer)
+    analyzer = Analyzer(ranges_of([*outer, *{n for p in producers for n in p.loops}]))
+    spans = _given(leaf, producers, loop.loop, analyzer)
+    guard = only(loop.loop.body)
+    shared = [guard.condition] if isinstance(guard, IfThenElse) and guard.else_case is None else []
+    wanted = [c for span in spans.values() for c in _conditions_of(span)]
+    inside = bool(shared) and bool(wanted)
+    new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "reverse_compute_at_extra_var", shared)
+    if inside and _same_guard(wanted, shared[0]) and isinstance(guard, IfThenElse):
+        changed: Stmt = guard.replace(then_case=listed(*parts_of(guard.then_case), *new))
+    else:
+        if inside:
+            new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "reverse_compute_at_extra_var")
+        changed = listed(*parts_of(loop.loop.body), *new)
+    changes: dict[Stmt, Stmt | None] = {found.realize: None for found in ([leaf] if twin is None else [twin, leaf])}
+    changes[loop.loop] = loop.loop.replace(body=changed)
+    commit(state, block, Edit(changes)(body))
+
+
+def _conditions_of(span: Span) -> list[PrimExpr]:
+    return _conditions(span.low, span)
+
+
+def _same_guard(wanted: Sequence[PrimExpr], shared: PrimExpr) -> bool:
+    """Whether the condition that is there is the only one that the block needs."""
+    return len(wanted) == 1 and structural_equal(wanted[0], shared)
+
+
+def _check_consumer(
+    every: Sequence[Leaf], leaf: Leaf, twin: Leaf | None, loop: StmtSRef, outer: Sequence[For]
+) -> list[Leaf]:
+    """The producers of a block that is to be moved under a loop of theirs."""
+    own = {leaf.block} if twin is None else {leaf.block, twin.block}
+    order = {found.block: place for place, found in enumerate(every)}
+    inside = {found.block for found in leaves(loop.loop)}
+    out = leaf.stores[0].buffer
+    inputs = {load.buffer for load in loads_of(leaf)} - {out}
+    producers = [f for f in every if f.block in inside and inputs & {s.buffer for s in f.stores}]
+    if not producers:
+        raise ScheduleError(f"no block under {loop.label} stores what `{leaf.name}` loads", loop, leaf.block)
+    first = min(order[found.block] for found in leaves(outer[0]))
+    given = {s.buffer for p in producers for s in p.stores}
+    for found in every:
+        place = order[found.block]
+        if found.block in own:
+            continue
+        stored = {s.buffer for s in found.stores}
+        if found.block not in inside and stored & given and place >= first:
+            raise ScheduleError(
+                f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
+            )
+        if first <= place < order[leaf.block]:
+            touched = stored | {load.buffer for load in loads_of(found)}
+            if out in touched or (stored & inputs and found not in producers):
+                raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
+        if place > order[leaf.block] and found.block in inside:
+            raise ScheduleError(f"`{leaf.name}` comes before {loop.label}", leaf.block)
+    for producer in producers:
+        bad = next((n for n in outer if n.loop_var in producer.reducing), None)
+        if bad is not None:
+            raise ScheduleError(
+                f"`{producer.name}` adds up over loop `{bad.loop_var.name}`, so its elements are not complete under it",
+                loop,
+                producer.block,
+            )
+    return producers
+
+
+def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer) -> dict[Var, Span]:
+    """What each variable of the block runs over: where its producers have stored in one iteration."""
+    spans: dict[Var, Span] = {}
+    domains = {axis.var: axis for axis in leaf.block.iter_vars}
+    for producer in producers:
+        inner = producer.loops[producer.loops.index(loop) + 1 :]
+        for store in producer.stores:
+            for load in loads_of(leaf, store.buffer):
+                for index, at in zip(load.indices, store.indices):
+                    _give(leaf, spans, domains, index, relaxed(at, producer, inner, analyzer),
+                          relaxed(at, producer, producer.loops, analyzer), analyzer)  # fmt: skip
+    for var, axis in domains.items():
+        assert axis.dom is not None
+        spans.setdefault(var, Span(axis.dom.min, axis.dom.extent))
+        span = spans[var]
+        if axis.iter_type == IterVar.CommReduce and not structural_equal(span.extent, axis.dom.extent):
+            raise ScheduleError(
+                f"`{leaf.name}` adds up over `{var.name}`, of which one iteration of the loop gives a part", leaf.block
+            )
+    return spans
+
+
+def _give(
+    leaf: Leaf,
+    spans: dict[Var, Span],
+    domains: dict[Var, IterVar],
+    index: PrimExpr,
+    ends: tuple[PrimExpr, PrimExpr] | None,
+    total: tuple[PrimExpr, PrimExpr] | None,
+    analyzer: Analyzer,
+) -> None:
+    if isinstance(index, IntImm):
+        if ends is None or not all(analyzer.can_prove_equal(e, index) for e in ends):
+            raise ScheduleError(
+                f"`{leaf.name}` loads the place {index.value}, which one iteration need not store", leaf.block
+            )
+        return
+    if not isinstance(index, Var) or index not in domains or ends is None or total is None:
+        raise ScheduleError(
+            f"`{leaf.name}` does not load at its plain variables what is stored under the loop", leaf.block
+        )
+    dom = domains[index].dom
+    assert dom is not None
+    if not (analyzer.can_prove(total[0] <= dom.min) and analyzer.can_prove(dom.min + dom.extent - 1 <= total[1])):
+        raise ScheduleError(f"`{leaf.name}` loads more than what is stored under the loop", leaf.block)
+    span = spanned([ends], dom, analyzer)
+    known = spans.get(index)
+    if known is not None and not (
+        analyzer.can_prove_equal(known.low, span.low) and structural_equal(known.extent, span.extent)
+    ):
+        raise ScheduleError(f"`{leaf.name}` loads at `{index.name}` what different iterations store", leaf.block)
+    spans[index] = span

@@ -1,0 +1,225 @@
+"""Rfactor: a loop of a reduction becomes an axis of a tensor of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmagic.cinn.form import SUFFIX, init_block_of, listed
+from tvmagic.cinn.steps.declaration import step
+from tvmagic.cinn.steps.dependence import is_update
+from tvmagic.cinn.steps.loops import constant_extent, root_body
+from tvmagic.cinn.steps.tree import Edit, Leaf, block_ref, commit, leaves, nested, renamed_axes, twin_of
+from tvmagic.ir import (
+    Add,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IterVar,
+    Max,
+    Min,
+    Mul,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    Range,
+    Stmt,
+    Var,
+    decl_buffer,
+    substitute,
+)
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.instruction import BlockRef, Loop
+from tvmagic.tir.schedule.state import ScheduleState
+
+
+@dataclass
+class _Reduction:
+    """A reduction in its nest, as rfactor takes it apart."""
+
+    leaf: Leaf
+    first: Leaf
+    loop: For
+    target: Buffer
+
+    @property
+    def store(self) -> BufferStore:
+        return self.leaf.stores[0]
+
+    @property
+    def spatial(self) -> list[For]:
+        return [n for n in self.leaf.loops if n.loop_var not in self.leaf.reducing]
+
+    @property
+    def others(self) -> list[For]:
+        """The other loops that reduce."""
+        return [n for n in self.leaf.loops if n.loop_var in self.leaf.reducing and n is not self.loop]
+
+
+def _found(state: ScheduleState, loop: StmtSRef) -> _Reduction:
+    body, node = root_body(state, loop), loop.loop
+    inside = [f for f in leaves(node) if not init_block_of(f.block)]
+    if len(inside) != 1:
+        raise ScheduleError(f"{loop.label} holds {len(inside)} blocks; it must hold one, which reduces", loop)
+    leaf = next(f for f in leaves(body) if f.block is inside[0].block)
+    if node.loop_var not in leaf.reducing:
+        raise ScheduleError(f"{loop.label} is no loop over which `{leaf.name}` adds up", loop, leaf.block)
+    stores = leaf.stores
+    if len(stores) != 1 or not is_update(stores[0]) or not isinstance(stores[0].value, (Add, Mul, Max, Min)):
+        raise ScheduleError(f"`{leaf.name}` is no sum, product, least or greatest value", leaf.block)
+    first = twin_of(body, leaf)
+    if first is None:
+        raise ScheduleError(f"there is no block `{leaf.name}{SUFFIX}` with the first values", leaf.block)
+    constant_extent(loop)
+    for axis, value in leaf.bindings:
+        mixed = set(variables_in(value)) & leaf.reducing
+        if axis.iter_type != IterVar.CommReduce and mixed:
+            raise ScheduleError(f"`{axis.var.name}` of `{leaf.name}` depends on a loop that reduces", leaf.block)
+    tops = {f.path[_depth(f)] if len(f.path) > _depth(f) else f.realize for f in (leaf, first)}
+    extra = [f for top in tops for f in leaves(top) if f.block not in (leaf.block, first.block)]
+    if extra:
+        raise ScheduleError(f"`{extra[0].name}` is in the nest of the reduction too", extra[0].block)
+    return _Reduction(leaf, first, node, stores[0].buffer)
+
+
+def _depth(leaf: Leaf) -> int:
+    """The place of a nest's outermost loop in the path to a block."""
+    return next((n for n, node in enumerate(leaf.path) if isinstance(node, For)), len(leaf.path))
+
+
+def _update(store: BufferStore, target: Buffer, indices: Sequence[PrimExpr], value: PrimExpr) -> BufferStore:
+    """The store that adds `value` to an element, with the operands in the order of `store`."""
+    op, loaded = store.value, BufferLoad(target, indices)
+    assert isinstance(op, (Add, Mul, Max, Min))
+    own_first = isinstance(op.a, BufferLoad) and op.a.buffer is store.buffer
+    return BufferStore(target, type(op)(loaded, value) if own_first else type(op)(value, loaded), indices)
+
+
+def _added(store: BufferStore) -> PrimExpr:
+    """What a reduction adds."""
+    op = store.value
+    assert isinstance(op, (Add, Mul, Max, Min))
+    return op.b if isinstance(op.a, BufferLoad) and op.a.buffer is store.buffer else op.a
+
+
+class _Rename:
+    """Fresh loops of the same names, and expressions with their variables."""
+
+    def __init__(self) -> None:
+        self.values: dict[Var, PrimExpr] = {}
+
+    def loop(self, old: For, name: str | None = None) -> For:
+        var = Var(name or old.loop_var.name, old.loop_var.dtype)
+        self.values[old.loop_var] = var
+        return old.replace(loop_var=var, body=Evaluate(0))
+
+    def __call__(self, expr: PrimExpr) -> PrimExpr:
+        return substitute(expr, self.values)
+
+
+def _numbered(block: Block) -> Block:
+    return renamed_axes(block, [f"i{n}" for n in range(len(block.iter_vars))])
+
+
+def _partial_nest(r: _Reduction, partial: Buffer, axis: int, name: str) -> Stmt:
+    """The nest that fills the new tensor: its loop is at `axis` among the spatial loops."""
+    rename = _Rename()
+    factor_first = rename.loop(r.loop, f"rf_{r.loop.loop_var.name}")
+    spatial = [rename.loop(n) for n in r.spatial]
+    others = [rename.loop(n) for n in r.others]
+    loops = [*spatial[:axis], factor_first, *spatial[axis:]]
+    at = factor_first.loop_var
+    conditions = [rename(c) for c in r.leaf.conditions]
+    inner = {at, *(n.loop_var for n in others)}  # first values are stored for all iterations of the loop
+    outer_conditions = [c for c in conditions if not inner.intersection(variables_in(c))]
+    new = Var("rf", at.dtype)
+    spans = [(a, rename(v)) for a, v in r.leaf.bindings if a.iter_type != IterVar.CommReduce]
+    kept: list[tuple[IterVar, PrimExpr]] = [(_renewed(a), v) for a, v in spans]
+    places = {a.var: k.var for (a, _), (k, _) in zip(spans, kept)}
+    kept.insert(axis, (IterVar(Range.from_min_extent(0, r.loop.extent), new, IterVar.DataPar), at))
+    reduce_axes = [IterVar(Range.from_min_extent(0, n.extent), Var("r", at.dtype), IterVar.CommReduce) for n in others]
+    inside: dict[Var, PrimExpr] = {at: new, **{n.loop_var: a.var for n, a in zip(others, reduce_axes)}}
+    values: dict[Var, PrimExpr] = {**places}
+    for a, v in r.leaf.bindings:
+        if a.iter_type == IterVar.CommReduce:
+            values[a.var] = substitute(rename(v), inside)
+    indices = [substitute(i, values) for i in r.store.indices]
+    indices.insert(axis, new)
+    body = _update(r.store, partial, indices, substitute(_added(r.store), values))
+    axes = [*kept, *zip(reduce_axes, [n.loop_var for n in others])]
+    update = BlockRealize([v for _, v in axes], True, _numbered(Block([a for a, _ in axes], [], [], name, body)))
+    first_axes = [(_renewed(a), v) for a, v in kept]
+    by_first: dict[Var, PrimExpr] = {a.var: b.var for (a, _), (b, _) in zip(kept, first_axes)}
+    first_store = BufferStore(partial, r.first.stores[0].value, [substitute(i, by_first) for i in indices])
+    first_block = Block([a for a, _ in first_axes], [], [], name + SUFFIX, first_store)
+    first = BlockRealize([v for _, v in first_axes], True, _numbered(first_block))
+    deep = [c for c in conditions if inner.intersection(variables_in(c))]
+    return nested(loops, outer_conditions, listed(first, nested(others, deep, update)))
+
+
+def _renewed(axis: IterVar) -> IterVar:
+    return axis.replace(var=Var(axis.var.name, axis.var.dtype))
+
+
+def _final_nest(r: _Reduction, partial: Buffer, axis: int) -> Stmt:
+    """The nest that adds up the new tensor: spatial loops, the first values, one loop."""
+    rename = _Rename()
+    spatial = [rename.loop(n) for n in r.spatial]
+    loop = rename.loop(r.loop)
+    gone = {n.loop_var for n in (*r.others, r.loop)}
+    conditions = [rename(c) for c in r.leaf.conditions if not gone.intersection(variables_in(c))]
+    kept = [(_renewed(a), rename(v), a.var) for a, v in r.leaf.bindings if a.iter_type != IterVar.CommReduce]
+    values: dict[Var, PrimExpr] = {old: a.var for a, _, old in kept}
+    reduce_axis = IterVar(Range.from_min_extent(0, r.loop.extent), Var("r", loop.loop_var.dtype), IterVar.CommReduce)
+    indices = [substitute(i, values) for i in r.store.indices]
+    read = [*indices[:axis], reduce_axis.var, *indices[axis:]]
+    body = _update(r.store, r.target, indices, BufferLoad(partial, read))
+    block = Block([*[a for a, _, _ in kept], reduce_axis], [], [], r.leaf.name, body,
+                  annotations=r.leaf.block.annotations)  # fmt: skip
+    update = BlockRealize([*[v for _, v, _ in kept], loop.loop_var], True, _numbered(block))
+    first_values = [rename(v) for _, v in r.first.bindings] if _same_loops(r) else [v for _, v, _ in kept]
+    first_block = r.first.block
+    first = BlockRealize(first_values, True, renamed_axes(first_block, [a.var.name for a in first_block.iter_vars]))
+    return nested(spatial, conditions, listed(first, loop.replace(body=update)))
+
+
+def _same_loops(r: _Reduction) -> bool:
+    """Whether the first values are in the loops of the reduction, not in a nest of their own."""
+    return all(v in {n.loop_var for n in r.spatial} for _, x in r.first.bindings for v in variables_in(x))
+
+
+@step("Rfactor")
+def rfactor(state: ScheduleState, rf_loop: Loop, rf_axis: int) -> BlockRef:
+    """Add up in parts: the loop becomes dimension `rf_axis` of a new tensor `rf_B`, which a second nest adds up.
+
+    The block that fills the new tensor, whose loop `rf_k0` is at depth `rf_axis` among the spatial loops.
+
+    Requires: the loop begins at 0, has a number as its extent, and holds one block, which adds up over it: a sum, a
+    product, the least or the greatest value, with its first values in a block of their own; `rf_axis` is in
+    [0, the number of dimensions].
+    """
+    found = _found(state, rf_loop)
+    rank = len(found.target.shape)
+    if not 0 <= rf_axis <= rank:
+        raise ScheduleError(f"the axis is in [0, {rank}], not {rf_axis}", rf_loop)
+    root, body = state.root_of(rf_loop), root_body(state, rf_loop)
+    name = f"rf_{found.leaf.name}"
+    if any(f.name == name for f in leaves(body)):
+        raise ScheduleError(f"there is a block `{name}` already", rf_loop)
+    shape = [*found.target.shape[:rf_axis], found.loop.extent, *found.target.shape[rf_axis:]]
+    data = Var(f"rf__{found.target.name}", PointerType(PrimType(found.target.dtype), "global"))
+    partial = decl_buffer(shape, found.target.dtype, f"rf_{found.target.name}", data)
+    top = found.leaf.path[_depth(found.leaf)]
+    first_top = found.first.path[_depth(found.first)] if found.first.loops else found.first.realize
+    nests = [_partial_nest(found, partial, rf_axis, name), _final_nest(found, partial, rf_axis)]
+    changes: dict[Stmt, Stmt | None] = {top: listed(*nests)}
+    if first_top is not top:
+        changes[first_top] = None
+    commit(state, rf_loop, Edit(changes)(body), added=[partial])
+    return block_ref(state, root, name)

@@ -1,0 +1,448 @@
+"""The tree that steps rewrite: the leaves under a root, edits of statements, expressions as CINN writes them.
+
+A step computes the root's new body and puts it in place by `commit`, which finds again what blocks read and write and
+keeps the references to the blocks and loops that are still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.cinn.form import StmtList, in_order, init_block_of, listed
+from tvmagic.ir import (
+    Add,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    CmpOp,
+    For,
+    IfThenElse,
+    IterVar,
+    Mutator,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Sub,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.blocks.conditions import all_of, runs_everywhere
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.regions import used_buffers, with_detected_regions
+from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = [
+    "Edit",
+    "Leaf",
+    "Names",
+    "block_ref",
+    "check_runs_for_all",
+    "commit",
+    "leaf_of",
+    "leaves",
+    "loop_names",
+    "loop_ref",
+    "names_of",
+    "nested",
+    "only",
+    "path_to",
+    "ranges_of",
+    "rebound",
+    "renamed_axes",
+    "runs_for_all",
+    "set_names",
+    "tidy",
+    "twin_of",
+    "unused",
+]
+
+
+# ---------------------------------------------------------------------------- names
+
+
+class Names:
+    """The counter of a schedule: the first who asks for a name gets it, the next ones get `_0`, `_1`, ... after it."""
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self.counts = dict(counts or {})
+
+    def take(self, name: str) -> str:
+        """The next name for `name`."""
+        count = self.counts.get(name, 0)
+        self.counts[name] = count + 1
+        return name if count == 0 else f"{name}_{count - 1}"
+
+    def copy(self) -> Names:
+        """A counter of its own at the same point."""
+        return Names(self.counts)
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """A name that is not among those of the loops around or inside: `name`, or with `_0` after it."""
+    taken = set(taken)
+    while name in taken:
+        name = f"{name}_0"
+    return name
+
+
+def loop_names(stmt: Stmt) -> set[str]:
+    """The names of the loops in a statement."""
+    found: set[str] = set()
+    post_order_visit(stmt, lambda n: found.add(n.loop_var.name) if isinstance(n, For) else None)
+    return found
+
+
+_names: WeakKeyDictionary[ScheduleState, Names] = WeakKeyDictionary()
+
+
+def names_of(state: ScheduleState) -> Names:
+    """The counter of the schedule that has this state."""
+    return _names.setdefault(state, Names())
+
+
+def set_names(state: ScheduleState, names: Names) -> None:
+    """Let the schedule that has this state go on with a counter."""
+    _names[state] = names
+
+
+# ---------------------------------------------------------------------------- what is there
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A block under a root with what is around it, from the root inwards: loops, conditions and lists."""
+
+    realize: BlockRealize
+    path: tuple[Stmt, ...]
+
+    @property
+    def block(self) -> Block:
+        """The block itself."""
+        return self.realize.block
+
+    @property
+    def name(self) -> str:
+        """The block's name."""
+        return self.block.name_hint
+
+    @property
+    def loops(self) -> list[For]:
+        """The loops around it, outermost first."""
+        return [n for n in self.path if isinstance(n, For)]
+
+    @property
+    def conditions(self) -> list[PrimExpr]:
+        """The conditions around it that must hold."""
+        return [n.condition for n in self.path if isinstance(n, IfThenElse)]
+
+    @property
+    def bindings(self) -> list[tuple[IterVar, PrimExpr]]:
+        """The block's variables, each with what it is bound to."""
+        return list(zip(self.block.iter_vars, self.realize.iter_values))
+
+    @property
+    def values(self) -> dict[Var, PrimExpr]:
+        """What each block variable is bound to."""
+        return {axis.var: value for axis, value in self.bindings}
+
+    @property
+    def stores(self) -> list[BufferStore]:
+        """The stores in the block."""
+        return [n for n in _nodes(self.block.body) if isinstance(n, BufferStore)]
+
+    @property
+    def reducing(self) -> set[Var]:
+        """The variables of the loops over which the block adds up."""
+        return {v for axis, x in self.bindings if axis.iter_type == IterVar.CommReduce for v in variables_in(x)}
+
+
+def _nodes(stmt: Stmt) -> list[Any]:
+    found: list[Any] = []
+    post_order_visit(stmt, found.append)
+    return found
+
+
+def leaves(body: Stmt) -> list[Leaf]:
+    """The blocks in a root's body in program order; blocks inside them do not count."""
+    found: list[Leaf] = []
+    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(body, ())]
+    while stack:
+        stmt, path = stack.pop()
+        inside = (*path, stmt)
+        if isinstance(stmt, BlockRealize):
+            found.append(Leaf(stmt, path))
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, inside))
+        elif isinstance(stmt, SeqStmt):
+            stack += [(part, inside) for part in reversed(stmt.seq)]
+        elif isinstance(stmt, IfThenElse):
+            if stmt.else_case is not None:
+                stack.append((stmt.else_case, inside))
+            stack.append((stmt.then_case, inside))
+        elif isinstance(getattr(stmt, "body", None), Stmt):
+            stack.append((stmt.body, inside))  # type: ignore[attr-defined]
+    return found
+
+
+def leaf_of(body: Stmt, block: Block) -> Leaf:
+    """The leaf of a block."""
+    found = next((leaf for leaf in leaves(body) if leaf.block is block), None)
+    if found is None:
+        raise ScheduleError(f"block `{block.name_hint}` is inside another block; a step takes those below the root")
+    return found
+
+
+def runs_for_all(leaf: Leaf) -> bool:
+    """Whether a block runs for all values of its variables, whatever conditions are around it."""
+    if any(isinstance(n, IfThenElse) and n.else_case is not None for n in leaf.path):
+        return False
+    return not leaf.conditions or runs_everywhere(leaf.realize, ranges_of(leaf.loops), all_of(leaf.conditions))
+
+
+def check_runs_for_all(leaf: Leaf) -> None:
+    """Raise unless a block runs for all values of its variables: it would lose the conditions around it."""
+    if not runs_for_all(leaf):
+        raise ScheduleError(
+            f"it is not known that `{leaf.name}` runs for all values of its variables; it would lose the conditions "
+            f"around it",
+            leaf.block,
+        )
+
+
+def path_to(body: Stmt, target: Stmt) -> list[Stmt]:
+    """The statements around `target`, from `body` on, and `target` at the end."""
+    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(body, ())]
+    while stack:
+        stmt, above = stack.pop()
+        path = (*above, stmt)
+        if stmt is target:
+            return list(path)
+        if isinstance(stmt, SeqStmt):
+            stack += [(part, path) for part in stmt.seq]
+        elif isinstance(stmt, IfThenElse):
+            stack += [(part, path) for part in (stmt.then_case, stmt.else_case) if part is not None]
+        elif not isinstance(stmt, BlockRealize) and isinstance(getattr(stmt, "body", None), Stmt):
+            stack.append((stmt.body, path))  # type: ignore[attr-defined]
+    raise ScheduleError("the loop is inside a block; a step takes those below the root", target)
+
+
+def only(stmt: Stmt) -> Stmt:
+    """The statement of a list of one; any other statement as it is."""
+    while isinstance(stmt, SeqStmt) and len(stmt.seq) == 1:
+        stmt = stmt.seq[0]
+    return stmt
+
+
+def ranges_of(loops: Iterable[For]) -> dict[Var, Range]:
+    """What the variables of loops run over."""
+    return {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+
+
+def twin_of(body: Stmt, leaf: Leaf) -> Leaf | None:
+    """The block `B__reduce_init` that stores the first values of what a block adds to."""
+    stored = {s.buffer for s in leaf.stores}
+    for other in leaves(body):
+        if other.block is not leaf.block and init_block_of(other.block) and stored & {s.buffer for s in other.stores}:
+            return other
+    return None
+
+
+# ---------------------------------------------------------------------------- edits
+
+
+class Edit(Mutator):
+    """Puts other statements in the places of some, or takes them out (None) with all that then holds nothing."""
+
+    def __init__(self, changes: Mapping[Stmt, Stmt | None]) -> None:
+        self.changes = changes
+
+    def __call__(self, body: Stmt) -> Stmt:
+        """The body with the changes; raises if nothing would be left."""
+        new = self.visit(body)
+        if new is None:
+            raise ScheduleError("nothing would be left of the root")
+        return new
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> Any:
+        if node in self.changes:
+            return self.changes[node]
+        if isinstance(node, SeqStmt):
+            return self.sequence(node)
+        if isinstance(node, IfThenElse):
+            return self.branch(node)
+        inner = getattr(node, "body", None)
+        if isinstance(node, BlockRealize) or not isinstance(inner, Stmt):
+            return node
+        new = self.visit(inner)
+        return node if new is inner else None if new is None else node.replace(body=new)
+
+    def sequence(self, node: SeqStmt) -> Any:
+        parts = [self.visit(s) for s in node.seq]
+        if all(a is b for a, b in zip(parts, node.seq)):
+            return node
+        left = [p for p in parts if p is not None]
+        return listed(*left) if left else None
+
+    def branch(self, node: IfThenElse) -> Any:
+        then_case = self.visit(node.then_case)
+        else_case = None if node.else_case is None else self.visit(node.else_case)
+        if then_case is node.then_case and else_case is node.else_case:
+            return node
+        if then_case is None and else_case is None:
+            return None
+        return node.replace(then_case=listed() if then_case is None else then_case, else_case=else_case)
+
+
+class _NewRegions(Mutator):
+    """Finds what the blocks that were not there before read and write."""
+
+    def __init__(self, known: set[Block], lists: bool) -> None:
+        self.known, self.lists = known, lists
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        parts = [self.visit(s) for s in node.seq]
+        return node if all(a is b for a, b in zip(parts, node.seq)) else listed(*parts)
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        block = node.block
+        if self.lists and not isinstance(block.body, SeqStmt):
+            return node.replace(block=block.replace(body=StmtList((block.body,))))
+        return node if block in self.known else node.replace(block=with_detected_regions(block))
+
+
+def commit(
+    state: ScheduleState,
+    sref: StmtSRef,
+    body: Stmt,
+    *,
+    renamed: Mapping[str, str] | None = None,
+    added: Sequence[Buffer] = (),
+    lists: bool = False,
+) -> None:
+    """Put `body` in the root of what `sref` refers to.
+
+    renamed: blocks whose references stay although their names changed, old to new.
+    added: buffers that now live in the root; those that nobody uses any more go.
+    lists: whether the bodies of the root and of every block become lists, as caches and barriers make them.
+    """
+    root_ref = state.root_of(sref)
+    root = root_ref.block
+    before = {leaf.name: leaf.block for leaf in leaves(root.body)}
+    body = _NewRegions(set(before.values()), lists).visit(body)
+    if lists and not isinstance(body, SeqStmt):
+        body = StmtList((body,))
+    used = used_buffers(body)
+    kept = [b for b in (*root.alloc_buffers, *added) if b in used]
+    new_root = root.replace(body=body, alloc_buffers=tuple(dict.fromkeys(kept)))
+    after = {leaf.name: leaf.block for leaf in leaves(body)}
+    names = renamed or {}
+    reuse = {block: after[names.get(name, name)] for name, block in before.items() if names.get(name, name) in after}
+    reuse = {old: new for old, new in reuse.items() if old is not new}
+    state.replace(root_ref, new_root, {**reuse, root: new_root})
+
+
+def loop_ref(state: ScheduleState, var: Var) -> StmtSRef:
+    """The reference to the loop of a variable."""
+    return next(s for stmt, s in state.srefs.items() if isinstance(stmt, For) and stmt.loop_var is var)
+
+
+def block_ref(state: ScheduleState, root: StmtSRef, name: str) -> StmtSRef:
+    """The reference to the block of a name under a root."""
+    return state.sref_of(next(leaf.block for leaf in leaves(root.block.body) if leaf.name == name))
+
+
+def nested(loops: Sequence[For], conditions: Sequence[PrimExpr], body: Stmt, *, lists: bool = True) -> Stmt:
+    """`body` in loops, each condition once: directly inside the innermost loop that it uses, else around them all.
+
+    `lists` says whether what is under a condition is a list.
+    """
+    every = {loop.loop_var for loop in loops}
+    for place in range(len(loops), -1, -1):
+        known = {loop.loop_var for loop in loops[:place]}
+        last = loops[place - 1].loop_var if place else None
+        for condition in reversed(conditions):
+            used = every.intersection(variables_in(condition))
+            if (last in used and used <= known) or (last is None and not used):
+                body = IfThenElse(condition, listed(body) if lists else body, None)
+        if place:
+            body = loops[place - 1].replace(body=body)
+    return body
+
+
+# ---------------------------------------------------------------------------- expressions
+
+
+def tidy(expr: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    """An index expression simplified where it is a sum; quotients and remainders of fused loops stay as they are."""
+    if isinstance(expr, CmpOp):
+        return type(expr)(tidy(expr.a, analyzer), tidy(expr.b, analyzer))
+    sums = [n for n in _expressions(expr) if isinstance(n, (Add, Sub))]
+    return in_order(analyzer.simplify(expr)) if sums else expr
+
+
+def _expressions(expr: PrimExpr) -> list[Any]:
+    found: list[Any] = []
+    post_order_visit(expr, found.append)
+    return found
+
+
+class _Rebind(Mutator):
+    def __init__(self, values: Mapping[Var, PrimExpr], loops: Mapping[Var, Range]) -> None:
+        self.values = values
+        self.analyzer = Analyzer(dict(loops))
+
+    @handles(For)
+    def loop(self, node: For) -> For:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        low, extent, body = self.expr(node.min), self.expr(node.extent), self.visit(node.body)
+        return node.replace(min=low, extent=extent, body=body)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        parts = [self.visit(s) for s in node.seq]
+        return node if all(a is b for a, b in zip(parts, node.seq)) else listed(*parts)
+
+    @handles(IfThenElse)
+    def condition(self, node: IfThenElse) -> IfThenElse:
+        else_case = None if node.else_case is None else self.visit(node.else_case)
+        return node.replace(
+            condition=self.expr(node.condition), then_case=self.visit(node.then_case), else_case=else_case
+        )
+
+    @handles(BlockRealize)
+    def realize(self, node: BlockRealize) -> BlockRealize:
+        values = tuple([self.expr(v) for v in node.iter_values])
+        return node.replace(iter_values=values, block=substitute(node.block, self.values))
+
+    def expr(self, expr: PrimExpr) -> PrimExpr:
+        new = substitute(expr, self.values)
+        return expr if new is expr else tidy(new, self.analyzer)
+
+
+def rebound(stmt: Stmt, values: Mapping[Var, PrimExpr], loops: Mapping[Var, Range]) -> Stmt:
+    """A statement with loop variables replaced, the bindings and conditions in it simplified.
+
+    `loops` are the ranges of the variables around it, those in `values` included.
+    """
+    return _Rebind(values, loops).visit(stmt)
+
+
+def renamed_axes(block: Block, names: Sequence[str]) -> Block:
+    """A block with new variables of these names."""
+    fresh = [Var(name, axis.var.dtype) for name, axis in zip(names, block.iter_vars)]
+    values: dict[Var, PrimExpr] = {axis.var: var for axis, var in zip(block.iter_vars, fresh)}
+    axes = [axis.replace(var=var) for axis, var in zip(block.iter_vars, fresh)]
+    return block.replace(iter_vars=tuple(axes), body=substitute(block.body, values), reads=(), writes=())

@@ -1,0 +1,150 @@
+"""The pass that takes a function in CINN's form to what the pipeline of passes lowers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, is_cinn_form
+from tvmagic.cinn.text.printer import memory_statement
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    Call,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    IRModule,
+    Mutator,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    handles,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.passes import Pass, note, prim_func_pass
+
+__all__ = ["lower_schedule_blocks"]
+
+_OWN_KEYS = ("compute_at_extra_var", "reverse_compute_at_extra_var", "auto_unroll_max_step", "cooperative_process")
+_MOST_UNROLLED = 50
+
+
+class _Plain(Mutator):
+    """Lists of one as their statement, loops by vectors of n elements split, barriers and marks left out."""
+
+    def __init__(self, unrolled: int) -> None:
+        self.unrolled, self.parallel = unrolled, False
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        return SeqStmt.flatten(*[self.visit(s) for s in node.seq])
+
+    @handles(Evaluate)
+    def evaluate(self, node: Evaluate) -> Stmt:
+        barrier = isinstance(node.value, Call) and getattr(node.value.op, "name", "") == "tir.tvm_storage_sync"
+        return Evaluate(0) if barrier or memory_statement(node.value) else node
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        kept = {key: value for key, value in node.annotations.items() if key not in _OWN_KEYS}
+        outer, self.unrolled = self.unrolled, _unroll_step(node, self.unrolled)
+        body = self.visit(node.body)
+        self.unrolled = outer
+        return node.replace(body=body, annotations=kept)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        length = node.annotations.get(VECTOR_LENGTH)
+        vector = node.kind is ForKind.VECTORIZED
+        kept = {key: value for key, value in node.annotations.items() if key not in (VECTOR_LENGTH, FOR_TYPE)}
+        outer, self.parallel = self.parallel, self.parallel or node.kind is ForKind.PARALLEL
+        body = self.visit(node.body)
+        self.parallel = outer
+        node = node.replace(body=body, annotations=kept)
+        if outer and node.kind is ForKind.PARALLEL:  # the threads are busy with the loop around it
+            return node.replace(kind=ForKind.SERIAL)
+        if vector and _holds_vectors(body):  # of nested vectorized loops the inner one runs by vectors
+            return node.replace(kind=ForKind.SERIAL)
+        if vector and isinstance(length, IntImm) and isinstance(node.extent, IntImm):
+            return _by_vectors(node, length.value, node.extent.value)
+        if node.kind is ForKind.SERIAL and isinstance(node.extent, IntImm):
+            steps = node.extent.value * _statements(body)
+            if node.extent.value <= _MOST_UNROLLED and steps <= self.unrolled:
+                return node.replace(kind=ForKind.UNROLLED)
+        return node
+
+
+def _unroll_step(block: Block, before: int) -> int:
+    value = block.annotations.get("auto_unroll_max_step")
+    return before if value is None else int(getattr(value, "value", value))
+
+
+def _holds_vectors(body: Stmt) -> bool:
+    found: list[Any] = []
+    post_order_visit(body, lambda n: found.append(n) if isinstance(n, For) and n.kind is ForKind.VECTORIZED else None)
+    return bool(found)
+
+
+def _statements(body: Stmt) -> int:
+    """How many statements a body has when its unrolled loops are written out."""
+    if isinstance(body, SeqStmt):
+        return sum(_statements(part) for part in body.seq)
+    if isinstance(body, For):
+        times = body.extent.value if body.kind is ForKind.UNROLLED and isinstance(body.extent, IntImm) else 1
+        return times * _statements(body.body)
+    if isinstance(body, BlockRealize):
+        return _statements(body.block.body)
+    return 1 if isinstance(body, (BufferStore, Evaluate)) else 2
+
+
+def _by_vectors(loop: For, length: int, extent: int) -> Stmt:
+    """A loop as one over vectors of `length` elements with a vectorized one inside, and the rest as a serial loop."""
+    whole, rest = divmod(extent, length)
+    if length == 1 or whole == 0:
+        return loop.replace(kind=ForKind.SERIAL)
+    note("cinn.vectorize", f"`{loop.loop_var.name}` runs by vectors of {length}: {whole} of them, {rest} elements rest")
+    if whole == 1 and not rest:
+        return loop
+    parts = [_vectors(loop, length, whole)]
+    if rest:
+        var = Var(f"{loop.loop_var.name}_rest", loop.loop_var.dtype)
+        body = substitute(loop.body, {loop.loop_var: loop.min + whole * length + var})
+        parts.append(
+            loop.replace(kind=ForKind.SERIAL, loop_var=var, min=loop.min * 0, extent=IntImm(var.dtype, rest), body=body)
+        )
+    return SeqStmt.flatten(*parts)
+
+
+def _vectors(loop: For, length: int, whole: int) -> Stmt:
+    outer = Var(loop.loop_var.name, loop.loop_var.dtype)
+    inner = Var(f"{loop.loop_var.name}_lane", loop.loop_var.dtype)
+    body = substitute(loop.body, {loop.loop_var: loop.min + outer * length + inner})
+    domain = Range.from_min_extent(IntImm(inner.dtype, 0), IntImm(inner.dtype, length))
+    vectors = loop.replace(loop_var=inner, min=domain.min, extent=domain.extent, body=body)
+    if whole == 1:
+        return substitute(vectors, {outer: IntImm(outer.dtype, 0)})
+    return For(outer, 0, whole, ForKind.SERIAL, vectors, span=loop.span)
+
+
+def _lowered(function: PrimFunc, mod: IRModule, context: Any) -> PrimFunc:
+    if not is_cinn_form(function):
+        return function
+    attrs = {key: value for key, value in function.attrs.items() if not key.startswith("cinn.")}
+    return function.replace(body=_Plain(0).visit(function.body), attrs=attrs)
+
+
+def lower_schedule_blocks() -> Pass:
+    """The pass `cinn.LowerScheduleBlocks`.
+
+    A loop `vectorize[n]` is split into vectors of n elements and a rest, loops are unrolled as the root's
+    `auto_unroll_max_step` says, lists of one become their statement, and barriers, which do nothing on a CPU, go.
+    Functions that are not in CINN's form stay as they are.
+    """
+    made = prim_func_pass(_lowered, 0, "cinn.LowerScheduleBlocks")
+    made.__doc__ = lower_schedule_blocks.__doc__
+    return made
