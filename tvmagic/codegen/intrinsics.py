@@ -81,9 +81,10 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
+    intrinsic = emitter.context.fma if name == "fma" else _MACHINE[name]
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
-        return emitter.intrinsic(_MACHINE[name], call.dtype, *args)
-    return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(_MACHINE[name], dtype, *values))
+        return emitter.intrinsic(intrinsic, call.dtype, *args)
+    return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
 
 
 def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> str:

@@ -78,9 +78,11 @@ class ModuleContext:
 
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
-        self.has_threads = not self.target.is_nvptx
+        self.has_threads = not (self.target.is_nvptx or self.target.is_wasm)
         self.target_triple = cpu_and_features(self.target)[0]
         self.has_avx512 = has_feature(self.target, "avx512f")
+        # WebAssembly has no such instruction, and calls of a C function for each lane take a hundred times as long
+        self.fma = "fmuladd" if self.target.is_wasm else "fma"
         self.debug: Any = None
         if self.with_debug:
             from tvmagic.codegen.debug import DebugInfo
@@ -139,6 +141,11 @@ class ModuleContext:
 
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
+        if self.target.is_wasm:
+            if name not in ("alloc", "free"):
+                raise BuildError("WebAssembly has no functions of Python to call", hint="take the call out")
+            self.text.helpers.setdefault(name, helper(f"{name}_wasm"))
+            return f"@tvm.{name}"
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
         self.text.helpers.setdefault(name, helper(name))
         return f"@tvm.{name}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-__all__ = ["PARTS", "machine_part", "read_ll", "support_module"]
+__all__ = ["PARTS", "machine_part", "needs_builtins", "read_ll", "support_module"]
 
 # The parts that every machine has; one more, by machine, has the pause of spin loops and the speed of the counter.
 PARTS = ("pool", "memory", "questions")
@@ -16,6 +17,12 @@ PARTS = ("pool", "memory", "questions")
 def read_ll(name: str) -> str:
     """The LLVM text `ll/<name>.ll`."""
     return (pathlib.Path(__file__).parent / "ll" / f"{name}.ll").read_text(encoding="utf-8")
+
+
+def needs_builtins(names: Iterable[str]) -> bool:
+    """Whether the part `builtins` defines one of the functions `names`."""
+    text = read_ll("builtins")
+    return any(f"@{name}(" in text for name in names)
 
 
 def machine_part(triple: str) -> str:
