@@ -12,7 +12,7 @@ from tvmagic.codegen.debug import Lines
 from tvmagic.codegen.module import ModuleContext, emit_module
 from tvmagic.codegen.optimize import assembly_of, object_of, optimized
 from tvmagic.codegen.target import Target, cpu_and_features
-from tvmagic.codegen.wasm import imported_functions
+from tvmagic.runtime.wasm import imported_functions
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule
 from tvmagic.passes import run_step

@@ -48,11 +48,11 @@ def c_function(name: str) -> Callable[..., float]:
 
 
 def linked(built: Module) -> Any:
-    """The module that runs (`codegen.wasm.WasmModule`) of one that was built for `wasm32`.
+    """The module that runs (`runtime.wasm.WasmModule`) of one that was built for `wasm32`.
 
     Raises BuildError if it was built for something else, or calls functions that a host does not have.
     """
-    from tvmagic.codegen.wasm import link
+    from tvmagic.runtime.wasm import link
 
     if built.code[:4] != b"\0asm":
         raise BuildError("the module is not one for WebAssembly", hint="build it with target `wasm32`")

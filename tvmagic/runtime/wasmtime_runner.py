@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.wasm import STACK, WasmModule
+from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.errors import TVMagicError
 from tvmagic.runtime.kernel import checker_of, error_of
 from tvmagic.runtime.wasm_host import c_function, linked

@@ -412,7 +412,7 @@ def _code_model(triple: str) -> str:
 
 
 def _relocations(triple: str) -> str:
-    """How code finds its data; a module of WebAssembly has its memory to itself (`codegen/wasm.py`)."""
+    """How code finds its data; a module of WebAssembly has its memory to itself (`runtime/wasm.py`)."""
     return "static" if triple.startswith("wasm") else "pic"
 
 
