@@ -1,7 +1,7 @@
 // What the operators of `tvmagic.ir.meaning` compute, for the code that `tvmagic.operators.javascript` writes: on
 // numbers, on BigInt for 64-bit integers, and the errors of results whose operands have errors.
 
-const arithmetic = (() => {
+function makeArithmetic() {
   const fround = Math.fround;
 
   /** Half to even. */
@@ -135,16 +135,16 @@ const arithmetic = (() => {
   /** Of a function that is constant between whole numbers. */
   const stepError = (f, x, ex) => (ex === 0 || f(x - ex) === f(x + ex) ? 0 : ex + 1);
 
-  return {
+  const names = {
     fround, rint, half, brain, wholeDivide, wholeRemain, wholeFloorDivide, wholeFloorRemain, bigDivide, bigRemain,
     bigFloorDivide, bigFloorRemain, bigMin, bigMax, shiftLeft, shiftRight, shiftLeftBig, shiftRightBig, toWhole, toBig,
     leadingZeros, onBits, copySign, divide, remain, floorDivide, floorRemain, functions, err, apart, divideError,
     remainError, floorDivideError, floorRemainError, riseError, powError, stepError,
   };
-})();
 
-/** The function of a program that `tvmagic.operators.javascript` wrote. */
-function compiledReference(text) {
-  const names = Object.keys(arithmetic);
-  return new Function("arithmetic", `"use strict";\nconst { ${names.join(", ")} } = arithmetic;\nreturn (inputs) => {\n${text}\n};`)(arithmetic);
+  /** The function of the arrays of inputs that `tvmagic.operators.javascript` wrote. */
+  const reference = (text) =>
+    new Function("names", `"use strict";\nconst { ${Object.keys(names).join(", ")} } = names;\nreturn (inputs) => {\n${text}\n};`)(names);
+
+  return { reference, half, brain };
 }
