@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 import os
 import re
@@ -18,7 +19,7 @@ from IPython.display import display
 from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
-from tvmagic.notebook import commands
+from tvmagic.notebook import commands, pages
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
@@ -69,6 +70,21 @@ VERIFY = argument("--verify", action="store_true", help="run the program after e
 def _size(default: int) -> Argument:
     help_text = f"the value of symbolic sizes ({default})"
     return argument("--size", type=positive, default=default, metavar="N", help=help_text)
+
+
+def _knob(text: str) -> tuple[str, list[Any]]:
+    """The name and the values of `tile=4,8,16`."""
+    name, equals, values = text.partition("=")
+    if not equals or not name.strip() or not values.strip():
+        raise UsageError(f"%passes: `--knob {text}` is not a name with values; write --knob tile=4,8,16")
+    return name.strip(), [_plain_value(value.strip()) for value in values.split(",") if value.strip()]
+
+
+def _plain_value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 @magics_class
@@ -256,9 +272,23 @@ class TensorMagics(Magics):
             metavar="N",
             help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
         ),
+        argument("--html", metavar="FILE", help="write a page that shows all steps and runs the operator in WebAssembly"),
+        argument(
+            "--knob",
+            action="append",
+            metavar="K=A,B",
+            help="with --html: a slider with these values for a knob of the schedule's cell",
+        ),
+        argument(
+            "--size", type=positive, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"
+        ),
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
+        if arguments.html:
+            return self._page(version, arguments)
+        if arguments.knob or arguments.size:
+            raise UsageError("%passes: --knob and --size belong to --html FILE")
         shown = commands.passes(
             version,
             self._pass_names(arguments.passes),
@@ -272,6 +302,16 @@ class TensorMagics(Magics):
             print(shown.text())
             return None
         return shown
+
+    def _page(self, version: Version, arguments: Namespace) -> None:
+        """Write the page of a version."""
+        others = ("passes", "target", "verify", "text")
+        wrong = next((name for name in others if getattr(arguments, name)), None)
+        if wrong or arguments.notation != "tvmscript":
+            raise UsageError(f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32")
+        knobs = dict(_knob(text) for text in arguments.knob) if arguments.knob else None
+        path = pages.page(version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE)
+        print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")
 
     @magic(
         "The ranges of all iteration variables, and the phases of InferBound.",

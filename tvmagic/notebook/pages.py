@@ -38,7 +38,7 @@ from tvmagic.runtime.kernel import checker_of
 from tvmagic.runtime.wasm import STACK
 from tvmagic.runtime.wasm_host import linked
 
-__all__ = ["page", "page_html"]
+__all__ = ["page", "page_html", "show_operators"]
 
 TARGET = TARGETS["wasm32"]
 SIZE = 64  # what symbolic sizes are in the page
@@ -66,7 +66,15 @@ def page(
     version = version_of(value)
     path = Path(file)
     text = whole_page(f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes)}", version.operator.name)
-    path.write_text(text, encoding="utf-8")
+    return written(path, text)
+
+
+def written(path: Path, text: str) -> Path:
+    """Write a page."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TVMagicError(f"the page `{path}` cannot be written: {error.strerror}") from None
     return path
 
 
@@ -89,6 +97,19 @@ def page_html(
         **_reference(op, inputs),
     }
     return live_html("page", data, view_html(first.view, styled=False), f"{op.name}, computed in this page")
+
+
+def show_operators(names: Mapping[str, Any]) -> None:
+    """Show the page of each operator among `names`, in a notebook that becomes a page itself."""
+    from IPython.display import HTML, display
+
+    for name, value in names.items():
+        if isinstance(value, Operator) and not name.startswith("_"):
+            try:
+                text = f"<h3>{escape(name)}</h3>{page_html(value.current)}"
+            except TVMagicError as error:
+                text = f"<h3>{escape(name)}</h3><p>{escape(error.message)}</p>"
+            display(HTML(text))
 
 
 def _about(op: Operator, inputs: Sequence[np.ndarray]) -> str:
