@@ -95,7 +95,11 @@ def _cell(cell: Any, folder: Path) -> Iterator[str]:
         ours = cell.metadata.get("tvmagic") == "operators"
         outputs = "".join(f'<div class="output">{text}</div>' for o in cell.outputs if (text := _output(o)))
         if ours:
-            yield f'<section class="cell"><h2>The operators, computed in this page</h2>{outputs}</section>' if outputs else ""
+            yield (
+                f'<section class="cell"><h2>The operators, computed in this page</h2>{outputs}</section>'
+                if outputs
+                else ""
+            )
         elif cell.source.strip() or outputs:
             yield f'<section class="cell"><div class="tvmagic">{_source(cell.source)}</div>{outputs}</section>'
 

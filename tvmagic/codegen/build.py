@@ -12,12 +12,12 @@ from tvmagic.codegen.debug import Lines
 from tvmagic.codegen.module import ModuleContext, emit_module
 from tvmagic.codegen.optimize import assembly_of, object_of, optimized
 from tvmagic.codegen.target import Target, cpu_and_features
-from tvmagic.runtime.wasm import imported_functions
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule
 from tvmagic.passes import run_step
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import needs_builtins, read_ll
+from tvmagic.runtime.wasm import imported_functions
 
 __all__ = ["build_host_module"]
 

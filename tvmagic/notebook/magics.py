@@ -272,16 +272,16 @@ class TensorMagics(Magics):
             metavar="N",
             help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
         ),
-        argument("--html", metavar="FILE", help="write a page that shows all steps and runs the operator in WebAssembly"),
+        argument(
+            "--html", metavar="FILE", help="write a page that shows all steps and runs the operator in WebAssembly"
+        ),
         argument(
             "--knob",
             action="append",
             metavar="K=A,B",
             help="with --html: a slider with these values for a knob of the schedule's cell",
         ),
-        argument(
-            "--size", type=positive, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"
-        ),
+        argument("--size", type=positive, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"),
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -308,7 +308,9 @@ class TensorMagics(Magics):
         others = ("passes", "target", "verify", "text")
         wrong = next((name for name in others if getattr(arguments, name)), None)
         if wrong or arguments.notation != "tvmscript":
-            raise UsageError(f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32")
+            raise UsageError(
+                f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32"
+            )
         knobs = dict(_knob(text) for text in arguments.knob) if arguments.knob else None
         path = pages.page(version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE)
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")

@@ -65,7 +65,9 @@ def page(
     """
     version = version_of(value)
     path = Path(file)
-    text = whole_page(f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes)}", version.operator.name)
+    text = whole_page(
+        f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes)}", version.operator.name
+    )
     return written(path, text)
 
 
@@ -165,7 +167,9 @@ class _Variant:
     error: TVMagicError | None = None
 
     @staticmethod
-    def of(version: Version | None, record: Record, error: TVMagicError | None, inputs: Sequence[np.ndarray]) -> _Variant:
+    def of(
+        version: Version | None, record: Record, error: TVMagicError | None, inputs: Sequence[np.ndarray]
+    ) -> _Variant:
         if version is None or error is not None:
             return _Variant(make_view(record), None, "", error)
         op, kernel = version.operator, None
@@ -218,7 +222,9 @@ def _site_text(site: Any) -> str:
     if site.kind == "memory":
         return "there is no memory for its intermediate results"
     name = getattr(site.buffer, "name", "") or site.message
-    return f"an access of `{name}` is outside of its shape{line}" if name else f"an access is outside of its buffer{line}"
+    return (
+        f"an access of `{name}` is outside of its shape{line}" if name else f"an access is outside of its buffer{line}"
+    )
 
 
 # ---------------------------------------------------------------------------- knobs
@@ -253,7 +259,8 @@ class _Sliders:
         if count > MOST:
             raise TVMagicError(
                 f"the knobs have {count} choices together, a page holds {MOST}",
-                hint="name some of their values, such as " + " ".join(f"--knob {n}={c[0]}" for n, c in self.choices.items()),
+                hint="name some of their values, such as "
+                + " ".join(f"--knob {n}={c[0]}" for n, c in self.choices.items()),
             )
 
     def _take(self, given: Mapping[str, Sequence[Any]], found: Knobs) -> None:

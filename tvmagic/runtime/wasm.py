@@ -22,7 +22,7 @@ from tvmagic.errors import InternalError
 
 __all__ = ["STACK", "WasmModule", "imported_functions", "link"]
 
-STACK = 1 << 20
+STACK = 1 << 22
 _MAGIC = b"\0asm\x01\0\0\0"
 _IMPORT, _EXPORT, _CODE, _DATA = 2, 7, 10, 11
 _SYMBOLS = 8  # the part of the section `linking` that holds the symbols
@@ -55,7 +55,9 @@ class WasmModule:
 def link(relocatable: bytes, exports: Iterable[str]) -> WasmModule:
     """The module of a relocatable object, with the functions `exports`."""
     sections = list(_sections(relocatable))
-    functions, data = _symbols(next(body[len("linking") + 1 :] for kind, body in sections if _is(kind, body, "linking")))
+    functions, data = _symbols(
+        next(body[len("linking") + 1 :] for kind, body in sections if _is(kind, body, "linking"))
+    )
     bodies = {kind: bytearray(body) for kind, body in sections if kind}
     for kind, body in sections:
         if _is(kind, body, "reloc.CODE"):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.errors import TVMagicError
 from tvmagic.runtime.kernel import checker_of, error_of
+from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.runtime.wasm_host import c_function, linked
 
 __all__ = ["run"]

@@ -108,7 +108,8 @@ class KernelPage {
     }
     const rows = [["WebAssembly", milliseconds(wasm), ""]];
     if (javascript !== undefined) {
-      rows[0][2] = `${(javascript / wasm).toPrecision(2)} times as fast`;
+      const ratio = javascript / wasm;
+      rows[0][2] = `${ratio >= 100 ? Math.round(ratio) : ratio.toPrecision(2)} times as fast`;
       rows.push(["plain JavaScript", milliseconds(javascript), "loops written from the definition"]);
     }
     this.facts.replaceChildren(noteTable(["computed by", "least time", ""], rows));

@@ -376,7 +376,9 @@ class ExpressionWriter(Visitor):
         dtype, a = node.args[0].dtype, args[0]
         if name in _MONOTONE:
             result = self.bind(dtype, f"functions.{name}({a.text})")
-            return self._erring(result, f"riseError(functions.{name}, {a.text}, {a.error}, {self.unit(dtype, _MONOTONE[name])})")
+            return self._erring(
+                result, f"riseError(functions.{name}, {a.text}, {a.error}, {self.unit(dtype, _MONOTONE[name])})"
+            )
         if name in _WAVES:
             result = self.bind(dtype, f"Math.{name}({a.text})")
             return self._erring(result, self.both(a.error, self.unit(dtype, _WAVES[name])))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Add, BinaryOp, CommReducer, DataType, IntImm, ProducerLoad, Reduce, Var, handles
+from tvmagic.ir import CommReducer, DataType, IntImm, ProducerLoad, Range, Reduce, Var, handles
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.operators.javascript.expressions import EXACT, ExpressionWriter, Value, as_big, check_type
+from tvmagic.te.reference import simple_combiner
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, ScanOp, Tensor
 
@@ -44,6 +47,12 @@ class ProgramWriter(ExpressionWriter):
     def size(self, value: Any) -> int:
         """A dimension as a number."""
         return evaluate_size(value, self.sizes)
+
+    def ends(self, domain: Range | None) -> tuple[int, int]:
+        """The first value of a range and the one after its last; a negative size is no iteration."""
+        assert domain is not None
+        low = self.size(domain.min)
+        return low, low + max(self.size(domain.extent), 0)
 
     def shape(self, tensor: Any) -> list[int]:
         return [self.size(s) for s in tensor.shape]
@@ -138,8 +147,7 @@ class ProgramWriter(ExpressionWriter):
         """Open loops over axes; `first` is the range of the first one, if that is another than its own."""
         names: list[str] = []
         for number, axis in enumerate(axes):
-            low = self.size(axis.dom.min)
-            high = low + max(self.size(axis.dom.extent), 0)
+            low, high = self.ends(axis.dom)
             bounds = (str(low), str(high), (low, max(high - 1, low)))
             names.append(self.loop(axis.var, *(first if number == 0 and first else bounds)))
         return names
@@ -151,7 +159,7 @@ class ProgramWriter(ExpressionWriter):
         with self.scope():
             indices = self.loops(op.axis, first)
             shape = op.outputs[0]
-            lows = [self.size(axis.dom.min) for axis in op.axis]
+            lows = [self.ends(axis.dom)[0] for axis in op.axis]
             place = self.flat(shape, [f"({i} - {low})" if low else i for i, low in zip(indices, lows)])
             at = self.name("p")
             self.lines.append(f"const {at} = {place};")
@@ -176,7 +184,7 @@ class ProgramWriter(ExpressionWriter):
         for slot, start, dtype in zip(slots, starts, dtypes):
             big = dtype.bits == 64 and not dtype.is_float
             self.lines.append(f"let {slot} = {as_big(start) if big else start.text}, e{slot} = {start.error};")
-        sums = self.bounds and simple_operator(combiner) is Add and dtypes[0].is_float
+        sums = self.bounds and simple_combiner(combiner) is np.add and dtypes[0].is_float
         if sums:
             self.lines.append(f"let m{slots[0]} = Math.abs({slots[0]});")
         with self.scope():
@@ -189,7 +197,8 @@ class ProgramWriter(ExpressionWriter):
         if sums:
             steps = 1
             for axis in reduce.axis:
-                steps *= max(self.size(axis.dom.extent), 0)
+                low, high = self.ends(axis.dom)
+                steps *= high - low
             self.lines.append(f"e{slots[0]} += err(m{slots[0]}, {self.unit(dtypes[0], 1.01 * (steps + 2))});")
         return [
             Value(s, f"e{s}" if self.bounds else EXACT, d.bits == 64 and not d.is_float) for s, d in zip(slots, dtypes)
@@ -228,15 +237,16 @@ class ProgramWriter(ExpressionWriter):
                 self.lines.append(f"const {self.declare_errors(name)} = new Float32Array({name}.length);")
                 if self.arrays[first] in self.errors:
                     self.lines.append(f"{self.errors[name]}.set({self.errors[self.arrays[first]]});")
-        low = self.size(op.scan_axis.dom.min)
-        high = low + self.size(op.scan_axis.dom.extent)
+        low, high = self.ends(op.scan_axis.dom)
         known = (low, max(high - 1, low))
         with self.scope():
             step = self.loop(op.scan_axis.var, str(low), str(high), known)
             updates = {t.op for t in op.update}
             for inner in scan_get_body(op):
                 if not isinstance(inner, ComputeOp):
-                    raise TVMagicError(f"`{inner.name}` inside of a scan is a {inner.kind}, which has no form in JavaScript")
+                    raise TVMagicError(
+                        f"`{inner.name}` inside of a scan is a {inner.kind}, which has no form in JavaScript"
+                    )
                 self.compute(inner, (step, f"{step} + 1", known) if inner in updates else None)
             for tensor, update in zip(op.outputs, op.update):
                 self._take_step(tensor, update, step)
@@ -252,10 +262,3 @@ class ProgramWriter(ExpressionWriter):
         self.lines.append(f"{target}.set({source}.{part});")
         if source in self.errors:
             self.lines.append(f"{self.errors[target]}.set({self.errors[source]}.{part});")
-
-
-def simple_operator(combiner: CommReducer) -> type | None:
-    """The operator that a combiner of one value is, if it is one."""
-    result = combiner.result[0]
-    plain = len(combiner.result) == 1 and isinstance(result, BinaryOp)
-    return type(result) if plain and result.a is combiner.lhs[0] and result.b is combiner.rhs[0] else None

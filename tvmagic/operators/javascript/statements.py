@@ -62,7 +62,9 @@ class StatementWriter(ProgramWriter):
         self.arrays[buffer.data] = name
         if self.bounds and buffer.dtype.is_float:
             self.errors[name] = f"e{name}"
-            self.lines.append(f"const e{name} = new Float32Array({name}.length), m{name} = new Float32Array({name}.length);")
+            self.lines.append(
+                f"const e{name} = new Float32Array({name}.length), m{name} = new Float32Array({name}.length);"
+            )
         return name
 
     # ------------------------------------------------------------------ accesses
