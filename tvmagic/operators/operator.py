@@ -346,9 +346,11 @@ class _Shown(str):
 
 
 def _add_code_steps(module: IRModule, target: Any) -> None:
-    """What threads need, then LLVM IR and assembly, as steps of the open record."""
+    """What threads need, then LLVM IR and assembly, as steps of the open record; without LLVM there are none."""
     from tvmagic import codegen
 
+    if not codegen.has_llvm():
+        return
     mod = codegen.with_threads(module, target)
     llvm, assembly = codegen.code_texts(mod, target)
     ir = run_step("codegen.llvm", llvm, before=mod, kind="codegen")

@@ -176,7 +176,7 @@ function makeHost({ reference, half, brain }) {
     if (!plain) return { outputs: kernel.outputs.map((n, i) => ({ name: params[n].name, values: outputs[i].length })), wasm };
     say("running JavaScript");
     const loops = reference(plain);
-    const javascript = leastTime(() => loops(inputs), () => {});
+    const javascript = leastTime(() => loops(inputs), nothing);
     say("comparing");
     const expected = reference(bounds)(inputs);
     return { outputs: kernel.outputs.map((n, i) => compared(params[n], outputs[i], expected[i])), wasm, javascript };
