@@ -32,6 +32,7 @@ CELLS = {
     "half": "X: float16[n]\nY[i] = X[i] * X[i] + exp(X[i])",
     "brain": "X: bfloat16[n]\nY[i] = X[i] * X[i] - 3",
     "functions": "X: float32[n]\nY[i] = erf(X[i]) + sin(X[i]) * tanh(X[i]) + sigmoid(X[i]) + sqrt(abs(X[i])) + X[i] ** 3 + atan(X[i])",
+    "waves": "X: float32[n]\nZ[i] = X[i] * 3\nY[i] = tan(Z[i] / 3) + cosh(Z[i]) - cos(Z[i]) + asinh(Z[i]) + atan2(X[i], 2) + hypot(Z[i], X[i])",
     "bools": "X: float32[n]\nB[i] = X[i] > 0.2\nC[i] = X[i] * 2 if B[i] else -X[i]",
     "double": "X: float64[n]\nY[i] = floor(X[i] * 10) / 3 + log1p(abs(X[i]))",
     "norm": "X: float32[20, 30]\nM[i] = mean(X[i, k], over=k)\nV[i] += (X[i, k] - M[i]) * (X[i, k] - M[i])\nN[i, k] = (X[i, k] - M[i]) / sqrt(V[i] / 30 + 1e-5)",

@@ -124,6 +124,9 @@ function makeArithmetic() {
     return (Number.isNaN(below) ? Infinity : apart(below, y)) + (Number.isNaN(above) ? Infinity : apart(above, y)) + err(y, unit);
   };
 
+  const coshError = (x, ex, unit) => riseError(Math.cosh, Math.abs(x), ex, unit);
+  const tanError = (x, ex, unit) => (ex === 0 || (ex < 1 && Math.cos(x - ex) * Math.cos(x + ex) > 0) ? riseError(Math.tan, x, ex, unit) : Infinity);
+
   const powError = (x, y, ex, ey, unit) => {
     const z = functions.pow(x, y);
     if (ex === 0 && ey === 0) return err(z, unit);
@@ -139,7 +142,7 @@ function makeArithmetic() {
     fround, rint, half, brain, wholeDivide, wholeRemain, wholeFloorDivide, wholeFloorRemain, bigDivide, bigRemain,
     bigFloorDivide, bigFloorRemain, bigMin, bigMax, shiftLeft, shiftRight, shiftLeftBig, shiftRightBig, toWhole, toBig,
     leadingZeros, onBits, copySign, divide, remain, floorDivide, floorRemain, functions, err, apart, divideError,
-    remainError, floorDivideError, floorRemainError, riseError, powError, stepError,
+    remainError, floorDivideError, floorRemainError, riseError, coshError, tanError, powError, stepError,
   };
 
   /** The function of the arrays of inputs that `tvmagic.operators.javascript` wrote. */

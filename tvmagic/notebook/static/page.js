@@ -5,8 +5,9 @@ class KernelPage {
   constructor(box, data) {
     this.data = data;
     this.seed = 0;
-    this.at = data.knobs.map(([, , at]) => at);
-    this.knobs = element("div", { class: "tm-controls", role: "group", "aria-label": "Knobs", hidden: !data.knobs.length }, ...data.knobs.map((knob, n) => this.slider(knob, n)));
+    const linked = linkedKnobs();
+    this.at = data.knobs.map(([name, choices, at]) => (choices.includes(linked.get(name)) ? choices.indexOf(linked.get(name)) : at));
+    this.knobs = element("div", { class: "tm-controls", role: "group", "aria-label": "Knobs", hidden: !data.knobs.length }, ...data.knobs.map(([name, choices], n) => this.slider(name, choices, n)));
     this.button = element("button", { type: "button", class: "tm-run", title: "Make inputs, run the operator, compare (r)", onclick: () => this.run() }, "Run");
     this.stop = element("button", { type: "button", hidden: true, onclick: () => this.end("stopped") }, "Stop");
     this.said = element("span", { role: "status" });
@@ -23,7 +24,8 @@ class KernelPage {
     this.shown = this.show();
   }
 
-  slider([name, choices, at], number) {
+  slider(name, choices, number) {
+    const at = this.at[number];
     const value = element("output", {}, choices[at]);
     const input = element("input", { type: "range", min: 0, max: choices.length - 1, step: 1, value: at, "aria-label": name, "aria-valuetext": choices[at] });
     input.addEventListener("input", () => {
@@ -49,6 +51,7 @@ class KernelPage {
     const last = this.stepper;
     this.stepper = new Stepper(this.steps, variant.stepper, last?.kept(variant.stepper));
     last?.end();
+    this.stepper.knobs = this.data.knobs.map(([name, choices], n) => [name, choices[this.at[n]]]);
     this.drawn.innerHTML = variant.pictures;
     this.pictures.hidden = !variant.pictures;
   }

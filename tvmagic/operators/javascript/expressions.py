@@ -382,6 +382,9 @@ class ExpressionWriter(Visitor):
         if name in _WAVES:
             result = self.bind(dtype, f"Math.{name}({a.text})")
             return self._erring(result, self.both(a.error, self.unit(dtype, _WAVES[name])))
+        if name in ("tan", "cosh"):
+            result = self.bind(dtype, f"Math.{name}({a.text})")
+            return self._erring(result, f"{name}Error({a.text}, {a.error}, {self.unit(dtype, 16)})")
         if name in _ROUNDINGS:
             function = _ROUNDINGS[name] if name in ("round", "nearbyint") else f"Math.{_ROUNDINGS[name]}"
             error = EXACT if a.error == EXACT else f"stepError({function}, {a.text}, {a.error})"
