@@ -31,6 +31,14 @@ def test_a_helper_assembles_and_is_named_after_its_file(path: pathlib.Path) -> N
     assert [f.name for f in module.functions if not f.is_declaration] == [f"tvm.{path.stem}"]
 
 
+def test_the_helpers_of_webassembly_assemble_together() -> None:
+    paths = sorted((CODEGEN / "wasm").glob("*.ll"), reverse=True)
+    module = llvm.parse_assembly("\n".join(path.read_text(encoding="utf-8") for path in paths))
+    module.verify()
+    defined = [f.name for f in module.functions if not f.is_declaration]
+    assert defined == [f"tvm.{path.stem}" for path in paths]
+
+
 def test_the_parts_of_the_runtime_define_what_they_use() -> None:
     found = {machine_part(triple) for triple in TRIPLES}
     assert {p.stem for p in RUNTIME.glob("*.ll")} == {*found, *PARTS, "builtins"}

@@ -69,6 +69,23 @@ def test_math_is_inside_of_the_module_and_needs_no_fused_multiply_add(name: str,
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=tolerance)
 
 
+def test_float16_is_widened_and_compared_on_its_bits() -> None:
+    """Every float16, in vectors: LLVM itself never ends where it compares vectors of them."""
+    op = operator(
+        "f", "X: float16[65536]\nY[i] = float32(X[i])\nZ[i] = X[i] * 2 if X[i] < 0.5 else -X[i]\nB[i] = X[i] == X[i]"
+    )
+    s = op.te_schedule()
+    for tensor in op.outputs:
+        stage = s[tensor]
+        stage.vectorize(stage.split(stage.op.axis[0], factor=8)[1])
+    x = np.arange(65536, dtype="uint16").view("float16")
+    outputs = op.fresh_outputs([x])
+    run(op.build(s, TARGET), *op.arguments([x], outputs))
+    with np.errstate(all="ignore"):
+        for got, expected in zip(outputs, op.reference(x)):
+            np.testing.assert_array_equal(got, expected)
+
+
 def test_a_schedule_with_vectors_threads_and_packing() -> None:
     n = 48
     A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")

@@ -6,8 +6,8 @@ text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from tvmagic.codegen.target import Target, default_target, host_target, resolved
@@ -34,11 +34,11 @@ def _module_of(mod: Any) -> IRModule:
     return IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
 
 
-@cache
+@functools.cache
 def has_llvm() -> bool:
     """Whether there is LLVM, without which programs can be scheduled and lowered, and no code can be made."""
     try:
-        import llvmlite.binding  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        import llvmlite.binding  # pyright: ignore[reportUnusedImport]
     except ImportError:
         return False
     return True

@@ -117,7 +117,7 @@ def _isnan(emitter: Any, call: Call) -> str:
 @rule("isinf", "isfinite")
 def _isinf(emitter: Any, call: Call) -> str:
     dtype, value = call.args[0].dtype, emitter.visit(call.args[0])
-    if dtype.code == "bfloat":
+    if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.widens_half:
         value, dtype = emitter.convert(value, dtype, FLOAT32.with_lanes(dtype.lanes)), FLOAT32.with_lanes(dtype.lanes)
     size = emitter.intrinsic("fabs", dtype, value)
     word = "oeq" if call.op.name == "tir.isinf" else "one"  # type: ignore[union-attr]

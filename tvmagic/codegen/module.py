@@ -83,6 +83,8 @@ class ModuleContext:
         self.has_avx512 = has_feature(self.target, "avx512f")
         # WebAssembly has no such instruction, and calls of a C function for each lane take a hundred times as long
         self.fma = "fmuladd" if self.target.is_wasm else "fma"
+        # LLVM 22.1 never ends there where vectors of float16 are compared, and makes such comparisons of wider ones
+        self.widens_half = self.target.is_wasm
         self.debug: Any = None
         if self.with_debug:
             from tvmagic.codegen.debug import DebugInfo
@@ -144,7 +146,8 @@ class ModuleContext:
         if self.target.is_wasm:
             if name not in ("alloc", "free"):
                 raise BuildError("WebAssembly has no functions of Python to call", hint="take the call out")
-            self.text.helpers.setdefault(name, helper(f"{name}_wasm"))
+            for part in ("set_heap", name):
+                self.text.helpers.setdefault(part, helper(f"wasm/{part}"))
             return f"@tvm.{name}"
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
         self.text.helpers.setdefault(name, helper(name))

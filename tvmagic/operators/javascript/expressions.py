@@ -146,6 +146,11 @@ class ExpressionWriter(Visitor):
         """The error of rounding the value `text`."""
         return f"err({text}, {self.unit(dtype, times)})"
 
+    def unknown(self, *values: Value) -> str:
+        """The error of what nothing is known of unless the values are exact."""
+        error = self.both(*[v.error for v in values])
+        return EXACT if error == EXACT else f"({error} > 0 ? Infinity : 0)"
+
     @staticmethod
     def either(*errors: str) -> str:
         """The larger of errors."""
@@ -194,11 +199,14 @@ class ExpressionWriter(Visitor):
             return self.float_operation(type(node), node.dtype, a, b)
         if node.dtype.is_bool:
             return self._bool_operation(node, a, b)
-        error = EXACT if a.error == b.error == EXACT else "Infinity"
+        error = self.unknown(a, b)
         if isinstance(node, (Add, Sub)):
             error = self.both(a.error, b.error)
         elif isinstance(node, (Min, Max)):
             error = self.either(a.error, b.error)
+        elif isinstance(node, Mul) and error != EXACT:
+            parts = [f"apart({x.text}, 0) * {y.error}" for x, y in ((a, b), (b, a)) if y.error != EXACT]
+            error = self.both(*parts, f"{a.error} * {b.error}" if len(parts) == 2 else EXACT)
         return self.integer_operation(node, a, b, error)
 
     def float_operation(self, op: type, dtype: DataType, a: Value, b: Value) -> Value:
@@ -411,13 +419,13 @@ class ExpressionWriter(Visitor):
             result = self.bind(dtype, f"Math.atan2({a.text}, {b.text})")
             return self._erring(result, self.rounding(dtype, result.text, 8))
         if name == "copysign":
-            error = a.error if b.error == EXACT else "Infinity"
+            error = self.both(a.error, self.unknown(b))
             return self.bind(dtype, f"copySign({a.text}, {b.text})", error)
         return None
 
     def _integer_call(self, name: str, node: Call, args: Sequence[Value]) -> Value | None:
         dtype = node.dtype
-        error = EXACT if all(a.error == EXACT for a in args) else "Infinity"
+        error = self.unknown(*args)
         big = any(a.big for a in args) or dtype.bits > 32
         x = [as_big(a) if big else a.text for a in args]
         if name in _BITWISE and dtype.is_bool:

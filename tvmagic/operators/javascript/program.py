@@ -176,52 +176,71 @@ class ProgramWriter(ExpressionWriter):
     # ------------------------------------------------------------------ reductions
 
     def reduction(self, reduce: Reduce) -> list[Value]:
-        """The values of a reduction, each in a variable."""
+        """The values of a reduction, each in a variable. Integers are exact unless a comparison of floats chooses them."""
+        mark, known, errors = len(self.lines), dict(self._known), dict(self.errors)
+        values = self._reduction(reduce, exact=True)
+        if values is None:
+            del self.lines[mark:]
+            self._known, self.errors = known, errors
+            values = self._reduction(reduce, exact=False)
+        assert values is not None
+        return values
+
+    def _reduction(self, reduce: Reduce, exact: bool) -> list[Value] | None:
+        """`exact`: take integers to have no errors; None if they have some."""
         combiner = reduce.combiner
         starts = [self.value(i) for i in (reduce.init or combiner.identity_element)]
-        dtypes = [s.dtype for s in reduce.source]
-        slots = [self.name("s") for _ in starts]
-        for slot, start, dtype in zip(slots, starts, dtypes):
-            big = dtype.bits == 64 and not dtype.is_float
-            self.lines.append(f"let {slot} = {as_big(start) if big else start.text}, e{slot} = {start.error};")
-        sums = self.bounds and simple_combiner(combiner) is np.add and dtypes[0].is_float
+        slots = [self._slot(source.dtype, exact) for source in reduce.source]
+        sums = self.bounds and simple_combiner(combiner) is np.add and reduce.source[0].dtype.is_float
+        for slot, start in zip(slots, starts):
+            self.lines.append(
+                f"let {slot.text} = {as_big(start) if slot.big else start.text}, e{slot.text} = {start.error};"
+            )
         if sums:
-            self.lines.append(f"let m{slots[0]} = Math.abs({slots[0]});")
+            self.lines.append(f"let m{slots[0].text} = Math.abs({slots[0].text});")
         with self.scope():
             count = len(self.loops(reduce.axis))
             always = isinstance(reduce.condition, IntImm) and reduce.condition.value
             if not always:
-                self.lines.append(f"if ({self.value(reduce.condition).text}) {{")
-            self._combine(combiner, slots, dtypes, [self.value(s) for s in reduce.source], sums)
+                condition = self.value(reduce.condition)
+                if condition.error != EXACT:
+                    raise TVMagicError("a reduction over what floats choose has no form in JavaScript", node=reduce)
+                self.lines.append(f"if ({condition.text}) {{")
+            good = self._combine(combiner, slots, [self.value(s) for s in reduce.source], sums)
             self.lines.append("}" * (count + (not always)))
         if sums:
             steps = 1
             for axis in reduce.axis:
                 low, high = self.ends(axis.dom)
                 steps *= high - low
-            self.lines.append(f"e{slots[0]} += err(m{slots[0]}, {self.unit(dtypes[0], 1.01 * (steps + 2))});")
-        return [
-            Value(s, f"e{s}" if self.bounds else EXACT, d.bits == 64 and not d.is_float) for s, d in zip(slots, dtypes)
-        ]
+            slot = slots[0].text
+            self.lines.append(f"e{slot} += err(m{slot}, {self.unit(reduce.source[0].dtype, 1.01 * (steps + 2))});")
+        return (
+            slots if good and all(s.error == EXACT or slots[n].error != EXACT for n, s in enumerate(starts)) else None
+        )
 
-    def _combine(
-        self, combiner: CommReducer, slots: list[str], dtypes: list[DataType], sources: list[Value], sums: bool
-    ) -> None:
-        """One step of a reduction."""
+    def _slot(self, dtype: DataType, exact: bool) -> Value:
+        """A new variable for a value that is being reduced."""
+        name = self.name("s")
+        open_ = self.bounds and (dtype.is_float or not exact)
+        return Value(name, f"e{name}" if open_ else EXACT, dtype.bits == 64 and not dtype.is_float)
+
+    def _combine(self, combiner: CommReducer, slots: list[Value], sources: list[Value], sums: bool) -> bool:
+        """One step of a reduction; gives whether what was taken to be exact is."""
         if sums:  # any order: the error follows from the sizes of all terms, at the end
-            (slot,), (term,) = slots, sources
+            slot, term = slots[0].text, sources[0]
             error = f"e{slot} += {term.error};" if term.error != EXACT else ""
             self.lines.append(f"{slot} += {term.text}; m{slot} += Math.abs({term.text}); {error}")
-            return
-        for var, slot, dtype in zip(combiner.lhs, slots, dtypes):
-            self.env[var] = Value(slot, f"e{slot}" if self.bounds else EXACT, dtype.bits == 64 and not dtype.is_float)
+            return True
+        self.env.update(zip(combiner.lhs, slots))
         self.env.update(zip(combiner.rhs, sources))
         for result in combiner.result:
             self._known.pop(id(result), None)
         made = [self.value(r) for r in combiner.result]
-        for slot, value, dtype in zip(slots, made, dtypes):
-            text = as_big(value) if dtype.bits == 64 and not dtype.is_float else value.text
-            self.lines.append(f"{slot} = {text};" + (f" e{slot} = {value.error};" if self.bounds else ""))
+        for slot, value in zip(slots, made):
+            text = as_big(value) if slot.big else value.text
+            self.lines.append(f"{slot.text} = {text};" + (f" e{slot.text} = {value.error};" if self.bounds else ""))
+        return all(slot.error != EXACT or value.error == EXACT for slot, value in zip(slots, made))
 
     # ------------------------------------------------------------------ recurrences
 

@@ -1,12 +1,6 @@
 ; Memory of a kernel, aligned to 64 bytes: from where the heap ends on. What is allocated last is freed first.
-@__heap_pointer = external addrspace(1) global i32
 declare i32 @llvm.wasm.memory.size.i32(i32)
 declare i32 @llvm.wasm.memory.grow.i32(i32, i32)
-; LLVM 22.1 stores what it has truncated to memory, where a global of WebAssembly is meant; an argument is not truncated.
-define internal void @tvm.set_heap(i32 %place) noinline nounwind {
-  store i32 %place, ptr addrspace(1) @__heap_pointer
-  ret void
-}
 define internal noalias align 64 ptr @tvm.alloc(i64 %size) nounwind {
 entry:
   %heap = load i32, ptr addrspace(1) @__heap_pointer
