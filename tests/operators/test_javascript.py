@@ -145,3 +145,27 @@ def test_the_hosts_have_the_same_functions_of_c() -> None:
     script = f"{text}\nconsole.log(JSON.stringify(makeHost(makeArithmetic()).functionsOfC));"
     done = subprocess.run(["node"], input=script, capture_output=True, text=True, timeout=60, check=True)
     assert sorted(json.loads(done.stdout)) == sorted([*C_FUNCTIONS, *[f"{name}f" for name in C_FUNCTIONS]])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_random_cells_give_what_the_reference_gives(first: int) -> None:
+    from instant_cells import random_cell
+
+    jobs: dict[str, tuple[Operator, list[np.ndarray]]] = {}
+    for seed in range(first, first + 50):
+        text, size = random_cell(seed)
+        op = operator("f", text)
+        inputs = op.random_inputs(seed, size or 16)
+        if sum(array.size for array in inputs) < 60_000:
+            jobs[str(seed)] = op, inputs
+    found = evaluated(jobs)
+    for seed, (op, inputs) in jobs.items():
+        with np.errstate(all="ignore"):
+            expected = op.reference(*inputs)
+        for got, (value, error), wanted in zip(*found[seed], expected if isinstance(expected, tuple) else (expected,)):
+            near = wanted.reshape(-1).astype(float)
+            bound = floats(error) if error else np.zeros(len(near))
+            for values, times in ((value, 1 + 1e-6), (got, 2)):
+                same = (floats(values) == near) | np.isnan(near) & np.isnan(floats(values))
+                assert (same | (np.abs(floats(values) - near) <= times * bound + 1e-30)).all(), f"seed {seed}"
