@@ -282,6 +282,13 @@ class TensorMagics(Magics):
             help="with --html: a slider with these values for a knob of the schedule's cell",
         ),
         argument("--size", type=positive, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"),
+        argument(
+            "--llvm",
+            type=Choice("loops", "all", "none"),
+            metavar="W",
+            help="LLVM's own passes: loops (those that change loops, the others between them as one step), all or none; "
+            "loops by default, none with --html",
+        ),
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -297,6 +304,7 @@ class TensorMagics(Magics):
             code=self.show_code,
             verify=arguments.verify,
             notation=arguments.notation,
+            llvm=arguments.llvm or "loops",
         )
         if arguments.text:
             print(shown.text())
@@ -312,7 +320,9 @@ class TensorMagics(Magics):
                 f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32"
             )
         knobs = dict(_knob(text) for text in arguments.knob) if arguments.knob else None
-        path = pages.page(version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE)
+        path = pages.page(
+            version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE, arguments.llvm or "none"
+        )
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")
 
     @magic(

@@ -50,6 +50,7 @@ def page(
     file: str | Path,
     knobs: Mapping[str, Sequence[Any]] | None = None,
     sizes: Mapping[str, int] | int = SIZE,
+    llvm: str = "none",
 ) -> Path:
     """Write a page that shows every schedule call and pass of an operator, and runs it; it needs no network.
 
@@ -60,13 +61,14 @@ def page(
     knobs: for each knob its values; a knob is the name of a `knob(...)` call, or of a number that the schedule's cell
         assigns (`tile = 8`). By default the knobs of the cell with all their choices.
     sizes: what symbolic sizes are in the page, by name or one for all.
+    llvm: LLVM's own passes: `loops` (those that change loops, the others between them as one step), `all` or `none`.
 
     Raises TVMagicError if a knob is not one of the cell's, or if the knobs have more than 32 choices together.
     """
     version = version_of(value)
     path = Path(file)
     text = whole_page(
-        f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes)}", version.operator.name
+        f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes, llvm)}", version.operator.name
     )
     return written(path, text)
 
@@ -81,13 +83,16 @@ def written(path: Path, text: str) -> Path:
 
 
 def page_html(
-    version: Version, knobs: Mapping[str, Sequence[Any]] | None = None, sizes: Mapping[str, int] | int = SIZE
+    version: Version,
+    knobs: Mapping[str, Sequence[Any]] | None = None,
+    sizes: Mapping[str, int] | int = SIZE,
+    llvm: str = "none",
 ) -> str:
     """What is in the page of a version, as one element."""
     op = version.operator
     inputs = op.random_inputs(sizes=sizes)
     sliders = _Sliders(version, knobs)
-    variants = [_Variant.of(v, r, e, inputs) for v, r, e in sliders.versions()]
+    variants = [_Variant.of(v, r, e, inputs, llvm) for v, r, e in sliders.versions()]
     first = variants[sliders.first]
     data = {
         "title": op.name,
@@ -168,7 +173,11 @@ class _Variant:
 
     @staticmethod
     def of(
-        version: Version | None, record: Record, error: TVMagicError | None, inputs: Sequence[np.ndarray]
+        version: Version | None,
+        record: Record,
+        error: TVMagicError | None,
+        inputs: Sequence[np.ndarray],
+        llvm: str = "none",
     ) -> _Variant:
         if version is None or error is not None:
             return _Variant(make_view(record), None, "", error)
@@ -177,7 +186,7 @@ class _Variant:
             kernel = _kernel(version, inputs)
         except TVMagicError as refusal:
             error = refusal
-        view = make_view(op.passes(version, TARGET, code=kernel is not None))
+        view = make_view(op.passes(version, TARGET, kernel is not None, llvm))
         return _Variant(view, kernel, _picture(version), error)
 
     def data(self) -> dict[str, Any]:
