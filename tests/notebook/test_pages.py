@@ -220,7 +220,7 @@ def test_a_wrong_result_is_said_with_its_place(offline: Any, monkeypatch: Any, t
 @pytest.mark.xdist_group("browser")
 def test_a_function_that_stops_says_why(offline: Any, monkeypatch: Any, tmp_path: Path) -> None:
     op = operator("f", "X: float32[8]\nI: int32[8]\nY[i] = X[I[i]]")
-    monkeypatch.setattr(type(op.accesses), "limit", lambda self, tensor: 100 if tensor.name == "I" else None)
+    monkeypatch.setattr(type(op.accesses), "limit", lambda self, tensor, sizes: 100 if tensor.name == "I" else None)
     offline.goto(notebook.page(op, tmp_path / "f.html").as_uri())
     offline.wait_for_function("document.querySelector('.tm-run:enabled')")
     offline.get_by_role("button", name="Run").click()
@@ -234,6 +234,7 @@ CELLS = {
     "brain": "X: bfloat16[n]\nY[i] = X[i] * 3 - 1",
     "double": "X: float64[n]\nY[i] += X[i] * X[k] if k > i else 0",
     "wide": "X: int64[16]\nI: int32[16]\nY[i] = X[i] // 3 + X[I[i]] * X[i] % 7",
+    "gather": "X: float32[n]\nI: int32[n]\nY[i] = X[I[i]] * 2",
     "bools": "B: bool[n]\nX: uint8[n]\nY[i] = X[i] * X[i] > 9 and B[i]\nZ[i] = X[i] + 250",
     "update": "A: float32[n]\nA[i] = A[i] * 2 + 1",
     "library": "X: float32[n]\nY[i] = tan(X[i]) + sinh(X[i]) + atan2(X[i], 2) + cos(X[i] * 60000) * 0 + hypot(X[i], 3)",

@@ -137,6 +137,7 @@ def _arguments(op: Operator, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _params(op: Operator, inputs: Sequence[np.ndarray]) -> list[dict[str, Any]]:
     """What the page has to know of each argument."""
+    sizes = size_values(op.inputs, inputs)
     return [
         {
             "name": tensor.name,
@@ -144,7 +145,7 @@ def _params(op: Operator, inputs: Sequence[np.ndarray]) -> list[dict[str, Any]]:
             "shape": list(array.shape),
             "input": op.is_input(tensor),
             "updated": op.is_input(tensor) and any(tensor is t for t in op.outputs),
-            "limit": op.accesses.limit(tensor) or 0,
+            "limit": op.accesses.limit(tensor, sizes) or 0,
         }
         for tensor, array in zip(op.args, _arguments(op, inputs))
     ]

@@ -301,7 +301,7 @@ class Operator:
         """
         from tvmagic.operators.arrays import random_inputs
 
-        return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs], coarse)
+        return random_inputs(self.inputs, seed, sizes, self.accesses.limit, coarse)
 
     def check(self, version: str | None = None, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
         """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops."""
