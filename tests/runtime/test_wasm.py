@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,15 @@ def test_the_linked_module_exports_its_functions_alone() -> None:
     module = link(built.code, ["f"])
     assert module.code[:8] == b"\0asm\x01\0\0\0" and b"\x01f\x00" in module.code
     assert b"linking" not in module.code and b"reloc." not in module.code
+
+
+def test_a_module_is_saved_as_what_a_host_runs(tmp_path: Path) -> None:
+    op = operator("f", "X: float32[10]\nY[i] = X[i] + 1")
+    built = op.build(None, TARGET)
+    built.save(tmp_path / "f.wasm")
+    assert (tmp_path / "f.wasm").read_bytes() == linked(built).code
+    with pytest.raises(BuildError, match="not one for WebAssembly"):
+        op.build().save(tmp_path / "g.wasm")
 
 
 def test_functions_of_c_by_name() -> None:
