@@ -34,6 +34,7 @@ from tvmagic.ir import (
     Stmt,
 )
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -150,7 +151,8 @@ class ModuleContext:
                 self.text.helpers.setdefault(part, helper(f"wasm/{part}"))
             return f"@tvm.{name}"
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
-        self.text.helpers.setdefault(name, helper(name))
+        own = name in ("alloc", "free") and is_windows(self.target_triple)
+        self.text.helpers.setdefault(name, helper(f"{name}_windows" if own else name))
         return f"@tvm.{name}"
 
     def text_constant(self, value: str) -> str:
@@ -177,7 +179,7 @@ class ModuleContext:
         return vector_math.define(self, name, dtype)
 
     def is_guarded(self, expr: PrimExpr) -> bool:
-        """Whether `expr` may only be computed where a condition holds: it reads memory or calls."""
+        """Whether `expr` may only be computed if a condition holds: it reads memory or calls."""
         known = self._guarded.get(expr)
         if known is None:
             known = self._guarded[expr] = _ReadsOrCalls.test(expr)
@@ -286,7 +288,7 @@ def to_machine(emitter: Any, value: str, dtype: DataType) -> str:
 
 
 def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
-    """A scalar parameter as it stands in a register."""
+    """A scalar parameter as it is in a register."""
     if dtype.is_bool:
         return emitter.out.at_entry(f"icmp ne i8 {value}, 0")
     if dtype.is_float and dtype.bits == 16:

@@ -59,7 +59,7 @@ class Accesses(AnalyzerVisitor):
         return min([evaluate_size(size, sizes) for size in found], default=None)
 
     def _operation(self, operation: Any, time: Range | None) -> None:
-        """`time`: when the operation is computed, where it is a step of a recurrence."""
+        """`time`: when the operation is computed, if it is a step of a recurrence."""
         if isinstance(operation, te.ComputeOp):
             for number, iv in enumerate((*operation.axis, *operation.reduce_axis)):
                 dom = iv.dom if time is None or number else time
