@@ -66,8 +66,9 @@ package: $(STAMP)  ## build the wheel and the sdist, and try both in empty envir
 lab: $(LAB)  ## the tutorials in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
-notebooks: $(STAMP)  ## run every notebook and save its outputs
-	$(BIN)/python notebooks/run.py notebooks/*.ipynb --in-place
+notebooks: $(STAMP)  ## write the puzzles' notebooks, run every notebook and save its outputs
+	$(BIN)/python notebooks/make_puzzles.py
+	$(BIN)/python notebooks/run.py notebooks/*.ipynb notebooks/puzzles/*.ipynb --in-place
 
 soak: $(STAMP)  ## long random runs
 	$(BIN)/python -m pytest -m soak -n $(WORKERS)
@@ -76,7 +77,7 @@ bench: $(STAMP)  ## what is measured
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)  ## every notebook as a page, and the API reference in build/site
-	$(BIN)/python notebooks/run.py notebooks/*.ipynb
+	$(BIN)/python notebooks/run.py notebooks/*.ipynb notebooks/puzzles/*.ipynb
 	$(BIN)/python docs/reference.py build/reference
 	$(BIN)/mkdocs build --strict  # with --quiet it would not see its warnings
 

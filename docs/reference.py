@@ -35,6 +35,7 @@ PACKAGES = {
     "tvmagic.tune": "schedules at once, and searches",
     "tvmagic.target": "what code is made for",
     "tvmagic.explain": "why a schedule takes the time that it does",
+    "tvmagic.puzzles": "puzzles that grade themselves",
     "tvmagic.testing": "what test files share",
     "tvmagic.notebook": "what the magics do, as functions",
     "tvmagic.cinn": "CINN's schedules and inliner",

@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +26,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "pages"
 
 
-def execute(path: Path, timeout: int = 600, tell: Callable[[str], None] | None = None) -> Any:
+def execute(
+    path: Path, timeout: int = 600, leave_out: str = "", tell: Callable[[str], None] | None = None
+) -> Any:
     """The notebook with fresh outputs. `tell` gets a line about each cell before it runs.
 
+    Cells with the tag `leave_out` are not run, and keep the outputs that they have.
     Raises CellExecutionError if a cell fails.
     """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -39,12 +43,14 @@ def execute(path: Path, timeout: int = 600, tell: Callable[[str], None] | None =
         timeout=timeout,
         kernel_name="python3",
         store_widget_state=False,
+        skip_cells_with_tag=leave_out,
         coalesce_streams=True,
         extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=None if tell is None else lambda cell, cell_index: tell(progress(notebook, cell, cell_index)),
     )
-    client.execute()
+    with tempfile.TemporaryDirectory() as folder:  # puzzles are shown as to somebody who has solved none
+        client.execute(env={**os.environ, "TVMAGIC_PROGRESS": str(Path(folder) / "puzzles.json")})
     return notebook
 
 

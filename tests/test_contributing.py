@@ -166,6 +166,29 @@ shell.run_line_magic("unload_ext", "tvmagic")
 assert "shapes" not in shell.magics_manager.magics["line"]
 """
 
+PUZZLE = """
+import os
+os.environ["TVMAGIC_PROGRESS"] = "progress.json"
+import shutil
+from IPython.core.interactiveshell import InteractiveShell
+from tvmagic.puzzles import prove, puzzle, puzzles
+from tvmagic.puzzles.__main__ import main
+
+rows = puzzle(25)
+assert rows is puzzles()[-1] and (rows.number, rows.name) == (25, "rows")
+prove(rows)
+assert main(["tvmagic/puzzles/collection/25_rows.py"]) == 0
+shell = InteractiveShell()
+shell.run_line_magic("load_ext", "tvmagic")
+assert "Rows in parallel" in shell.run_line_magic("puzzle", "25").text()
+wrong = shell.run_cell_magic("puzzle", "25", rows.wrong[0][0])
+assert "which of the two goes from row to row" in wrong.text()
+assert "1 of 25 puzzles solved" in shell.run_cell_magic("puzzle", "25", rows.solution).text()
+shutil.copy("tvmagic/puzzles/collection/25_rows.py", "rows.py")
+assert "solved" in shell.run_cell_magic("puzzle", "rows.py", rows.solution).title
+assert "at the first answer" not in shell.run_line_magic("puzzle", "rows.py").text()
+"""
+
 
 def followed(recipe: str) -> list[tuple[str, str | None, str | None, str]]:
     """The blocks of a recipe: the file, where in it (None: a new file), the anchor, the text."""
@@ -193,7 +216,13 @@ def copy(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "recipe, check",
-    [("A new primitive", PRIMITIVE), ("A new pass", PASS), ("A new node", NODE), ("A new magic", MAGIC)],
+    [
+        ("A new primitive", PRIMITIVE),
+        ("A new pass", PASS),
+        ("A new node", NODE),
+        ("A new magic", MAGIC),
+        ("A new puzzle", PUZZLE),
+    ],
     ids=lambda v: v[:15],
 )
 def test_a_recipe_works_as_it_is_written(recipe: str, check: str, copy: Path) -> None:

@@ -35,8 +35,11 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The name among `known` for which `name` is probably a slip of the pen; None if no one is near enough to offer.
 
-    A name of one or two letters is near those of the same letters (`y`, `YY` and `Y`); of longer ones, most letters
-    agree (difflib's ratio is at least 0.7).
+    A name of one or two letters is near those of the same letters (`y`, `YY` and `Y`). Of a longer one, three letters
+    in ten may be wrong, missing, too many or swapped with their neighbour; one may if it has three letters, and the
+    first letter of a short one is right. Of several that are as near, one with the same letters comes before others,
+    then one with the same first letter. Else it may be the beginning of one name alone, or a whole part of it:
+    `riscv` of `riscv64`, `loops` of `get_loops`.
     """
     names = [k for k in dict.fromkeys(known) if not k.startswith("_") or name.startswith("_")]
     same = [k for k in names if k.lower() == name.lower() and k != name]
@@ -44,10 +47,42 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         same = [k for k in names if len(k) < 3 and set(k.lower()) == set(name.lower())]
     if same or len(name) < 3:
         return same[0] if same else None
-    import difflib  # here, so that the package loads quickly
+    allowed = max(1, len(name) * 3 // 10)
+    found: list[tuple[float, int, str]] = []
+    for number, other in enumerate(names):
+        if len(other) < 3 or abs(len(other) - len(name)) > allowed or other == name:
+            continue
+        a, b = name.lower(), other.lower()
+        edits, first = _edits(a, b, allowed), a[0] == b[0]
+        swapped = len(a) == len(b) and sorted(a) == sorted(b)
+        doubled = _singled(a) == _singled(b)
+        if edits <= allowed and (swapped or first or len(name) > 4):
+            found.append((edits - 0.5 * (swapped or doubled) - 0.2 * first, number, other))
+    if found:
+        return min(found)[2]
+    parts = [k for k in names if k.startswith(name) or f"_{name}_" in f"_{k}_"] if len(name) > 3 else []
+    return parts[0] if len(parts) == 1 else None
 
-    found = difflib.get_close_matches(name, [k for k in names if len(k) > 2], n=1, cutoff=0.7)
-    return found[0] if found else None
+
+def _singled(name: str) -> str:
+    """A name without letters that repeat the one before."""
+    return "".join(c for i, c in enumerate(name) if not i or c != name[i - 1])
+
+
+def _edits(a: str, b: str, most: int) -> int:
+    """How many letters are wrong, missing, too many or swapped with their neighbour; some number above `most` if more."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a):
+        last, before, row = before, row, [i + 1]
+        for j, other in enumerate(b):
+            least = min(before[j] + (letter != other), before[j + 1] + 1, row[j] + 1)
+            if i and j and letter == b[j - 1] and a[i - 1] == other:
+                least = min(least, last[j - 1] + 1)
+            row.append(least)
+        if min(row) > most:
+            return most + 1
+    return row[-1]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -178,7 +178,10 @@ class Maker:
 
 
 def implementations(graph: AscGraph, rng: random.Random):
-    """Functions of all ImplGraphs of all results, with random sizes of tiles; those of groups side by side."""
+    """Functions of all ImplGraphs of all results, with random sizes of tiles; those of groups side by side.
+
+    Half of them are made of what is read from the graphs' texts.
+    """
     for result in ascend.auto_schedule(graph):
         for row in zip_longest(*(g.impls for g in result.groups)):
             chosen = [impl or g.impls[0] for impl, g in zip(row, result.groups, strict=True)]
@@ -186,9 +189,20 @@ def implementations(graph: AscGraph, rng: random.Random):
                 {n: rng.choice([1, 2, 3, 4, 8, 17, 64]) for n in (*i.tiles, *([i.block] if i.block else []))}
                 for i in chosen
             ]
-            in_place = rng.random() < 0.5
-            label = f"{result.name} {[i.case for i in chosen]} {sizes} in_place={in_place}"
-            yield label, lower_graphs(graph, [i.graph for i in chosen], sizes, in_place=in_place)
+            in_place, generation = rng.random() < 0.5, rng.choice([0, 0, 1, 2])
+            graphs = [i.graph for i in chosen]
+            if generation:
+                graphs = [read_back(g, generation) for g in graphs]
+            label = f"{result.name} {[i.case for i in chosen]} {sizes} in_place={in_place} generation={generation}"
+            yield label, lower_graphs(graph, graphs, sizes, in_place=in_place)
+
+
+def read_back(graph: AscGraph, generation: int) -> AscGraph:
+    """The graph that the text of a graph is read as, which is printed in the same way."""
+    text = ascend.graph_text(graph, generation)
+    again = ascend.parse_graph(text)
+    assert str(again) == text and ascend.graph_text(again, generation) == text
+    return again
 
 
 def check(seed: int, limit: int = 10**9) -> int:
@@ -197,6 +211,9 @@ def check(seed: int, limit: int = 10**9) -> int:
     graph = maker.build()
     inputs = maker.inputs()
     wanted = ascend.evaluate(graph, inputs)
+    for generation in (1, 2):
+        for got, want in zip(ascend.evaluate(read_back(graph, generation), inputs), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
     count = 0
     for label, func in implementations(graph, maker.rng):
         if count >= limit:

@@ -7,7 +7,7 @@ from random_graphs import check, check_mutations, run_apart
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, ops
-from tvmagic.ascend.memory import assign_memory
+from tvmagic.ascend.memory import assign_memory, place_of
 from tvmagic.passes import recording
 
 
@@ -42,7 +42,7 @@ def test_impl_graph_has_the_form_of_the_dump() -> None:
     (impl,) = result.groups[0].impls
     text = str(impl.graph)
     assert "  z0z1t_size: VAR\n" in text
-    facts = "from: {z0z1, }, align: 1, allow_oversize_axis: 0, allow_unaligned_tail: 1, split_pair: z0z1t"
+    facts = "from: {z0z1, }, align: 1, allow_oversize_axis: 0, allow_unaligned_tail: 1"
     assert f"  z0z1T(3) : Ceiling((40000 / (z0z1t_size))), TILE_OUT, {facts}\n" in text
     for line in (
         ".axis = {z0z1TB, z0z1Tb, z0z1t, }",
@@ -54,7 +54,7 @@ def test_impl_graph_has_the_form_of_the_dump() -> None:
     ):
         assert f"    {line}\n" in text
     assert str(ascend.parse_graph(text)) == text
-    assert "    Exp(exp_0_local[0], mul_0_local[0], z0z1t_actual_size)\n" in ascend.pseudo_code(impl.graph)
+    assert "  Exp(exp_0_local[0], mul_0_local[0], z0z1t_actual_size)\n" in ascend.pseudo_code(impl.graph)
 
 
 def test_templates_groups_and_cases_of_a_reduction() -> None:
@@ -95,8 +95,14 @@ def test_one_block_axis_and_loops_that_merge() -> None:
 def test_local_memory_is_shared() -> None:
     (result,) = ascend.auto_schedule(elementwise())
     graph = result.groups[0].impls[0].graph
-    ids = {n.name: n.y.mem.reuse_id for n in graph.nodes if n.y.mem.reuse_id >= 0}
-    assert len(set(ids.values())) == 2 and ids["load_0"] != ids["load_1"] and ids["exp_0"] == ids["mul_0"]
+    places = {n.name: place_of(n.y) for n in graph.nodes if place_of(n.y)}
+    assert places == {
+        "load_0": ("que", 0),
+        "load_1": ("que", 1),
+        "add_0": ("buf", 0),
+        "mul_0": ("buf", 1),
+        "exp_0": ("que", 2),
+    }
 
 
 def test_each_step_is_in_the_record() -> None:
@@ -153,9 +159,9 @@ def test_arguments_are_checked() -> None:
         ascend.evaluate(softmax(), [np.zeros((3, 4), "float32")])
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(11))  # as many as take 8 s; `test_many_random_graphs` runs all of 500
 def test_random_graphs_equal_numpy(seed: int) -> None:
-    assert check(seed, limit=3)
+    assert check(seed, limit=2)
 
 
 @pytest.mark.parametrize("seed", range(100, 110))
@@ -188,8 +194,7 @@ def test_a_buffer_is_freed_once() -> None:
     b, c = ops.Exp(x), ops.Sqrt(x)
     ops.Output(ops.Store(ops.Add(ops.Add(b, c), x)), "out")
     assign_memory(graph)
-    ids = {n.name: n.y.mem.reuse_id for n in graph.nodes}
-    assert ids["exp_1"] != ids["sqrt_0"]
+    assert place_of(graph.find_node("exp_1").y) != place_of(graph.find_node("sqrt_0").y)
 
 
 @pytest.mark.soak

@@ -49,6 +49,17 @@ M[i] = max(X[i, j], over=j)""",
     "functions": """
 X: float32[50]
 Y[i] = sigmoid(tanh(X[i])) + erf(X[i]) * sin(X[i]) - cos(X[i]) ** 2 + floor(X[i]) + abs(X[i]) * sqrt(abs(X[i]))""",
+    "whole numbers": """
+X: int32[7, 19]
+Y[i, j] = X[i, j] // 3 + X[i, j] % 5 - ((X[i, j] & 6) ^ (X[i, j] << 2))""",
+    "more functions": """
+X: float32[50]
+Y[i] = atan(X[i]) + log1p(abs(X[i])) * exp2(X[i]) - sinh(X[i])""",
+    "flags": """
+X: float32[7, 19]
+M: bool[19]
+Y[i, j] = X[i, j] > 0 and not M[j]
+Z[i, j] = X[i, j] if M[j] else 0 - X[i, j]""",
     "concat": """
 A: float32[6, 3]
 B: float32[6, 5]
@@ -283,7 +294,6 @@ REFUSED = {
     "a part": ("X: float32[9]\nfor i in range(5): Y[i] = X[i]", "reads 5 of 9 elements along `i`"),
     "one element": ("X: float32[9]\nY[i] = X[i] - X[0]", r"`X\[0\]` of `Y` reads at `0`"),
     "an index as a value": ("X: float32[9]\nY[i] = X[i] * i", "`i` of `Y` is used as a value"),
-    "whole quotients": ("X: int32[9]\nY[i] = X[i] // 2", "`FloorDiv`, which a HintGraph has no node for"),
     "the wrong part": (
         "A: float32[8]\nB: float32[5]\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 3]",
         r"`A\[i\]` of `Y` reads 3 of 8 elements along `i`, not a whole dimension",
@@ -315,7 +325,10 @@ REFUSED = {
         "X: float32[3, 4]\nI: int32[3]\nY[i, j] = X[I[i], j] + X[i, j]",
         "in which another expression reads it at indices",
     ),
-    "another function": ("X: float32[9]\nY[i] = atan(X[i])", "calls `tir.atan`"),
+    "another function": (
+        "X: int32[9]\nY[i] = popcount(X[i])",
+        "calls `tir.popcount`, which a HintGraph has no node for",
+    ),
 }
 
 

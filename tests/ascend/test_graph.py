@@ -33,7 +33,8 @@ def names(axes) -> list[str]:
 
 @pytest.mark.parametrize(
     "text",
-    ["40000", "s0", "(s0 * s1)", "(40000 / (z0z1t_size))", "Ceiling((40000 / (z0z1t_size)))", "(s0 + s1)",
+    ["40000", "s0", "(s0 * s1)", "(40000 / (z0z1t_size))", "Ceiling((40000 / (z0z1t_size)))", "(s0 + s1)", "(100 + s0)", "Max(s0, (2 * s1))",
+     "Floor((s0 / (3)))", "Align(s0, 32)", "Mod(s0, 7)", "Min(s0, s1)",
      "(40000 / (z0z1Tb_size * z0z1t_size))", "Ceiling((Ceiling((s0 / (t_size))) / (b_size)))", "(2 * s0 * s1)"],
 )  # fmt: skip
 def test_sizes_are_read_as_they_are_printed(text: str) -> None:
@@ -140,8 +141,8 @@ def test_text_has_the_form_of_the_dump() -> None:
     assert "  s0: VAR\n" in text
     assert "  z1(1) : 100, ORIGINAL, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1\n" in text
     assert (
-        "  exp_0: Exp (6)\n    .axis = {z0, z1, }\n    .api:\n      .compute_type = elewise\n      .type = Compute\n"
-        "      .unit = Vector\n    .x = add_0.y\n    .y.dtype = float32\n    .y.axis = {z0, z1, }\n"
+        "  exp_0: Exp (6)\n    .axis = {z0, z1, }\n    .api:\n      .compute_type = elewise\n"
+        "    .x = add_0.y\n    .y.dtype = float32\n    .y.axis = {z0, z1, }\n"
         "    .y.repeats = {s0, 100, }\n    .y.strides = {100, 1, }\n"
     ) in text
 

@@ -74,7 +74,7 @@ def test_a_broadcast_is_kept_where_its_source_was_overwritten() -> None:
     repeated = broadcasts_in_place(graph)
     assert {n.name for n in graph.nodes if id(n) in repeated} == {"broadcast_0", "broadcast_1"}
     for name in ("max_0", "sub_0"):
-        graph.find_node(name).y.mem.reuse_id = 99
+        graph.find_node(name).y.buf.id = 99
     assert {n.name for n in graph.nodes if id(n) in broadcasts_in_place(graph)} == {"broadcast_1"}
 
 

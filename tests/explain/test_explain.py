@@ -16,7 +16,7 @@ from tvmagic.driver import lower
 from tvmagic.errors import TVMagicError
 from tvmagic.explain import CODES, Explanation, explain
 from tvmagic.explain import llvm as facts_module
-from tvmagic.explain.llvm import Facts, _inner_loops, _read_mca, facts_of, mca_command
+from tvmagic.explain.llvm import Facts, _read_mca, facts_of, inner_loops, mca_command
 from tvmagic.explain.model import model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import footprint, patterns
@@ -141,7 +141,7 @@ def test_a_failing_worker_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_spills_are_counted_in_the_loop_alone() -> None:
     rows = ("\tvmovups\t%zmm1, 64(%rsp)", ".L1:", "\tvmovups\t%zmm1, 64(%rsp)", "\tvaddps\t%zmm1, %zmm2, %zmm2", "\tvmovaps\t%ymm3, -32(%rbp)", "\tjne\t.L1", "\tretq")  # fmt: skip
-    assert _inner_loops(rows) == [(1, 5)]
+    assert inner_loops(rows) == [(1, 5)]
     from tvmagic.codegen.debug import AssemblyLines
 
     facts = Facts(assembly=AssemblyLines("", rows, (0, 0, 7, 7, 7, 7, 0)))

@@ -78,7 +78,7 @@ class Server:
         arguments = [
             sys.executable, "-m", "jupyter", command, "--no-browser", "--allow-root", f"--port={self.port}", "--ip=127.0.0.1",
             f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly", "--LabApp.expose_app_in_browser=True",
-            "--ServerApp.disable_check_xsrf=True",
+            "--ServerApp.disable_check_xsrf=True", "--JupyterNotebookApp.expose_app_in_browser=True",
         ]  # fmt: skip
         self.log = open(folder / "server.log", "wb")
         self.process = subprocess.Popen(arguments, env=environment, stdout=self.log, stderr=self.log, cwd=folder)
@@ -138,10 +138,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A running Notebook 7."""
+def classic(lab: Server) -> Server:
+    """A running Notebook 7: the same server has both, at other addresses."""
     pytest.importorskip("notebook", reason="Notebook 7 is not installed")
-    yield from running(tmp_path_factory, "notebook")
+    return lab
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import nbformat
 import pytest
 from test_stepper import EVIL, long_record, small_record, unrolled_record
 
+from tvmagic import ascend
+from tvmagic.notebook import display
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.html import style, view_html
@@ -37,7 +40,7 @@ y, z = s[Y], s[Z]
 io, jo, ii, ji = z.tile(*z.axis, 32, 32)
 y.compute_at(z, jo)
 z.vectorize(ji)"""
-ALIVE = "from IPython.display import Markdown\nMarkdown('the kernel lives')"
+ALIVE = "from IPython.display import Markdown\nMarkdown('the kernel ' + 'lives')"  # the words are in the output alone
 
 
 # ---------------------------------------------------------------------------- the stepper by itself
@@ -550,10 +553,11 @@ def test_outputs_of_an_old_definition_are_marked(
 # ---------------------------------------------------------------------------- accessibility
 
 
-def violations(page: Any, axe: str) -> list[str]:
+def violations(page: Any, axe: str, of: str = "body") -> list[str]:
+    """What axe-core finds serious in what `of` selects."""
     page.evaluate(axe)
     found = page.evaluate(
-        "async () => (await axe.run()).violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+        "async of => (await axe.run(of)).violations.filter(v => ['serious', 'critical'].includes(v.impact))", of
     )
     return [f"{v['id']}: {[(n['html'][:160], n['failureSummary'][-300:]) for n in v['nodes'][:3]]}" for v in found]
 
@@ -583,6 +587,33 @@ def test_axe_finds_nothing_serious_in_the_static_page(chromium: Any, record: Rec
         "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
     )
     assert violations(page, axe) == []
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_tiles_of_an_npu(
+    chromium: Any, axe: str, scheme: str, screenshot: Any
+) -> None:
+    """And nothing of the picture reaches out of it: no text is cut off."""
+    graph = ascend.AscGraph("softmax")
+    z1 = [graph.create_axis("z0", 4096), graph.create_axis("z1", 1024)][1]
+    x = ascend.ops.Load(ascend.ops.Data(graph, "x"))
+    ascend.ops.Output(ascend.ops.Store(ascend.ops.Sub(x, ascend.ops.Broadcast(ascend.ops.Max(x, z1), z1))), "y")
+    tiling = ascend.auto_tiling(ascend.auto_schedule(graph), machine="atlas_a2")
+    context = chromium.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.set_content(whole_page(display.shown(tiling).html(), "Tiles"))
+    page.evaluate(
+        "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
+    )
+    assert violations(page, axe) == []
+    out = page.evaluate(
+        "() => [...document.querySelectorAll('svg')].flatMap(s => [...s.querySelectorAll('text')].filter(t => {"
+        " const a = s.getBoundingClientRect(), b = t.getBoundingClientRect();"
+        " return b.left < a.left - 1 || b.right > a.right + 1 || b.bottom > a.bottom + 1; }).map(t => t.textContent))"
+    )
+    assert out == []
+    screenshot(page.locator("svg").first, f"tiles_{scheme}")
     context.close()
 
 
@@ -622,13 +653,129 @@ def run_all(page: Any, address: str) -> Any:
     # JupyterLab hides cells that are scrolled out of view, so wait until they are there, not seen
     stepper.wait_for(state="attached", timeout=120_000)
     page.get_by_text("the kernel lives").first.wait_for(state="attached", timeout=60_000)
-    stepper.scroll_into_view_if_needed()
+    page.evaluate(
+        "document.querySelector('.tm-stepper').scrollIntoView()"
+    )  # at once: a playground puts a new one there
     return stepper
 
 
-def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, page: Any, screenshot: Any) -> None:
-    notebook(lab.folder, "one.ipynb", DEFINE, TENSOR, SCHEDULE, ALIVE)
-    stepper = run_all(page, lab.url("lab/tree/one.ipynb"))
+PLAY = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
+PLAYED = PLAY.replace("dense --play", "dense --play --name played")
+OUTERMOST = ".tm-stepper:not(.tm-playground .tm-stepper, .tm-edit .tm-stepper)"
+
+
+@pytest.fixture(scope="module")
+def lab_page(lab: Any, chromium: Any) -> Any:
+    """A page with JupyterLab in which a notebook with all that is live has run; several tests go on in it."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    notebook(lab.folder, "one.ipynb", DEFINE, TENSOR, SCHEDULE, PLAYED, "%graph dense -k access -s Z", ALIVE)
+    run_all(page, lab.url("lab/tree/one.ipynb"))
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    shutil.copy(lab.folder / "one.ipynb", lab.folder / "saved.ipynb")
+    yield page
+    context.close()
+
+
+def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab_page: Any, screenshot: Any) -> None:
+    page = lab_page
+    page.evaluate("document.querySelector('.tm-playground').scrollIntoView()")
+    slider = page.get_by_label("rows", exact=True)
+    slider.wait_for()
+    text = page.locator(".tm-playground .tm-view").inner_text()
+    page.wait_for_function("() => !document.querySelector('.tm-knob input').disabled")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("before => document.querySelector('.tm-playground .tm-view').innerText !== before", arg=text)
+    screenshot(page, "playground")
+    player = page.locator(".tm-player:not(.tm-playground)")
+    player.scroll_into_view_if_needed()
+    player.get_by_role("button", name="One access on").click()
+    assert player.locator(".tm-status").inner_text().startswith("1 of")
+    assert player.locator(".tm-now code").inner_text().startswith("Z[")
+    player.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => parseInt(document.querySelector('.tm-player .tm-status').textContent) > 5")
+    player.get_by_role("button", name="Pause").click()
+    screenshot(player, "player")
+
+
+TILED = SCHEDULE.rpartition("\n")[0]
+
+
+def completed_and_explained(page: Any, screenshot: Any, name: str) -> None:
+    """Write the beginning of a schedule into the last cell, and see what Tab and Shift+Tab show."""
+    last = page.locator(".jp-Notebook .jp-CodeCell").last
+    last.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(TILED + "\nz.vec")
+    page.keyboard.press("Tab")
+    items = page.locator(".jp-Completer .jp-Completer-item")
+    items.first.wait_for()
+    assert [item.split("\n")[1] for item in items.all_inner_texts()] == ["vectorize"]
+    page.keyboard.press("Enter")
+    items.first.wait_for(state="hidden")
+    page.keyboard.insert_text("(")
+    page.keyboard.press("Tab")
+    items.first.wait_for()
+    assert [item.split("\n")[1] for item in items.all_inner_texts()[:4]] == ["io", "jo", "ii", "ji"]
+    screenshot(page, f"completion_{name}")
+    page.keyboard.press("Escape")
+    items.first.wait_for(state="hidden")
+    page.keyboard.press("Shift+Tab")
+    page.get_by_text("Run the loop's iterations as one vector operation.").wait_for()
+    assert "s[D].vectorize(ji)" in page.locator(".jp-Tooltip").inner_text()
+    screenshot(page, f"tooltip_{name}")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(ALIVE)
+    page.keyboard.press("Escape")
+
+
+def test_cells_are_completed_and_explained_in_jupyterlab(lab_page: Any, screenshot: Any) -> None:
+    completed_and_explained(lab_page, screenshot, "lab")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 900), ("dark", 1600)])
+def test_a_program_is_edited_in_place(lab_page: Any, axe: str, theme: str, width: int, screenshot: Any) -> None:
+    page = lab_page
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.evaluate(f"document.body.dataset.jpThemeLight = '{str(theme == 'light').lower()}'")
+    stepper = page.locator(OUTERMOST)
+    stepper.scroll_into_view_if_needed()
+    page.wait_for_function("() => globalThis.tvmagicModels?.has('tvmagic-editor')")
+    stepper.locator("li", has_text="te.InferBound").first.click()
+    assert stepper.get_by_role("button", name="Edit", exact=True).first.is_hidden(), "its sets are not a program"
+    stepper.locator("li", has_text="tir.UnrollLoop").first.click()
+    stepper.get_by_role("button", name="Edit", exact=True).click()
+    area = stepper.get_by_label("Program after tir.UnrollLoop")
+    area.wait_for()
+    text = area.input_value()
+    area.fill(text.replace("range(256)", "rnage(256)"))
+    stepper.get_by_role("button", name="Run the passes that are left").click()
+    stepper.get_by_text("the name `rnage` is not defined").wait_for()
+    area.fill(text.replace("range(256)", "T.unroll(256)"))
+    page.keyboard.press("Control+Enter")
+    stepper.get_by_text("dense (edited): equal to NumPy").wait_for()
+    stepper.get_by_text("The timelines diverge at").wait_for()
+    assert stepper.locator(".tm-stepper").count() == 2
+    page.evaluate(
+        "document.body.style.background = getComputedStyle(document.querySelector('.tvmagic')).backgroundColor"
+    )
+    assert violations(page, axe, ".tm-edit") == []
+    screenshot(stepper, f"edit_{theme}_{width}")
+    area.fill(text.replace("T.float32(0.0)", "T.float32(1.0)", 1))
+    page.keyboard.press("Control+Enter")
+    stepper.get_by_text("dense (edited): NOT equal to NumPy").wait_for()
+    stepper.get_by_role("button", name="Close").click()
+    assert stepper.locator(".tm-edit").is_hidden() and stepper.locator(".tm-view").first.is_visible()
+    page.set_viewport_size({"width": 1280, "height": 1000})
+
+
+def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, lab_page: Any, screenshot: Any) -> None:
+    page = lab_page
+    stepper = page.locator(OUTERMOST)
+    stepper.scroll_into_view_if_needed()
     assert stepper.locator(".tm-side").count() == 0, "there is no room for two columns beside the list of files"
     page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
     stepper.locator(".tm-side").wait_for()
@@ -642,6 +789,7 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, pa
     assert current(stepper).startswith("z.vectorize"), "the keys are the stepper's, not the notebook's"
     stepper.get_by_role("button", name="Previous").click()
     assert current(stepper).startswith("y.compute_at")
+    page.evaluate("delete document.body.dataset.jpThemeLight; document.body.style.background = ''")
     page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
     page.locator("#jupyterlab-splash").wait_for(state="detached")
@@ -649,8 +797,9 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, pa
     assert ground == "rgb(13, 17, 23)"
     screenshot(page, "lab_dark")
     lab.stop_kernels()
-    page.wait_for_timeout(500)
-    assert lab.kernels() == []
+    page.wait_for_function(
+        "async token => (await (await fetch(`/api/kernels?token=${token}`)).json()).length === 0", arg=lab.token
+    )
     stepper.locator("li", has_text="VectorizeLoop").click()
     assert "VectorizeLoop" in current(stepper)
     stepper.locator("input[type=search]").fill("T.max")
@@ -662,6 +811,8 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, pa
 def test_it_steps_in_notebook_7(classic: Any, page: Any, screenshot: Any) -> None:
     notebook(classic.folder, "two.ipynb", DEFINE, TENSOR, SCHEDULE, ALIVE)
     stepper = run_all(page, classic.url("notebooks/two.ipynb"))
+    completed_and_explained(page, screenshot, "notebook7")
+    stepper.scroll_into_view_if_needed()
     stepper.get_by_role("button", name="Next").click()
     assert current(stepper).startswith("y.compute_at")
     page.keyboard.press("ArrowRight")
@@ -669,18 +820,26 @@ def test_it_steps_in_notebook_7(classic: Any, page: Any, screenshot: Any) -> Non
     screenshot(page, "notebook7")
 
 
-def test_a_saved_page_shows_all_without_scripts(chromium: Any, tmp_path: Path, screenshot: Any) -> None:
+@pytest.fixture(scope="module")
+def saved(lab: Any, lab_page: Any) -> Any:
+    """The notebook with all that is live, as it was saved after it ran; there is no kernel for it."""
     sys.path.insert(0, str(ROOT / "notebooks"))
     import run
 
-    made = notebook(tmp_path, "three.ipynb", DEFINE, TENSOR, SCHEDULE)
-    executed = run.execute(tmp_path / made)
-    saved = run.save_page(executed, "three", tmp_path)
+    executed = run.without_volatile(nbformat.read(lab.folder / "saved.ipynb", as_version=4))
+    executed.metadata.kernelspec = {"name": "gone", "display_name": "Gone", "language": "gone"}
+    return executed
+
+
+def test_a_saved_page_shows_all_without_scripts(saved: Any, chromium: Any, tmp_path: Path, screenshot: Any) -> None:
+    import run
+
+    written = run.save_page(saved, "three", tmp_path)
     context = chromium.new_context(java_script_enabled=False, viewport={"width": 1100, "height": 900})
     page = context.new_page()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
-    page.goto(saved.as_uri())
+    page.goto(written.as_uri())
     steps = page.locator("details.tm-step")
     assert steps.count() > 20
     last = steps.filter(has_text="tir.VectorizeLoop").first
@@ -691,24 +850,11 @@ def test_a_saved_page_shows_all_without_scripts(chromium: Any, tmp_path: Path, s
     context.close()
 
 
-PLAY = SCHEDULE.replace("dense --check", "dense --play").replace("32, 32)", "knob(32, [8, 16, 32], 'rows'), 32)")
+APPS = ("lab/tree", "notebooks")
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A notebook with all that is live, as it is saved; the kernel that ran it is gone."""
-    sys.path.insert(0, str(ROOT / "notebooks"))
-    import run
-
-    folder = tmp_path_factory.mktemp("saved")
-    made = notebook(folder, "saved.ipynb", DEFINE, TENSOR, SCHEDULE, PLAY, "%graph dense -k access -s Z")
-    executed = run.without_volatile(run.execute(folder / made))
-    executed.metadata.kernelspec = {"name": "gone", "display_name": "Gone", "language": "gone"}
-    return executed
-
-
-def reopened(server: Any, saved: Any, page: Any, address: str, trusted: bool, fragment: str = "") -> None:
-    """Open the saved notebook without a kernel."""
+def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragment: str = "") -> Any:
+    """Open the saved notebook without a kernel; gives what it is shown in."""
     from nbformat.sign import NotebookNotary
 
     name = f"{'trusted' if trusted else 'foreign'}.ipynb"
@@ -718,49 +864,55 @@ def reopened(server: Any, saved: Any, page: Any, address: str, trusted: bool, fr
         notary = NotebookNotary(data_dir=str(server.folder / ".data"))
         notary.sign(nbformat.read(server.folder / name, as_version=4))
         notary.store.close()
-    page.goto(server.url(f"{address}/{name}") + fragment, wait_until="domcontentloaded")
     page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-reject"), lambda refuse: refuse.click())  # a kernel?
-    page.wait_for_selector(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details", timeout=90_000)
+    page.goto(server.url(f"{app}/{name}") + fragment, wait_until="domcontentloaded")
+    root = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    root.locator(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details").first.wait_for(
+        state="attached", timeout=90_000
+    )
+    return root
 
 
+@pytest.mark.parametrize("app", APPS)
 def test_a_saved_notebook_is_live_without_a_kernel(
-    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+    classic: Any, saved: Any, page: Any, app: str, screenshot: Any
 ) -> None:
-    """Neither server has settings for widgets; in both the stepper, the playground and the player are there."""
-    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
-        reopened(server, saved, page, address, trusted=True, fragment="#step=2&line=7")
-        stepper = page.locator(".tm-stepper").first
-        stepper.wait_for()
-        assert current(stepper).startswith("y.compute_at"), "the step that the address names"
-        assert stepper.locator(".tm-at .tm-no").last.text_content() == "7"
-        stepper.get_by_role("button", name="Next").click()
-        assert current(stepper).startswith("z.vectorize")
-        assert page.locator(".tm-stepper").count() == 2 and page.locator("details.tm-step").count() == 0
-        assert page.locator(".tm-knob input").is_disabled(), "there is no kernel that computes"
-        assert "run the cell" in page.locator(".tm-playground > [role=status]").inner_text()
-        player = page.locator(".tm-player:not(.tm-playground)")
-        player.get_by_role("button", name="One access on").click()
-        assert player.locator(".tm-status").inner_text().startswith("1 of")
-        assert page.get_by_text("Error displaying widget").count() == 0
-        screenshot(page, f"saved_{server.command}")
+    """Neither has settings for widgets; in both the stepper, the playground and the player are there."""
+    root = reopened(classic, saved, page, app, trusted=True, fragment="#step=2&line=7")
+    stepper = root.locator(".tm-stepper").first
+    stepper.wait_for()
+    assert current(stepper).startswith("y.compute_at"), "the step that the address names"
+    assert stepper.locator(".tm-at .tm-no").last.text_content() == "7"
+    stepper.get_by_role("button", name="Next").click()
+    assert current(stepper).startswith("z.vectorize")
+    root.locator(".tm-playground .tm-stepper").wait_for(state="attached")
+    assert root.locator(".tm-stepper").count() == 2 and root.locator("details.tm-step").count() == 0
+    assert root.locator(".tm-knob input").is_disabled(), "there is no kernel that computes"
+    assert "run the cell" in root.locator(".tm-playground > [role=status]").inner_text()
+    player = root.locator(".tm-player:not(.tm-playground)")
+    player.get_by_role("button", name="One access on").click()
+    assert player.locator(".tm-status").inner_text().startswith("1 of")
+    assert page.get_by_text("Error displaying widget").count() == 0
+    screenshot(page, f"saved_{app.partition('/')[0]}")
 
 
+@pytest.mark.parametrize("app", APPS)
 def test_a_foreign_notebook_shows_the_static_page(
-    lab: Any, classic: Any, saved: Any, page: Any, screenshot: Any
+    classic: Any, saved: Any, page: Any, app: str, screenshot: Any
 ) -> None:
     """A notebook that is not trusted loses scripts and style sheets; what is left is readable."""
-    for server, address in ((lab, "lab/tree"), (classic, "notebooks")):
-        reopened(server, saved, page, address, trusted=False)
-        steps = page.locator("details.tm-step")
-        assert steps.count() > 20 and page.locator(".tm-stepper").count() == 0
-        step = steps.filter(has_text="z.tile").first
-        rows = step.locator("pre").last.inner_text().split("\n")
-        assert "-         for i, j in T.grid(128, 64):" in rows
-        tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
-        assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
-        assert page.get_by_text("Error displaying widget").count() == 0
-        step.scroll_into_view_if_needed()
-        screenshot(page, f"foreign_{server.command}")
+    root = reopened(classic, saved, page, app, trusted=False)
+    steps = root.locator("details.tm-step")
+    steps.nth(20).wait_for(state="attached")
+    assert root.locator(".tm-stepper").count() == 0
+    step = steps.filter(has_text="z.tile").first
+    rows = step.locator("pre").last.inner_text().split("\n")
+    assert "-         for i, j in T.grid(128, 64):" in rows
+    tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
+    assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
+    assert page.get_by_text("Error displaying widget").count() == 0
+    step.scroll_into_view_if_needed()
+    screenshot(page, f"foreign_{app.partition('/')[0]}")
 
 
 def test_nbconvert_writes_a_live_page(saved: Any, page: Any, tmp_path: Path, screenshot: Any) -> None:
@@ -772,24 +924,3 @@ def test_nbconvert_writes_a_live_page(saved: Any, page: Any, tmp_path: Path, scr
     stepper.get_by_role("button", name="Next").click()
     assert current(stepper).startswith("y.compute_at")
     screenshot(page, "nbconvert")
-
-
-def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab: Any, page: Any, screenshot: Any) -> None:
-    notebook(lab.folder, "play.ipynb", DEFINE, TENSOR, PLAY, "%graph dense -k access -s Z", ALIVE)
-    run_all(page, lab.url("lab/tree/play.ipynb"))
-    slider = page.get_by_label("rows", exact=True)
-    text = page.locator(".tm-view").first.inner_text()
-    page.wait_for_function("() => !document.querySelector('.tm-knob input').disabled")
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_function(
-        "before => document.querySelector('.tm-view').innerText !== before", arg=text, timeout=30_000
-    )
-    screenshot(page, "playground")
-    player = page.locator(".tm-player:not(.tm-playground)")
-    player.scroll_into_view_if_needed()
-    player.get_by_role("button", name="One access on").click()
-    assert player.locator(".tm-status").inner_text().startswith("1 of")
-    player.get_by_role("button", name="Play").click()
-    page.wait_for_function("() => parseInt(document.querySelector('.tm-player .tm-status').textContent) > 5")
-    screenshot(player, "player")

@@ -12,7 +12,8 @@ import nbformat
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+TUTORIALS = sorted(FOLDER.glob("*.ipynb"))
+NOTEBOOKS = [*TUTORIALS, *sorted((FOLDER / "puzzles").glob("*.ipynb"))]
 
 
 def runner() -> Any:
@@ -51,13 +52,23 @@ def words(data: Any) -> str:
     return f"{data.get('text/plain', '')}\n{html.unescape(re.sub(r'<[^>]*>', ' ', page))}"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 @pytest.mark.filterwarnings("ignore")
+def test_the_whole_notebook_runs(path: Path) -> None:
+    pytest.importorskip("nbclient", reason="the tutorials need `nbclient`: pip install .[notebooks]")
+    executed = runner().execute(path)
+    assert shown(executed) == shown(nbformat.read(path, as_version=4)), "stale outputs: run `make notebooks`"
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
+@pytest.mark.filterwarnings("ignore")
 def test_the_notebook_runs(path: Path, tmp_path: Path) -> None:
+    """All but the cells with the tag `slow`; the notebooks of puzzles run in `test_puzzling.py`, without a kernel."""
     for package in ("nbclient", "sklearn", "matplotlib"):
         pytest.importorskip(package, reason=f"the tutorials need `{package}`: pip install .[notebooks]")
     run = runner()
-    executed = run.execute(path)
+    executed = run.execute(path, leave_out="slow")
     assert shown(executed) == shown(nbformat.read(path, as_version=4)), "stale outputs: run `make notebooks`"
     page = run.save_page(executed, path.stem, tmp_path)
     assert page.stat().st_size > 10_000

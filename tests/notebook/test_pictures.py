@@ -44,6 +44,39 @@ def test_a_graph_of_ascend_shows_axes_vectors_and_memory() -> None:
     assert "Axes of rows<b>" in shown.text() and "z0 = 1000 (original)" in shown.text()
 
 
+def test_the_tiles_of_a_core_are_drawn_with_and_without_double_buffers() -> None:
+    """Where a tile goes, and when: every word inside the drawing, the same in words, names as text."""
+    graph = ascend.AscGraph("a<b>")
+    graph.create_axis("z0", 4096), graph.create_axis("z1", 4096)
+    x = ascend.ops.Load(ascend.ops.Data(graph, "<x>"))
+    ascend.ops.Output(ascend.ops.Store(ascend.ops.Gelu(ascend.ops.Exp(x))), "y")
+    tiling = ascend.auto_tiling(ascend.auto_schedule(graph), machine="atlas_a2")
+    shown = display.shown(tiling)
+    assert shown is not None
+    page, words = shown.html(), shown.text(colour=False)
+    assert "<script" not in page and "<x>" not in page and "&lt;x&gt;" in page and 'role="img"' in page
+    (width,) = re.findall(r'<svg[^>]* width="(\d+)"', page)
+    for place, size in re.findall(r'<rect x="([\d.]+)"[^>]* width="([\d.]+)"', page):
+        assert float(place) + float(size) <= float(width)
+    for place, word in re.findall(r'<text x="([\d.]+)" y="[\d.]+"(?: font-weight="600")?>([^<]*)</text>', page):
+        assert float(place) + 5.2 * len(word) <= float(width) + 20, word
+    tiles = choice.sizes["z0z1Tb_size"] if (choice := tiling.choices[0]) else 0
+    assert f"tiles on 48 cores: one core takes {tiles}" in words
+    assert "copy in <x> [4096, 4096]; compute Exp, Gelu; copy out y [4096, 4096]." in words
+    assert "With one buffer in each queue 4 tiles take 100% of the time." in words
+    share = re.search(r"With two buffers in each queue 4 tiles take (\d+)% of the time", words)
+    assert share is not None and int(share.group(1)) < 90
+    assert "BEGIN_TILING_DATA_DEF_T" in words and "assumed" in words
+
+
+def test_a_tiling_of_this_machine_is_drawn_too() -> None:
+    graph = ascend.AscGraph("small")
+    graph.create_axis("z0", 3)
+    ascend.ops.Output(ascend.ops.Store(ascend.ops.Abs(ascend.ops.Load(ascend.ops.Data(graph, "x")))), "y")
+    shown = display.shown(ascend.auto_tiling(ascend.auto_schedule(graph), machine=ascend.Machine()))
+    assert shown is not None and "on 1 core: one core takes" in shown.text(colour=False)
+
+
 def test_a_long_arrow_goes_past_all_of_a_tall_box() -> None:
     graph = Graph("past", [Vertex("a", ["a"]), Vertex("b", ["b", "has", "many", "lines"]), Vertex("c", ["c"])])
     graph.edges += [Edge("a", "b"), Edge("b", "c"), Edge("a", "c")]

@@ -360,10 +360,42 @@ def test_the_order_of_accesses_is_that_of_the_loops() -> None:
     op = operator("f", "A: float32[4, 6]\nC[i, j] = A[i, j] + 1.0")
     version = schedule(op, "c = s[C]\nc.reorder(c.axis[1], c.axis[0])")
     view = access_view(version, "A")
-    assert [a.index for a in view.accesses.events[:5]] == [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)]
-    assert view.accesses.complete and not any(a.write for a in view.accesses.events)
-    data = player_data(view.accesses, view.title)
-    assert (data["rows"], data["columns"], data["writes"]) == (4, 6, "r" * 24)
+    assert [a.index for a in view.trace.events[:5]] == [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)]
+    assert view.trace.complete and not any(a.write for a in view.trace.events)
+    data = player_data(view.trace, view.title)
+    (grid,) = data["grids"]
+    assert (grid["rows"], grid["columns"], grid["axes"], data["writes"]) == (4, 6, ["i", "j"], "r" * 24)
+
+
+def test_all_buffers_are_traced_at_once_with_statements_and_loops() -> None:
+    from tvmagic.notebook.pictures.access import access_view
+    from tvmagic.notebook.player import player_data
+    from tvmagic.operators import operator
+
+    op = operator("f", "A: float32[4, 6]\nS[i] += A[i, k]\nC[i] = S[i] + 1.0")
+    view = access_view(op.current)
+    data = player_data(view.trace, view.title)
+    assert [g["name"] for g in data["grids"]] == ["S", "A", "C"] and data["complete"]
+    touched = [data["grids"][w]["name"] + kind for w, kind in zip(data["which"], data["writes"])]
+    assert touched[:5] == ["Sw", "Sr", "Ar", "Sw", "Sr"] and touched[-2:] == ["Sr", "Cw"]
+    said = [data["statements"][n] for n in data["statement"]]
+    assert (
+        said[0] == ["S[i] = T.float32(0.0)", ["i"]]
+        and said[2][1] == ["i", "k"]
+        and said[-1][0] == "C[i] = S[i] + T.float32(1.0)"
+    )
+    assert data["loops"][2] == [0, 0] and data["loops"][-1] == [3] and data["indices"][-1] == [3]
+    assert "4 writes and 0 reads of C" in view.text(False)
+
+
+def test_a_long_trace_says_that_the_program_goes_on() -> None:
+    from tvmagic.notebook.pictures.access import access_view
+    from tvmagic.operators import operator
+
+    for count, complete in ((2048, True), (2049, False)):
+        view = access_view(operator("f", f"A: float32[{count}]\nC[i] = A[i]").current)
+        assert (len(view.trace.events), view.trace.complete) == (4096, complete)
+    assert "as far as the program was run" in view.text(False)
 
 
 def test_regions_tell_what_is_computed_in_vain() -> None:
@@ -394,3 +426,34 @@ def test_passes_in_other_notations_keep_their_places(notation: str) -> None:
     assert places == {(("tensor f", 4),)}
     assembly = shown.view.texts[shown.view.steps[-1].after]
     assert any((("tensor f", 4)) in shown.view.origins[o] for o in assembly.origins), "down to the assembly"
+
+
+def test_the_page_has_a_program_edited() -> None:
+    from tvmagic.notebook import editor
+    from tvmagic.operators import operator
+
+    op = operator("f", "A: float32[8, 4]\nB[i] += A[i, k]")
+    record = op.passes()
+    editor.offer(op.current, record, [0, 33, len(record) - 1], "key")
+    ask = editor.offer(op.current, record, list(range(len(record))), "all").answer
+    assert (
+        ask({"key": "nobody's"}) == {"key": "nobody's", "steps": []} == ask({"key": "nobody's", "step": 1})
+        and ask("?")["steps"] == []
+    )
+    assert ask({"key": "key"})["steps"] == [1], "neither a schedule nor code"
+    names = [step.name for step in record]
+    number = names.index("tir.UnrollLoop")
+    text = ask({"key": "all", "step": number})["text"]
+    assert "for k in range(4)" in text
+    told = ask({"key": "all", "step": number, "text": text})
+    assert (
+        told["both"] is None and "make the same program of both" in told["facts"] and "equal to NumPy" in told["facts"]
+    )
+    assert (
+        told["timeline"]["steps"][0]["name"] == "edit after tir.UnrollLoop"
+        and not told["timeline"]["steps"][0]["changed"]
+    )
+    told = ask({"key": "all", "step": number, "text": text.replace("range(4)", "range(3)")})
+    assert "NOT equal" in told["facts"] and told["both"]["steps"][0]["name"] == "tir.RenormalizeSplitPattern"
+    assert "is not defined" in ask({"key": "all", "step": number, "text": text.replace("range", "rnage")})["error"]
+    assert "error" in ask({"key": "all", "step": 10**6, "text": text}) and "error" in ask({"key": "all", "step": None})

@@ -16,13 +16,28 @@ from tvmagic.ascend.autoschedule import (
 )
 from tvmagic.ascend.evaluate import evaluate
 from tvmagic.ascend.from_te import hint_graph
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, Memory, Sched
+from tvmagic.ascend.graph import (
+    AscendError,
+    AscGraph,
+    AscNode,
+    AscTensor,
+    Axis,
+    AxisType,
+    GraphType,
+    Memory,
+    Queue,
+    Sched,
+    TmpBuffer,
+)
 from tvmagic.ascend.lower import lower_graph, lower_graphs
-from tvmagic.ascend.machine import Machine, this_machine
+from tvmagic.ascend.machine import NPUS, Machine, Npu, machine_of, this_machine
+from tvmagic.ascend.pseudo import pseudo_code
+from tvmagic.ascend.reader import parse_graph
 from tvmagic.ascend.rules import check_graph, check_hint, check_impl
 from tvmagic.ascend.sizes import Size, ceiling, parse_size
-from tvmagic.ascend.text import graph_text, parse_graph, pseudo_code
+from tvmagic.ascend.text import graph_text
 from tvmagic.ascend.tiling import Choice, Tiling, auto_tiling, compile_graph
+from tvmagic.ascend.tiling_data import TilingData
 from tvmagic.ascend.transforms import (
     apply_merge,
     apply_reorder,

@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
+from tvmagic.ascend.evaluate import check_runs
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, GraphType
 from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
-from tvmagic.ascend.rules import axis_of, check_hint, check_impl
-from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.rules import axis_of, check_hint, check_impl, domain_of
+from tvmagic.ascend.splits import split_parts
 from tvmagic.ascend.transforms import (
+    apply_merge,
     apply_sched_merge,
     apply_sched_reorder,
     apply_sched_split,
     apply_split,
-    apply_tensor_merge,
     block_split,
     in_order,
     merge_axis,
@@ -91,12 +92,15 @@ class ScheduleResult:
 
 
 def merge_axes(graph: AscGraph) -> AscGraph:
-    """The graph with neighbouring axes merged that every tensor holds contiguously."""
+    """The graph with neighbouring axes merged that every tensor holds contiguously.
+
+    Data and Output nodes, and what Output nodes take, keep their axes.
+    """
     graph = graph.copy()
-    along = [(n, axis_of(n)) for n in graph.of_type("Concat", "Gather")]
+    along = [axis_of(n) for n in graph.of_type("Concat")]
     runs: list[list[Axis]] = []
     for axis in graph.sched_axes:
-        joins = bool(runs) and not any(a is axis and n.type == "Concat" for n, a in along)
+        joins = bool(runs) and not any(a is axis for a in along)
         if joins and _merge(graph, [*runs[-1], axis]):
             runs[-1].append(axis)
         else:
@@ -106,16 +110,9 @@ def merge_axes(graph: AscGraph) -> AscGraph:
             continue
         _pass_over(graph, run)
         merged = merge_axis(graph, run)
-        apply_sched_merge(list(graph.nodes), merged)
-        tables = _tables(graph, run)
-        for y, held in tables.items():
-            _merge_table(y, held, merged)
-        apply_tensor_merge([n for n in graph.nodes if n.y not in tables], merged)
+        apply_merge(graph, merged)
         place = graph.sched_axes.index(run[0])
         graph.sched_axes[place : place + len(run)] = [merged]
-        for node, axis in along:
-            if axis in run:
-                node.attrs["axis"] = merged.name
         note("ascend.merge", f"`{merged.name}` is {', '.join(f'`{a.name}`' for a in run)}", size=str(merged.size))
     return graph
 
@@ -156,12 +153,6 @@ def _tables(graph: AscGraph, run: list[Axis]) -> dict[AscTensor, Axis]:
     return {n.inputs[0]: a for n in graph.of_type("Gather") if (a := axis_of(n)) in run}
 
 
-def _merge_table(y: AscTensor, held: Axis, merged: Axis) -> None:
-    places = [i for i, a in enumerate(y.axis) if a is held or a not in merged.from_]
-    y.axis = [merged if y.axis[i] is held else y.axis[i] for i in places]
-    y.repeats, y.strides = [y.repeats[i] for i in places], [y.strides[i] for i in places]
-
-
 def _pass_over(graph: AscGraph, run: list[Axis]) -> None:
     """Leave out the broadcasts between others that the merged axis has no place for."""
     between = _between(graph, run)
@@ -175,8 +166,8 @@ def _pass_over(graph: AscGraph, run: list[Axis]) -> None:
 
 def tiling_groups(graph: AscGraph) -> TilingGroups:
     """The tiling groups of a step; those of all its nodes fit, as it was cut so."""
-    local = [n for n in graph.nodes if not n.op.is_buffer]
-    reduced = {id(a) for n in local if n.op.compute_type == "reduce" for a in reduced_axes(n)}
+    local = [n for n in graph.nodes if n.op.is_call and n.type != "Store"]
+    reduced = {id(a) for n in local if n.op.kind == "reduce" for a in reduced_axes(n)}
     used = [a for a in graph.sched_axes if any(not n.y.repeat(a).is_one for n in local)]
     places = [graph.sched_axes.index(axis_of(n)) for n in graph.of_type("Concat")]
     groups = TilingGroups(r=[a for a in used if id(a) in reduced])
@@ -227,6 +218,7 @@ class _Implementation:
         names = [a.name for a in (*plain, *reduced)]
         self.case = "_".join(["tile", *names]) if names else "whole"
         self.graph = step.copy(f"{step.name}_{self.case}")
+        self.graph.type = GraphType.IMPL
         find = self.graph.find_axis
         self.plain = [find(a.name) for a in groups.x or groups.y]
         self.reduced = [find(a.name) for a in groups.r]
@@ -283,7 +275,7 @@ class _Implementation:
         self.graph.nodes = [*sources, *head, *body, *tail, *(n for n in buffers if n.inputs)]
         for order, node in enumerate(self.graph.nodes):
             node.sched.exec_order = order
-            if not node.op.is_buffer and node.type not in ("Store", "Scalar"):
+            if node.op.is_call and node.type != "Store":
                 vectorize(node.y, self.inner)
         return self.graph
 
@@ -296,10 +288,10 @@ class _Implementation:
         head, body, tail = [], [], []
         late: set[int] = set()
         for node in nodes:
-            if node.op.compute_type == "reduce":
+            if node.op.kind == "reduce":
                 body.append(node)
                 late.add(id(node))
-            elif any(not node.y.repeat(a).is_one for a in reduced):
+            elif any(not domain_of(node).repeat(a).is_one for a in reduced):
                 body.append(node)
             elif any(id(x.node) in late for x in node.inputs):
                 tail.append(node)
@@ -333,28 +325,18 @@ def _group(step: AscGraph, template: Template) -> ScheduleGroup:
     return ScheduleGroup(step, groups, impls)
 
 
-def _remember_counts(graph: AscGraph) -> None:
-    """A mean divides by the number of elements, which later splits hide."""
-    for node in graph.of_type("Mean"):
-        count = Size.of(1)
-        for axis in reduced_axes(node):
-            count = count * node.inputs[0].repeat(axis)
-        node.attrs["count"] = count
-
-
 def auto_schedule(hint: AscGraph) -> list[ScheduleResult]:
     """The implementations of a HintGraph, one for each template that differs.
 
     Raises AscendError where the graph breaks a rule of HintGraphs.
     """
     check_hint(hint)
-
-    def merge() -> AscGraph:
-        merged = merge_axes(hint)
-        _remember_counts(merged)
-        return merged
-
-    merged = run_step("ascend.MergeAxes", merge, before=str(hint), after=str)
+    for node in hint.nodes:
+        check_runs(node)
+    graph = hint
+    if hint.of_type("Split"):
+        graph = run_step("ascend.SplitParts", lambda: split_parts(hint), before=str(hint), after=str)
+    merged = run_step("ascend.MergeAxes", lambda: merge_axes(graph), before=str(graph), after=str)
     merged = run_step("ascend.SinkBroadcasts", lambda m=merged: sink_broadcasts(m), before=str(merged), after=str)
     results = []
     for template in templates_of(merged):

@@ -17,6 +17,7 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     PrimExpr,
+    Select,
     SeqStmt,
     Stmt,
     Var,
@@ -24,7 +25,7 @@ from tvmagic.ir import (
     ops,
 )
 
-__all__ = ["Dim", "Operand", "map_call", "reduce_call"]
+__all__ = ["Dim", "Gathered", "Operand", "argmax_call", "map_call", "reduce_call"]
 
 VECTOR_BYTES = 64
 _BLOCK_ROWS, _BLOCK_LANES = 16, 8  # of a block of a transpose: a line of the input, and rows that a cache set holds
@@ -77,16 +78,23 @@ class Operand:
 
 @dataclass(kw_only=True)
 class Gathered(Operand):
-    """A tensor that is read at indices: besides the loops' steps, `stride` times what `indices` say, 0 to `last`."""
+    """A tensor that is read at indices: besides the loops' steps, `stride` times what `indices` say, 0 to `last`.
+
+    `from_end`: negative indices count from the end.
+    """
 
     indices: Operand
     stride: PrimExpr
     last: PrimExpr
+    from_end: bool = False
 
     def at(self, indices: Sequence[PrimExpr], to_expr: Callable[[Size], PrimExpr]) -> PrimExpr:
         place = self.indices.load(indices, to_expr)
         wide = "int64" if max(place.dtype.bits, self.last.dtype.bits) > 32 else "int32"
-        inside = ops.maximum(ops.minimum(ops.cast(wide, place), ops.cast(wide, self.last)), ops.const(0, wide))
+        place, last = ops.cast(wide, place), ops.cast(wide, self.last)
+        if self.from_end:
+            place = Select(place < 0, place + last + 1, place)
+        inside = ops.maximum(ops.minimum(place, last), ops.const(0, wide))
         return super().at(indices, to_expr) + ops.cast(self.last.dtype, inside) * self.stride
 
     def operands(self) -> list[Operand]:
@@ -256,3 +264,24 @@ def reduce_call(
         return SeqStmt.flatten(vectors(lambda lane: identity), strips, BufferStore(result, total, [place]))
 
     return _nest(dims[:-1], along), partial
+
+
+def argmax_call(dims: list[Dim], reduced: int, y: Operand, x: Operand, to_expr: ToExpr) -> Stmt:
+    """`y` is the place of the first greatest element of `x` along the loop number `reduced`; it begins with 0."""
+    assert y.buffer is not None
+    result, along = y.buffer, dims[reduced]
+
+    def row(outer: list[PrimExpr]) -> Stmt:
+        def inside(index: PrimExpr) -> list[PrimExpr]:
+            return [*outer[:reduced], index, *outer[reduced:]]
+
+        def element(index: Var) -> Stmt:
+            place = y.at(inside(index), to_expr)
+            best = BufferLoad(result, [place])
+            greatest = x.load(inside(ops.cast(index.dtype, best)), to_expr)
+            better = x.load(inside(index), to_expr) > greatest
+            return BufferStore(result, Select(better, ops.cast(result.dtype, index), best), [place])
+
+        return _loop(along.name, _extent(along), element)
+
+    return _nest([d for i, d in enumerate(dims) if i != reduced], row)

@@ -10,21 +10,21 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tvmagic.ascend.autoschedule import ImplGraph
 from tvmagic.ascend.graph import AscNode, AscTensor, Axis, AxisType
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
-from tvmagic.ascend.lower import buffer_length
+from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.machine import Machine
-from tvmagic.ascend.memory import local_buffers
+from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.places import by_axis, coefficient
-from tvmagic.ascend.rules import calls_axes, held_axes
-from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.rules import calls_axes, domain_of, held_axes
+from tvmagic.ascend.sizes import NUMBERS, Size
 from tvmagic.ir import dtype_of
 
-__all__ = ["Cost", "CostModel"]
+__all__ = ["Cost", "CostModel", "number"]
 
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
 _NEAR = 1.25  # steps in global memory up to so many lengths of what is moved count as going on
@@ -52,17 +52,20 @@ class Cost:
 
 
 @functools.lru_cache(1 << 12)
-def _number(size: Size) -> Number:
+def number(size: Size) -> Number:
     """The size as a Python function of its variables; quotients stay fractions. Equal sizes have one function."""
     code = compile(str(size), "<size>", "eval")
-    return lambda values: eval(code, {"__builtins__": {}, "Ceiling": math.ceil}, dict(values))
+    return lambda values: eval(code, {"__builtins__": {}, **{n: f for n, (_, f) in NUMBERS.items()}}, dict(values))
 
 
 @functools.lru_cache(1 << 10)
 def _mean(whole: Size, count: Size) -> Number:
     """The mean length of an axis that is split into `count` parts, tails among them."""
-    length, parts = _number(whole), _number(count)
+    length, parts = number(whole), number(count)
     return lambda values: length(values) / max(1, parts(values))
+
+
+_Buffers = list[tuple[frozenset[tuple[Number, int]], int]]
 
 
 @dataclass(frozen=True)
@@ -95,21 +98,24 @@ class CostModel:
         graph = impl.graph
         stores, readers = stores_in_place(graph), graph.readers()
         self.left_out = {*loads_in_place(graph), *broadcasts_in_place(graph), *(id(n) for n in stores.values())}
-        self.buffers = _counted(local_buffers(graph))
-        results = {id(n) for n in graph.nodes if n.op.compute_type == "reduce"}
+        self.lengths = {
+            y: (number(buffer_length(y)), dtype_of(y.dtype).bytes) for y in graph.tensors() if is_local(y.node)
+        }
+        self.buffers = self._counted(local_buffers(graph))
+        results = {id(n) for n in graph.nodes if n.op.kind == "reduce"}
         no_buffer = {*self.left_out, *stores}
         kept, passing = local_buffers(graph, no_buffer), local_buffers(graph, no_buffer | results)
         loads = [n for n in graph.of_type("Load") if id(n) in self.left_out]
         again = [n for n in loads if len(readers[n.y]) > 1]
-        read, reread = ([(buffer_length(n.y), n.y.dtype) for n in nodes] for nodes in (loads, again))
-        self.touched, self.passing = _counted([*kept, *read]), _counted([*passing, *reread])
+        self.touched = self._counted([*kept, *([n.y] for n in loads)])
+        self.passing = self._counted([*passing, *([n.y] for n in again)])
         self.readers = readers
-        self.calls = Counter(self._call(n) for n in graph.nodes if not n.op.is_buffer and n.type != "Scalar")
+        self.calls = Counter(self._call(n) for n in graph.nodes if n.op.is_call)
         inner = {f"{a.name}_size": a.from_[0].size for a in graph.axes if a.split_pair is not None}
-        self.tiled = [(name, _number(inner[name])) for name in impl.tiles]
+        self.tiled = [(name, number(inner[name])) for name in impl.tiles]
         blocks = [a for a in graph.axes if a.type is AxisType.BLOCK_OUT]
-        self.block = _number(blocks[0].size) if blocks else None
-        self.blocked = _number(blocks[0].from_[0].size) if blocks else None
+        self.block = number(blocks[0].size) if blocks else None
+        self.blocked = number(blocks[0].from_[0].size) if blocks else None
 
     def local_bytes(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all local buffers."""
@@ -119,40 +125,42 @@ class CostModel:
         """How many iterations the loop has that is split over the cores."""
         return 1 if self.blocked is None else math.ceil(self.blocked({**self.values, **sizes}))
 
+    def _counted(self, buffers: list[list[AscTensor]]) -> _Buffers:
+        """The different lengths (with the bytes of an element) in each buffer, and how many buffers have the same."""
+        return list(Counter(frozenset(self.lengths[y] for y in tensors) for tensors in buffers).items())
+
     # ------------------------------------------------------------------ what does not depend on tiling
 
     def _call(self, node: AscNode) -> _Call:
         inside = calls_axes(node)
-        domain = node.inputs[0] if node.op.compute_type == "reduce" else node.y
+        domain = domain_of(node)
         held = held_axes(node, domain)
         loops = node.sched.axis[: len(node.sched.axis) - len(inside)]
-        local = [
-            t for t in (node.y, *node.inputs) if not t.node.op.is_buffer and t.node.type not in ("Scalar", "Store")
-        ]
+        local = [t for t in (node.y, *node.inputs) if t.node.op.is_call and t.node.type != "Store"]
         run = self._run(held, local, node)
         array, turned, unit, steps = None, None, True, (None, None)
         outer = held[: len(held) - len(run)]
         side = self._global_side(node)
         if side is not None:
-            array = _number(_elements(side))
-            strides = by_axis(side)
-            unit = not held or coefficient(strides, held[-1]).is_one or node.op.compute_type == "gather"
-            next_row, next_call = (_number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
+            array = number(_elements(side))
+            strides = by_axis(node, side)
+            unit = not held or coefficient(strides, held[-1]).is_one or node.op.kind == "gather"
+            next_row, next_call = (number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
             steps = next_row, next_call
-        if node.op.compute_type == "transpose" and held:
+        if node.op.kind == "transpose" and held:
             last = held_axes(node, node.inputs[0])[-1]
             unit, turned = last is held[-1], self._length(last, node.inputs[0])
-        along = node.op.compute_type == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
+        along = node.op.kind == "reduce" and bool(held) and node.y.repeat(held[-1]).is_one
         rows, row = (tuple(self._length(a, domain) for a in axes) for axes in (outer, run))
         return _Call(
-            node.op.compute_type, node.op.cost, len(node.inputs), tuple(_number(a.size) for a in loops), rows, row,
+            node.op.kind, node.op.cost, len(node.inputs), tuple(number(a.size) for a in loops), rows, row,
             dtype_of(domain.dtype).bytes, unit, along, id(node) in self.left_out, array, turned, steps,
         )  # fmt: skip
 
     def _global_side(self, node: AscNode) -> AscTensor | None:
-        if node.op.compute_type in ("load", "gather"):
+        if node.op.kind in ("load", "gather"):
             return node.inputs[0]
-        return stored_in(self.readers, node) if node.op.compute_type == "store" else None
+        return stored_in(self.readers, node) if node.op.kind == "store" else None
 
     def _run(self, held: list[Axis], local: list[AscTensor], node: AscNode) -> list[Axis]:
         """The innermost axes that are one loop."""
@@ -169,7 +177,7 @@ class CostModel:
     def _length(self, axis: Axis, y: AscTensor) -> Number:
         """The mean length of an axis in a call, tails among them."""
         if axis.type not in _INNER or axis.split_pair is None:
-            return _number(y.repeat(axis))
+            return number(y.repeat(axis))
         return _mean(axis.from_[0].size, axis.split_pair.size)
 
     # ------------------------------------------------------------------ what does
@@ -206,7 +214,7 @@ class CostModel:
         return 1.0 + (machine.farther - 1.0) * spilled
 
     def _unrolled(self, values: Mapping[str, int]) -> bool:
-        """Whether the calls of a tile become straight code: none is long, no tile is shorter."""
+        """Whether the calls of a tile become straight code: no call is long, no tile is shorter."""
         if any(whole(values) % values[name] for name, whole in self.tiled):
             return False
         for call in self.calls:
@@ -260,16 +268,9 @@ class CostModel:
         return times * (_lines(call, values, rows, run, apart) * source + rows * jump)
 
 
-def _counted(buffers: Sequence[tuple[Size, str]]) -> list[tuple[Number, int]]:
-    """The lengths that occur, each with the bytes that an element of all such buffers together has."""
-    widths: Counter[Number] = Counter()
-    for length, dtype in buffers:
-        widths[_number(length)] += dtype_of(dtype).bytes
-    return list(widths.items())
-
-
-def _bytes(buffers: list[tuple[Number, int]], values: Mapping[str, int]) -> float:
-    return sum(length(values) * width for length, width in buffers)
+def _bytes(buffers: _Buffers, values: Mapping[str, int]) -> float:
+    """The bytes of some buffers, each as large as the largest of its tensors."""
+    return sum(count * max(length(values) * width for length, width in lengths) for lengths, count in buffers)
 
 
 def _lines(call: _Call, values: Mapping[str, int], rows: float, run: float, apart: bool) -> float:
@@ -288,7 +289,7 @@ def _lines(call: _Call, values: Mapping[str, int], rows: float, run: float, apar
 
 
 def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) -> bool:
-    """Whether what is moved next stands right behind, or is moved again."""
+    """Whether what is moved next is right behind, or is moved again."""
     next_row, next_call = call.steps
     if call.kind == "gather":
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
+from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.rules import axis_of
 from tvmagic.ascend.sizes import Size
 from tvmagic.passes import note
@@ -49,15 +50,17 @@ class _Sinker:
                 note("ascend.sink", f"`{node.name}` is computed before it is repeated", axes=str([a for a, _ in axes]))
         needed: set[int] = set()
         for node in reversed(self.order):
-            if node.type == "Output" or id(node) in needed:
+            if node.op.is_buffer or id(node) in needed:
                 needed |= {id(node), *(id(x.node) for x in node.inputs)}
-        self.graph.nodes = [n for n in self.order if id(n) in needed or n.type == "Data"]
+        self.graph.nodes = [n for n in self.order if id(n) in needed or n.op.is_buffer]
         return self.graph
 
     def _repeat_less(self, node: AscNode) -> None:
         """Let a Gather take its indices before they are repeated along axes that the input has."""
         (x, at), along = node.inputs, axis_of(node)
-        while (axis := _last_axis(at.node)) is not None and axis is not along and x.repeat(axis) == node.y.repeat(axis):
+        axes, repeats, _ = seen_from(node, x)
+        held = {id(a): r for a, r in zip(axes, repeats, strict=True)}
+        while (axis := _last_axis(at.node)) is not None and axis is not along and held[id(axis)] == node.y.repeat(axis):
             at = at.node.inputs[0]
         node.inputs = [x, at]
 
@@ -91,12 +94,12 @@ def _number(x: AscTensor) -> AscTensor | None:
     """The scalar that a tensor repeats."""
     while x.node.type == "Broadcast":
         x = x.node.inputs[0]
-    return x if x.node.type == "Scalar" else None
+    return x if x.node.op.is_number else None
 
 
 def _common_axis(node: AscNode) -> Axis | None:
     """The axis along which all operands of an elementwise node or a Transpose were repeated last, numbers aside."""
-    if node.op.compute_type not in ("elewise", "transpose"):
+    if node.op.kind not in ("elewise", "transpose"):
         return None
     operands = [x for x in node.inputs if _number(x) is None]
     axes = [_last_axis(x.node) for x in operands]

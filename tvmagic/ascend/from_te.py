@@ -33,10 +33,13 @@ from tvmagic.ir import (
     Cast,
     Div,
     FloatImm,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Let,
     Max,
     Min,
+    Mod,
     Mul,
     Not,
     Or,
@@ -59,12 +62,18 @@ Domain = tuple[tuple[Axis, Size], ...]  # axes in order, each with its size: les
 
 _BINARY: dict[type, str] = {
     Add: "Add", Sub: "Sub", Mul: "Mul", Div: "Div", Max: "Maximum", Min: "Minimum", LT: "Lt", LE: "Le", GT: "Gt",
-    GE: "Ge", EQ: "Eq", NE: "Ne", And: "LogicalAnd", Or: "LogicalOr",
+    GE: "Ge", EQ: "Eq", NE: "Ne", And: "LogicalAnd", Or: "LogicalOr", FloorDiv: "FloorDiv", FloorMod: "Remainder", Mod: "Fmod",
 }  # fmt: skip
 _CALLS = {
     "tir.exp": "Exp", "tir.log": "Ln", "tir.sqrt": "Sqrt", "tir.rsqrt": "Rsqrt", "tir.tanh": "Tanh",
     "tir.sigmoid": "Sigmoid", "tir.fabs": "Abs", "tir.erf": "Erf", "tir.sin": "Sin", "tir.cos": "Cos",
-    "tir.floor": "Floor", "tir.ceil": "Ceil", "tir.pow": "Pow", "tir.if_then_else": "Where",
+    "tir.floor": "Floor", "tir.ceil": "Ceil", "tir.pow": "Pow", "tir.if_then_else": "Where", "tir.exp2": "Exp2",
+    "tir.log2": "Log2", "tir.log10": "Log10", "tir.log1p": "Log1p", "tir.trunc": "Trunc", "tir.nearbyint": "Round",
+    "tir.tan": "Tan", "tir.asin": "Asin", "tir.acos": "Acos", "tir.atan": "Atan", "tir.sinh": "Sinh", "tir.cosh": "Cosh",
+    "tir.asinh": "Asinh", "tir.acosh": "Acosh", "tir.atanh": "Atanh", "tir.atan2": "Atan2", "tir.hypot": "Hypot",
+    "tir.copysign": "CopySign", "tir.isnan": "Isnan", "tir.isinf": "IsInf", "tir.isfinite": "IsFinite",
+    "tir.bitwise_and": "BitwiseAnd", "tir.bitwise_or": "BitwiseOr", "tir.bitwise_xor": "BitwiseXor",
+    "tir.bitwise_not": "BitwiseNot", "tir.shift_left": "LShift", "tir.shift_right": "RShift",
 }  # fmt: skip
 
 _REDUCTIONS: dict[type, str] = {Add: "Sum", Mul: "Prod", Max: "Max", Min: "Min"}
@@ -90,7 +99,7 @@ def hint_graph(
     source: an operator, or the tensors that are its outputs.
     inputs: the placeholders in the order of the graph's Data nodes; as they are first read unless
         told. An operator tells its own.
-    name: the graph's name; that of the operator or of the first output unless told.
+    name: the graph's name; by default that of the operator or of the first output.
 
     Functions compiled from the graph take arrays of the tensors' own shapes, inputs before outputs.
 
@@ -161,6 +170,8 @@ class _Builder:
                 self.nodes[tensor, domain] = self._value(tensor, domain)
         for tensor in self.outputs:
             value = self.nodes[tensor, self.domain(tensor)]
+            if str(tensor.dtype) == "bool":  # flags are uint8 within the graph
+                value = ops.Cast(value, "bool")
             stored = ops.Store(self.turned(value, self._layout(tensor)[0]))
             self._argument(tensor, ops.Output(stored, self._name(tensor.name)))
         check_hint(self.graph)
@@ -290,7 +301,10 @@ class _Builder:
         op = tensor.op
         if isinstance(op, te.PlaceholderOp):
             loaded = self.spread(self.made(("Load", op), lambda: ops.Load(self.data[op])), domain)
-            return self.turned(loaded, self.graph.sched_axes)
+            value = self.turned(loaded, self.graph.sched_axes)
+            if value.dtype == "bool":
+                value = self.made(("Cast", value, "uint8"), lambda: ops.Cast(value, "uint8"))
+            return value
         assert isinstance(op, te.ComputeOp)
         body = op.body[tensor.value_index]
         if not isinstance(body, Reduce):
@@ -361,12 +375,15 @@ class _Elements(Visitor):
 
     @handles(IntImm, FloatImm)
     def number(self, node: IntImm | FloatImm) -> AscTensor:
-        return self.builder.scalar(node.value, str(node.dtype), self.domain)
+        dtype = "uint8" if node.dtype == "bool" else str(node.dtype)
+        return self.builder.scalar(node.value, dtype, self.domain)
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> AscTensor:
         name = _BINARY.get(type(node))
-        if name is None or (name == "Div" and not node.dtype.is_float):
+        if name == "Div" and not node.dtype.is_float:
+            name = "TruncDiv"
+        if name is None:
             return self.other(node)
         return self.builder.call(name, self.visit(node.a), self.visit(node.b))
 
@@ -398,6 +415,8 @@ class _Elements(Visitor):
     @handles(Cast)
     def cast(self, node: Cast) -> AscTensor:
         x, dtype = self.visit(node.value), str(node.dtype)
+        if dtype == "bool":
+            return self.builder.call("Ne", x, self.builder.scalar(0, x.dtype, self.domain))
         return self.builder.made(("Cast", x, dtype), lambda: ops.Cast(x, dtype))
 
     @handles(Call)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tvmagic.ascend.optypes import OP_TYPES, OpType
+from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
 from tvmagic.errors import TVMagicError
 
@@ -21,11 +21,16 @@ __all__ = [
     "AscNode",
     "AscTensor",
     "AscendError",
+    "Api",
     "Axis",
     "AxisType",
+    "GraphType",
+    "LocalBuffer",
     "Memory",
     "Queue",
     "Sched",
+    "Source",
+    "TmpBuffer",
     "dense_strides",
 ]
 
@@ -36,6 +41,13 @@ class AscendError(TVMagicError):
     def __init__(self, rule: str, message: str, *, span: Any = None, hint: str | None = None) -> None:
         super().__init__(f"rule `{rule}`: {message}", span=span, hint=hint)
         self.rule = rule
+
+
+class GraphType(enum.Enum):
+    """What a graph says: only what is computed, or also how."""
+
+    HINT = "hint"
+    IMPL = "impl"
 
 
 class AxisType(enum.Enum):
@@ -51,7 +63,10 @@ class AxisType(enum.Enum):
 
 @dataclass(eq=False)
 class Axis:
-    """An axis of a graph. `from_` are the axes it was split or merged from, `split_pair` its other half."""
+    """An axis of a graph. `from_` are the axes it was split or merged from, `split_pair` its other half.
+
+    `align` is -1 for none, else the number of which the size is a multiple; that of the halves of a split is 1.
+    """
 
     id: int
     name: str
@@ -62,6 +77,16 @@ class Axis:
     align: int = -1
     allow_oversize_axis: bool = False
     allow_unaligned_tail: bool = True
+
+    @property
+    def bind_block(self) -> bool:
+        """Whether the axis is spread over the cores."""
+        return self.type is AxisType.BLOCK_OUT
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether several axes became this one. (Some dumps call such an axis ORIGINAL.)"""
+        return len(self.from_) > 1
 
     def __repr__(self) -> str:
         return self.name
@@ -78,21 +103,58 @@ class Queue:
 
 @dataclass
 class Memory:
-    """Where a tensor lives. `reuse_id` is the local buffer that tensors share; -1 is none."""
+    """Where a tensor lives: `hardware` GM or UB, `position` GM, VECIN, VECOUT or VECCALC; -1 is none.
+
+    Tensors of one queue with the same `reuse_id` lie side by side in it; with others they use it one after the other.
+    """
 
     tensor_id: int = -1
     alloc_type: str = ""
     hardware: str = ""
     position: str = ""
     reuse_id: int = -1
-    que: Queue = field(default_factory=Queue)
+
+
+@dataclass
+class LocalBuffer:
+    """The number of the buffer that a tensor is in; -1 is none."""
+
+    id: int = -1
+
+
+@dataclass
+class TmpBuffer:
+    """Work space of one call: `size` in bytes. `life_time_axis_id`: the loop that it is kept over; -1 is the call only."""
+
+    id: int
+    size: Size
+    life_time_axis_id: int = -1
+    mem: Memory = field(default_factory=lambda: Memory(alloc_type="Buffer", hardware="UB", position="VECCALC"))
+
+
+@dataclass
+class Api:
+    """How a dump names the call of a node: its `compute_type`, `Buffer` or `Compute`, and the hardware unit."""
+
+    compute_type: str
+    type: str
+    unit: str
+
+
+@dataclass
+class Source:
+    """What a part of a graph was read from: the text, and how the part as read is printed if it were our own."""
+
+    text: str
+    printed: str = ""
 
 
 @dataclass(eq=False)
 class AscTensor:
     """An output of a node: its size and stride (in elements) along each axis; stride 0 where the size is 1.
 
-    The axes stand in the order of the tensor's memory, the outermost first.
+    The axes are in the order of the tensor's memory, the outermost first. `que` is the queue that it comes through, or
+    `buf` its buffer; `opt` keeps what a dump says under `.y.opt:`.
     """
 
     node: AscNode
@@ -103,20 +165,23 @@ class AscTensor:
     vectorized_axis: list[Axis] = field(default_factory=list)
     vectorized_strides: list[Size] = field(default_factory=list)
     mem: Memory = field(default_factory=Memory)
+    que: Queue = field(default_factory=Queue)
+    buf: LocalBuffer = field(default_factory=LocalBuffer)
+    opt: dict[str, str] = field(default_factory=dict)
     name: str = "y"
 
     @property
-    def que(self) -> Queue:
-        """The queue that the tensor comes through."""
-        return self.mem.que
+    def is_global(self) -> bool:
+        """Whether it is in global memory, as an input, an output or workspace. Such a tensor keeps its axes for good."""
+        return self.node.op.is_buffer or self.node.type == "Store"
 
     def repeat(self, axis: Axis) -> Size:
         """The size along an axis; 1 where the tensor does not have it."""
-        return next((r for a, r in zip(self.axis, self.repeats, strict=True) if a is axis), Size.of(1))
+        return next((r for a, r in zip(self.axis, self.repeats, strict=False) if a is axis), Size.of(1))
 
     def stride(self, axis: Axis) -> Size:
         """The stride along an axis; 0 where the tensor does not have it."""
-        return next((s for a, s in zip(self.axis, self.strides, strict=True) if a is axis), Size.of(0))
+        return next((s for a, s in zip(self.axis, self.strides, strict=False) if a is axis), Size.of(0))
 
     def __repr__(self) -> str:
         return f"{self.node.name}.{self.name}"
@@ -124,32 +189,61 @@ class AscTensor:
 
 @dataclass
 class Sched:
-    """The loops round a node; those up to `loop_axis` are loops, the rest is one call."""
+    """The loops around a node; those up to `loop_axis` are loops, the rest is one call.
+
+    `exec_condition`: `no_cache`, or one of `cache_block_split_fused_brc_axis` and `cache_block_split_origin_brc_axis`, with
+    which the node runs only when its data changes.
+    """
 
     axis: list[Axis] = field(default_factory=list)
     loop_axis: Axis | None = None
     exec_order: int = -1
+    exec_condition: str = "no_cache"
 
 
 class AscNode:
-    """A node: a type (`optypes.OP_TYPES`), its inputs (outputs of other nodes) and its output `y`."""
+    """A node: a type (`optypes.OP_TYPES`), its inputs (outputs of other nodes) and its outputs, the first of them `y`.
+
+    `extra` are lines of a dump that say nothing known here; they are printed again.
+    """
 
     def __init__(self, graph: AscGraph, type: str, name: str, inputs: Sequence[AscTensor], **attrs: Any) -> None:
-        if type not in OP_TYPES:
-            raise AscendError("op-type", f"there is no node type `{type}`", hint="one of " + ", ".join(OP_TYPES))
         self.graph, self.type, self.name = graph, type, name
+        self.op: OpType = op_type(type)
+        """What is known of the node's type."""
         self.inputs = list(inputs)
         self.attrs = attrs
         self.sched = Sched(list(graph.sched_axes))
-        self.y = AscTensor(self)
+        self.api = Api(self.op.compute_type, "Compute" if self.op.is_call else "Buffer", self.op.unit)
+        self.tmp_buffers: list[TmpBuffer] = []
+        self.outputs = [AscTensor(self)]
+        self.extra: list[str] = []
+        self.source: Source | None = None
 
     @property
-    def op(self) -> OpType:
-        """What is known of the node's type of operation."""
-        return OP_TYPES[self.type]
+    def y(self) -> AscTensor:
+        """The output, or the first of them."""
+        return self.outputs[0]
+
+    def attr(self, name: str) -> Any:
+        """An attribute; its value by default if the node does not give it."""
+        return self.attrs.get(name, self.op.attrs.get(name))
+
+    def output(self, name: str) -> AscTensor:
+        """The output of a name; a new one if the type has several and none has the name yet."""
+        found = next((y for y in self.outputs if y.name == name), None)
+        if found is None and self.op.outputs != 1:
+            unnamed = len(self.outputs) == 1 and self.y.name == "y" and not self.y.axis
+            found = self.y if unnamed else AscTensor(self)
+            found.name = name
+            if not unnamed:
+                self.outputs.append(found)
+        if found is None:
+            raise AscendError("output-known", f"`{self.name}` has no output `{name}`")
+        return found
 
     def array_axes(self) -> list[Axis | None]:
-        """The axes of the array that a Data or Output node stands for, in the array's order.
+        """The axes of the array of a Data or Output node, in the array's order.
 
         The attribute `array` names them (`"z1, 1, z0"`; 1 is a dimension of size 1, here None);
         without it they are the node's own.
@@ -177,6 +271,10 @@ class AscGraph:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.type = GraphType.HINT
+        self.tiling_key = -1
+        self.generation = 1  # of the text that it is printed as
+        self.sources: dict[str, Source] = {}
         self.sizes: dict[str, int | None] = {}
         self.axes: list[Axis] = []
         self.nodes: list[AscNode] = []
@@ -220,10 +318,19 @@ class AscGraph:
         raise AscendError("node-known", f"graph `{self.name}` has no node `{name}`")
 
     def add_node(self, type: str, inputs: Sequence[AscTensor] = (), name: str | None = None, **attrs: Any) -> AscNode:
-        """A new node after those that are there; `tvmagic.ascend.ops` gives its tensor attributes too."""
+        """A new node after those that are there; `tvmagic.ascend.ops` gives its tensor attributes too.
+
+        Raises AscendError for a type that is not known. (A dump may have such nodes: `tvmagic.ascend.parse_graph`.)
+        """
+        if type not in OP_TYPES:
+            raise AscendError("op-type", f"there is no node type `{type}`", hint="one of " + ", ".join(OP_TYPES))
+        return self._add_node(type, inputs, name, **attrs)
+
+    def _add_node(self, type: str, inputs: Sequence[AscTensor], name: str | None, **attrs: Any) -> AscNode:
         if name is None:
             count = self._counts.get(type, 0)
-            name = f"{type.lower()}_{count}"
+            while (name := f"{type.lower()}_{count}") in self._named:
+                count += 1
             self._counts[type] = count + 1
         if name in self._named and self._named[name] in self.nodes:
             raise AscendError("unique-name", f"the node `{name}` is already there")
@@ -235,7 +342,7 @@ class AscGraph:
 
     def readers(self) -> dict[AscTensor, list[AscNode]]:
         """The nodes that read each tensor, in order; a tensor that none reads has an empty list."""
-        table: dict[AscTensor, list[AscNode]] = {n.y: [] for n in self.nodes}
+        table: dict[AscTensor, list[AscNode]] = {y: [] for n in self.nodes for y in n.outputs}
         for node in self.nodes:
             for tensor in dict.fromkeys(node.inputs):
                 table.setdefault(tensor, []).append(node)
@@ -251,35 +358,33 @@ class AscGraph:
 
     def tensors(self) -> Iterator[AscTensor]:
         """The outputs of all nodes."""
-        return (n.y for n in self.nodes)
+        return (y for n in self.nodes for y in n.outputs)
 
     def copy(self, name: str | None = None) -> AscGraph:
         """A graph of its own with the same content."""
         new = AscGraph(name or self.name)
         new.sizes, new._counts = dict(self.sizes), dict(self._counts)
-        axes: dict[int, Axis] = {}
+        new.type, new.tiling_key, new.generation, new.sources = (
+            self.type,
+            self.tiling_key,
+            self.generation,
+            self.sources,
+        )
+        axes: dict[Axis, Axis] = {}
         for a in self.axes:
             facts = (a.align, a.allow_oversize_axis, a.allow_unaligned_tail)
-            axes[id(a)] = Axis(a.id, a.name, a.size, a.type, tuple(axes[id(f)] for f in a.from_), None, *facts)
+            axes[a] = Axis(a.id, a.name, a.size, a.type, tuple(axes.get(f, f) for f in a.from_), None, *facts)
         for a in self.axes:
-            axes[id(a)].split_pair = axes[id(a.split_pair)] if a.split_pair is not None else None
-        new.axes = [axes[id(a)] for a in self.axes]
-        new.sched_axes = [axes[id(a)] for a in self.sched_axes]
-        nodes: dict[int, AscNode] = {}
+            axes[a].split_pair = axes.get(a.split_pair, a.split_pair) if a.split_pair is not None else None
+        new.axes = [axes[a] for a in self.axes]
+        new.sched_axes = [axes.get(a, a) for a in self.sched_axes]
+        tensors: dict[AscTensor, AscTensor] = {}
         for n in self.nodes:
-            copied = AscNode(new, n.type, n.name, [nodes[id(t.node)].y for t in n.inputs], **n.attrs)
-            loop = n.sched.loop_axis
-            loop_axis = axes[id(loop)] if loop is not None else None
-            copied.sched = Sched([axes[id(a)] for a in n.sched.axis], loop_axis, n.sched.exec_order)
-            y, old = copied.y, n.y
-            y.dtype, y.axis = old.dtype, [axes[id(a)] for a in old.axis]
-            y.mem = replace(old.mem, que=replace(old.mem.que))
-            y.repeats, y.strides = list(old.repeats), list(old.strides)
-            y.vectorized_axis = [axes[id(a)] for a in old.vectorized_axis]
-            y.vectorized_strides = list(old.vectorized_strides)
-            nodes[id(n)] = copied
+            copied = _copied_node(n, new, axes, tensors)
             new.nodes.append(copied)
             new._named[copied.name] = copied
+        for n, copied in zip(self.nodes, new.nodes, strict=True):
+            copied.inputs = [tensors.get(x, x) for x in n.inputs]
         return new
 
     def describe(self) -> dict[str, Any]:
@@ -312,8 +417,8 @@ def _describe_node(node: AscNode) -> dict[str, Any]:
     return {
         "name": node.name,
         "type": node.type,
-        "compute_type": node.op.compute_type,
-        "unit": node.op.unit,
+        "compute_type": node.api.compute_type,
+        "unit": node.api.unit,
         "axis": [a.name for a in node.sched.axis],
         "loop_axis": loop.name if loop is not None else None,
         "inputs": [t.node.name for t in node.inputs],
@@ -323,8 +428,35 @@ def _describe_node(node: AscNode) -> dict[str, Any]:
         "strides": [str(s) for s in y.strides],
         "vectorized_axis": [a.name for a in y.vectorized_axis],
         "vectorized_strides": [str(s) for s in y.vectorized_strides],
-        "mem": asdict(y.mem),
+        "mem": {**asdict(y.mem), "que": asdict(y.que), "buf": asdict(y.buf)},
     }
+
+
+def _copied_node(
+    node: AscNode, graph: AscGraph, axes: dict[Axis, Axis], tensors: dict[AscTensor, AscTensor]
+) -> AscNode:
+    """The node in another graph, which has `axes` for those of this one; its inputs are not set yet.
+
+    `tensors` learns which outputs it has there. Axes that the graph does not have, as in an excerpt of a dump, stay as they are.
+    """
+    new = AscNode(graph, node.type, node.name, (), **node.attrs)
+    loop = node.sched.loop_axis
+    new.sched = replace(
+        node.sched,
+        axis=[axes.get(a, a) for a in node.sched.axis],
+        loop_axis=None if loop is None else axes.get(loop, loop),
+    )
+    new.api, new.tmp_buffers = replace(node.api), [replace(b, mem=replace(b.mem)) for b in node.tmp_buffers]
+    new.extra, new.source = list(node.extra), node.source
+    new.outputs = []
+    for y in node.outputs:
+        tensors[y] = copied = replace(
+            y, node=new, axis=[axes.get(a, a) for a in y.axis], repeats=list(y.repeats), strides=list(y.strides),
+            vectorized_axis=[axes.get(a, a) for a in y.vectorized_axis], vectorized_strides=list(y.vectorized_strides),
+            mem=replace(y.mem), que=replace(y.que), buf=replace(y.buf), opt=dict(y.opt),
+        )  # fmt: skip
+        new.outputs.append(copied)
+    return new
 
 
 def _positive(value: int) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.lifetimes import is_local, lifetimes, readers_through_broadcasts
+from tvmagic.ascend.memory import place_of
 from tvmagic.ascend.places import by_axis, coefficient
 from tvmagic.ascend.rules import held_axes
 from tvmagic.ascend.sizes import Size
@@ -41,15 +42,17 @@ def _packed(node: AscNode, axes: list[Axis], strides: Mapping[int, Size]) -> boo
     return all(local.get(id(a)) == coefficient(strides, a) for a in axes)
 
 
-def loads_in_place(graph: AscGraph) -> dict[int, AscTensor]:
-    """The loads that are left out: the array in global memory by the `id` of a load."""
-    found: dict[int, AscTensor] = {}
+def loads_in_place(graph: AscGraph) -> dict[int, AscNode]:
+    """The loads that are left out: by the `id` of a load, or of a Ub2ub behind it alone, the load."""
+    found: dict[int, AscNode] = {}
     readers = graph.readers()
-    for node in graph.of_type("Load"):
-        source, axes = node.inputs[0], held_axes(node, node.y)
-        strides = by_axis(source)
+    for node in graph.of_type("Load", "Ub2ub"):
+        load = node if node.type == "Load" else found.get(id(node.inputs[0].node))
+        if load is None:
+            continue
+        axes, strides = held_axes(node, node.y), by_axis(load, load.inputs[0])
         if _by_ones(axes, strides) and (len(readers[node.y]) == 1 or _packed(node, axes, strides)):
-            found[id(node)] = source
+            found[id(node)] = load
     return found
 
 
@@ -60,9 +63,9 @@ def stores_in_place(graph: AscGraph) -> dict[int, AscNode]:
     for store in graph.of_type("Store"):
         node = store.inputs[0].node
         same_loops = node.sched.loop_axis is store.sched.loop_axis and node.sched.axis == store.sched.axis
-        if node.op.compute_type not in _BY_ELEMENTS or len(readers[node.y]) != 1 or not same_loops:
+        if node.op.kind not in _BY_ELEMENTS or len(readers[node.y]) != 1 or not same_loops:
             continue
-        if _by_ones(held_axes(node, node.y), by_axis(stored_in(readers, store))):
+        if _by_ones(held_axes(node, node.y), by_axis(store, stored_in(readers, store))):
             found[id(node)] = store
     return found
 
@@ -74,23 +77,24 @@ def broadcasts_in_place(graph: AscGraph) -> dict[int, AscTensor]:
     """
     found: dict[int, AscTensor] = {}
     needed, readers = lifetimes(graph), graph.readers()
-    sharing: dict[int, list[AscNode]] = {}
+    sharing: dict[object, list[AscNode]] = {}
     for node in filter(is_local, graph.nodes):
-        sharing.setdefault(node.y.mem.reuse_id, []).append(node)
+        sharing.setdefault(place_of(node.y), []).append(node)
     places = {id(n): i for i, n in enumerate(graph.nodes)}
     for node in graph.of_type("Broadcast"):
         source = node.inputs[0]
         source = found.get(id(source.node), source)
         if source.node.type == "Broadcast" or not _read_by_elements(readers, node):
             continue
-        others = sharing.get(source.node.y.mem.reuse_id, []) if source.node.y.mem.reuse_id >= 0 else []
-        if source.node.type == "Scalar" or (_long_rows(node) and not _overwritten(source.node, others, needed, places)):
+        place = place_of(source)
+        others = sharing.get(place, []) if place is not None else []
+        if source.node.op.is_number or (_long_rows(node) and not _overwritten(source.node, others, needed, places)):
             found[id(node)] = source
     return found
 
 
 def _read_by_elements(readers: Readers, node: AscNode) -> bool:
-    kinds = {n.op.compute_type for n in readers_through_broadcasts(readers, node)}
+    kinds = {n.op.kind for n in readers_through_broadcasts(readers, node)}
     return kinds <= {*_BY_ELEMENTS, "store", "broadcast"}
 
 

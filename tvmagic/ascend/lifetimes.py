@@ -11,7 +11,7 @@ __all__ = ["is_local", "lifetimes", "readers_through_broadcasts"]
 
 def is_local(node: AscNode) -> bool:
     """Whether what a node computes is in local memory."""
-    return not node.op.is_buffer and node.type not in ("Store", "Scalar")
+    return node.op.is_call and node.type != "Store"
 
 
 def readers_through_broadcasts(readers: Mapping[AscTensor, list[AscNode]], node: AscNode) -> list[AscNode]:
@@ -32,7 +32,7 @@ def lifetimes(graph: AscGraph) -> dict[int, tuple[int, int]]:
     What crosses the border of a loop is needed in all of its iterations.
     """
     places = {id(n): i for i, n in enumerate(graph.nodes)}
-    depths = {i: _depth(n) for i, n in enumerate(graph.nodes) if not n.op.is_buffer and n.type != "Scalar"}
+    depths = {i: _depth(n) for i, n in enumerate(graph.nodes) if n.op.is_call}
     most = max(depths.values())
     deepest = [i for i, d in depths.items() if d == most]
     nested = len(set(depths.values())) > 1
@@ -42,7 +42,7 @@ def lifetimes(graph: AscGraph) -> dict[int, tuple[int, int]]:
     for node in filter(is_local, graph.nodes):
         first = places[id(node)]
         last = max([places[id(c)] for c in readers_through_broadcasts(readers, node)], default=first)
-        if node.op.compute_type == "reduce" and begin <= first <= end:
+        if node.op.kind == "reduce" and begin <= first <= end:
             first = begin
         if first < begin <= last:
             last = max(last, end)

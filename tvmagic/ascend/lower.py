@@ -7,14 +7,19 @@ between the groups of a result through workspace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
 
-from tvmagic.ascend.calls import Dim, Gathered, Operand, map_call, reduce_call
+from tvmagic.ascend.calls import Dim, Gathered, Operand, argmax_call, map_call, reduce_call
+from tvmagic.ascend.evaluate import check_runs
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
+from tvmagic.ascend.lifetimes import is_local
+from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.optypes import reduce_identity
-from tvmagic.ascend.places import Places, by_axis, coefficient
-from tvmagic.ascend.rules import axis_of, calls_axes, check_impl, held_axes
+from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
+from tvmagic.ascend.rules import axis_of, calls_axes, check_graph, check_impl, domain_of, held_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
@@ -25,7 +30,6 @@ from tvmagic.ir import (
     IntImm,
     PrimExpr,
     PrimFunc,
-    Select,
     SeqStmt,
     SizeVar,
     Stmt,
@@ -75,6 +79,7 @@ class _Memory:
         self.variables: dict[str, PrimExpr] = {}
         self.flat: dict[str, Buffer] = {}
         self.arguments: list[Buffer] = []
+        self.numbers: dict[str, Var] = {}
         self.workspaces: list[Buffer] = []
 
     def expr(self, size: Size) -> PrimExpr:
@@ -89,14 +94,24 @@ class _Memory:
         y = node.y
         dense = "array" in node.attrs or y.strides == dense_strides(y.repeats)
         strides = () if dense else [self.expr(s) for s in y.strides]
-        data = pointer_var(node.name, y.dtype)
+        name = _plain(node.name)
+        data = pointer_var(name, y.dtype)
         shape = [self.expr(s) for s in node.array_shape()]
-        self.arguments.append(Buffer(data, y.dtype, shape, strides, None, node.name))
-        self.flat[node.name] = self._buffer(f"{node.name}_flat", y, data)
+        self.arguments.append(Buffer(data, y.dtype, shape, strides, None, name))
+        self.flat[node.name] = self._buffer(f"{name}_flat", y, data)
+
+    def number(self, node: AscNode) -> PrimExpr:
+        """The value of a node that is a number."""
+        if node.type == "IndexExpr":
+            return ops.cast(node.y.dtype, self.expr(Size.of(node.attr("expr"))))
+        if node.type == "ScalarData":
+            return self.numbers[node.name]
+        return ops.const(node.attrs["value"], node.y.dtype)
 
     def workspace(self, node: AscNode) -> None:
         if node.name not in self.flat:
-            buffer = self._buffer(node.name, node.y, pointer_var(node.name, node.y.dtype))
+            name = _plain(node.name)
+            buffer = self._buffer(name, node.y, pointer_var(name, node.y.dtype))
             self.flat[node.name] = buffer
             self.workspaces.append(buffer)
 
@@ -119,7 +134,6 @@ class _GraphLowering:
         self.readers = graph.readers()
         self.places = Places(graph, memory.expr, self.zero)
         self.local: dict[int, Buffer] = {}
-        self.shared: dict[tuple[int, str], Buffer] = {}
         self.allocated: list[Buffer] = []
         self.loaded = loads_in_place(graph) if in_place else {}
         self.stored = stores_in_place(graph) if in_place else {}
@@ -127,7 +141,7 @@ class _GraphLowering:
 
     def run(self) -> Stmt:
         left_out = {*self.loaded, *self.repeated, *(id(n) for n in self.stored.values())}
-        nodes = [n for n in self.graph.nodes if not n.op.is_buffer and n.type != "Scalar" and id(n) not in left_out]
+        nodes = [n for n in self.graph.nodes if n.op.is_call and id(n) not in left_out]
         loops = {id(n): n.sched.axis[: len(n.sched.axis) - len(calls_axes(n))] for n in nodes}
         self._place_buffers(nodes)
         outermost = [loops[id(n)][:1] for n in nodes]
@@ -139,24 +153,22 @@ class _GraphLowering:
     # ------------------------------------------------------------------ memory
 
     def _place_buffers(self, nodes: Sequence[AscNode]) -> None:
-        sizes: dict[int, Size] = {}
-        nodes = [n for n in nodes if n.type != "Store" and id(n) not in self.stored]
-        for node in nodes:
-            size, key = buffer_length(node.y), node.y.mem.reuse_id
-            if key >= 0:
-                sizes[key] = _larger(sizes.get(key, size), size)
-        for node in nodes:
-            y = node.y
-            key = (y.mem.reuse_id, y.dtype)
-            if y.mem.reuse_id >= 0 and key in self.shared:
-                self.local[id(y)] = self.shared[key]
-                continue
-            length = sizes.get(y.mem.reuse_id, buffer_length(y))
-            name = f"{node.name}_local"
-            data = pointer_var(name, y.dtype, "local")
-            buffer = Buffer(data, y.dtype, [self.memory.expr(length)], (), None, name)
-            self.local[id(y)] = self.shared[key] = buffer
+        """One buffer for the tensors in one place, as long as the longest of them."""
+        kept = {id(n) for n in nodes if n.type != "Store" and id(n) not in self.stored}
+        left_out = [id(n) for n in self.graph.nodes if id(n) not in kept]
+        for tensors in local_buffers(self.graph, left_out):
+            first, name = tensors[0], f"{_plain(tensors[0].node.name)}_local"
+            data = pointer_var(name, first.dtype, "local")
+            buffer = Buffer(data, first.dtype, [self._longest(tensors)], (), None, name)
+            self.local.update((id(y), buffer) for y in tensors)
             self.allocated.append(buffer)
+
+    def _longest(self, tensors: Sequence[AscTensor]) -> PrimExpr:
+        lengths: list[Size] = []
+        for length in dict.fromkeys(map(buffer_length, tensors)):
+            if not any(known.covers(length) for known in lengths):
+                lengths = [*(known for known in lengths if not length.covers(known)), length]
+        return functools.reduce(ops.maximum, map(self.memory.expr, lengths))
 
     def _allocate(self, body: Stmt) -> Stmt:
         for buffer in reversed(self.allocated):
@@ -199,13 +211,13 @@ class _GraphLowering:
         return SeqStmt.flatten(*parts)
 
     def _first_reduced(self, node: AscNode, loops: list[Axis]) -> int | None:
-        if node.op.compute_type != "reduce":
+        if node.op.kind != "reduce":
             return None
         reduced = {id(a) for a in _reduced(node)}
         return next((i for i, a in enumerate(loops) if any(id(p) in reduced for p in _ancestors(a))), None)
 
     def _single(self, node: AscNode, loops: list[Axis]) -> Stmt:
-        if node.op.compute_type != "reduce" or self._first_reduced(node, loops) is not None:
+        if node.op.kind != "reduce" or self._first_reduced(node, loops) is not None:
             return self._call(node)
         return SeqStmt.flatten(self._start(node), self._call(node), *self._finish(node))
 
@@ -224,36 +236,42 @@ class _GraphLowering:
 
     def _operand(self, y: AscTensor, axes: list[Axis]) -> Operand:
         y = self.repeated.get(id(y.node), y)
-        if y.node.type == "Scalar":
-            return Operand(None, None, [Size.of(0) for _ in axes], ops.const(y.node.attrs["value"], y.dtype))
+        if y.node.op.is_number:
+            return Operand(None, None, [Size.of(0) for _ in axes], self.memory.number(y.node))
         if id(y.node) in self.loaded:
-            return self._global(self.loaded[id(y.node)], axes)
+            return self._loaded(self.loaded[id(y.node)], axes)
         start = self.places.offset(y.vectorized_axis, y.vectorized_strides)
         strides = {id(a): s for a, s in zip(y.vectorized_axis, y.vectorized_strides, strict=True)}
         return Operand(self.local[id(y)], start, [strides.get(id(a), Size.of(0)) for a in axes])
 
-    def _global(self, y: AscTensor, axes: list[Axis], offset: Size | int = 0) -> Operand:
-        start, strides = self.places.offset(y.axis, y.strides), by_axis(y)
-        if Size.of(offset) != 0:
-            start = start + self.memory.expr(Size.of(offset))
+    def _loaded(self, load: AscNode, axes: list[Axis]) -> Operand:
+        return self._global(load, load.inputs[0], axes)
+
+    def _global(self, node: AscNode, y: AscTensor, axes: list[Axis]) -> Operand:
+        """The array that a Load reads or a Store writes, from its offset on."""
+        held, _, steps = seen_from(node, y)
+        start, strides = self.places.offset(held, steps), by_axis(node, y)
+        offset = Size.of(node.attr("offset"))
+        if offset != 0:
+            start = start + self.memory.expr(offset)
         return Operand(self.memory.flat[y.node.name], start, [coefficient(strides, a) for a in axes])
 
     def _call(self, node: AscNode) -> Stmt:
-        kind, y = node.op.compute_type, node.y
+        kind, y = node.op.kind, node.y
         if kind == "concat":
             return self._concat(node)
         if kind == "reduce":
             return self._reduce(node)
-        dims, axes = self._dims(node, y)
+        dims, axes = self._dims(node, domain_of(node))
         if kind == "gather":
             x = [self._gathered(node, axes)]
         elif kind == "load":
-            x = [self._global(node.inputs[0], axes)]
+            x = [self._loaded(node, axes)]
         else:
             x = [self._operand(t, axes) for t in node.inputs]
         store = node if kind == "store" else self.stored.get(id(node))
         if store is not None:
-            result = self._global(stored_in(self.readers, store), axes, store.attrs.get("offset", 0))
+            result = self._global(store, stored_in(self.readers, store), axes)
         else:
             result = self._operand(y, axes)
         return map_call(dims, result, x, element_function(node), self.memory.expr)
@@ -261,13 +279,16 @@ class _GraphLowering:
     def _gathered(self, node: AscNode, axes: list[Axis]) -> Operand:
         x, at = node.inputs
         along = axis_of(node)
-        rest = [(a, s) for a, s in zip(x.axis, x.strides, strict=True) if a is not along]
+        held, repeats, steps = seen_from(node, x)
+        place = next(i for i, a in enumerate(held) if a is along)
+        rest = [(a, s) for a, s in zip(held, steps, strict=True) if a is not along]
         start = self.places.offset([a for a, _ in rest], [s for _, s in rest])
         strides = {id(a): s for a, s in rest}
-        buffer, last = self.memory.flat[x.node.name], self.memory.expr(x.repeat(along) - 1)
-        step = self.memory.expr(x.stride(along))
-        steps = [coefficient(strides, a) for a in axes]
-        return Gathered(buffer, start, steps, indices=self._operand(at, axes), stride=step, last=last)
+        buffer, last = self.memory.flat[x.node.name], self.memory.expr(repeats[place] - 1)
+        return Gathered(
+            buffer, start, [coefficient(strides, a) for a in axes], indices=self._operand(at, axes),
+            stride=self.memory.expr(steps[place]), last=last, from_end=node.attr("negative_index_support"),
+        )  # fmt: skip
 
     def _concat(self, node: AscNode) -> Stmt:
         parts: list[Stmt] = []
@@ -284,14 +305,23 @@ class _GraphLowering:
 
     def _reduce(self, node: AscNode) -> Stmt:
         x, combine = node.inputs[0], node.op.compute
-        assert combine is not None
         dims, axes = self._dims(node, x)
         operands = self._operand(node.y, axes), self._operand(x, axes)
+        if node.type == "ArgMax":
+            return self._argmax(node, dims, axes, operands)
+        assert combine is not None
         identity = reduce_identity(node.type, node.y.dtype)
         if not dims:
             return map_call([], operands[0], [operands[0], operands[1]], combine, self.memory.expr)
         call, partial = reduce_call(dims, *operands, combine, identity, self.memory.expr)
         return call if partial is None else allocate(partial, call)
+
+    def _argmax(self, node: AscNode, dims: list[Dim], axes: list[Axis], operands: tuple[Operand, Operand]) -> Stmt:
+        reduced = [i for i, a in enumerate(axes) if any(a is r for r in _reduced(node))]
+        loops = node.sched.axis[: len(node.sched.axis) - len(calls_axes(node))]
+        if len(reduced) > 1 or self._first_reduced(node, loops) is not None:
+            raise AscendError("argmax-whole", f"one call of `{node.name}` does not have its whole reduced axis")
+        return argmax_call(dims, reduced[0], *operands, self.memory.expr) if reduced else SeqStmt([])
 
     def _start(self, node: AscNode) -> Stmt:
         """The identity in all of a reduction's result."""
@@ -303,11 +333,9 @@ class _GraphLowering:
         """The division of a mean by the number of elements."""
         if node.type != "Mean":
             return []
-        count = node.attrs.get("count")
-        if count is None:
-            count = Size.of(1)
-            for axis in _reduced(node):
-                count = count * node.inputs[0].repeat(axis)
+        count = Size.of(1)
+        for axis in _reduced(node):
+            count = count * node.inputs[0].repeat(axis)
         count = ceiling(count)
         dims, axes = self._dims(node, node.y)
         number = ops.cast(node.y.dtype, self.memory.expr(count))
@@ -315,30 +343,21 @@ class _GraphLowering:
         return [map_call(dims, y, [again], lambda v: ops.div(v, number), self.memory.expr)]
 
 
-def element_function(node: AscNode):
+def element_function(node: AscNode) -> Callable[..., PrimExpr]:
     """The function from the elements of the inputs to that of the output."""
-    if node.type == "Where":
-        return lambda c, a, b: Select(c, a, b)
     if node.type == "Cast":
         dtype = node.y.dtype
         return lambda v: ops.cast(dtype, v)
-    return node.op.compute or (lambda v: v)
+    if node.op.compute is None:
+        return lambda v: v
+    return functools.partial(
+        node.op.compute, **{key: node.attr(key) for key in node.op.attrs if node.op.kind == "elewise"}
+    )
 
 
-def buffer_length(y: AscTensor) -> Size:
-    """How many elements the local buffer of a tensor has."""
-    total = Size.of(1)
-    for axis, stride in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
-        if stride != 0:
-            inner = axis.type in (AxisType.TILE_IN, AxisType.BLOCK_IN)
-            total = total + ((axis.size if inner else y.repeat(axis)) - 1) * stride
-    return total
-
-
-def _larger(a: Size, b: Size) -> Size:
-    if a == b or a.constant is None or b.constant is None:
-        return a
-    return a if a.constant >= b.constant else b
+def _plain(name: str) -> str:
+    """A node's name as that of a variable; a dump's may hold `/`."""
+    return re.sub(r"\W", "_", name)
 
 
 def allocate(buffer: Buffer, body: Stmt) -> Stmt:
@@ -367,18 +386,22 @@ def lower_graphs(
 
     Parameters
     ----------
-    hint: the HintGraph; its Data and Output nodes, in order, are the function's parameters. Along
+    hint: the HintGraph; its Data, ScalarData and Output nodes, in order, are the function's parameters. Along
         axes that a tensor does not have, the arrays have size 1, unless the attribute `array` of a
         node tells the array's own axes.
     sizes: numbers for the size variables of the splits, for each graph.
-    name: the function's name; that of the HintGraph unless told.
+    name: the function's name; by default that of the HintGraph.
     in_place: leave out copies between global and local memory that a cache makes by itself
         (`tvmagic.ascend.inplace`).
     """
     hint = _substituted(hint, {})
     memory = _Memory(_index_type(hint))
+    for node in hint.nodes:
+        check_runs(node)
+    check_graph(hint)
     for node in (*hint.of_type("Data"), *hint.of_type("Output")):
         memory.argument(node)
+    memory.numbers = {n.name: Var(_plain(n.name), n.y.dtype) for n in hint.of_type("ScalarData")}
     bodies: list[Stmt] = []
     for graph, chosen in zip(graphs, sizes or [{}] * len(graphs), strict=True):
         check_impl(graph)
@@ -392,8 +415,10 @@ def lower_graphs(
     for node in reversed((*hint.of_type("Data"), *hint.of_type("Output"))):
         body = DeclBuffer(memory.flat[node.name], body)
     _check_variables(memory)
-    attrs = {"global_symbol": name or hint.name, "tir.noalias": True}
-    return PrimFunc(memory.arguments, body, attrs=attrs)
+    attrs = {"global_symbol": name or _plain(hint.name), "tir.noalias": True}
+    inputs = len(hint.of_type("Data"))
+    parameters = [*memory.arguments[:inputs], *memory.numbers.values(), *memory.arguments[inputs:]]
+    return PrimFunc(parameters, body, attrs=attrs)
 
 
 def _check_variables(memory: _Memory) -> None:
@@ -409,9 +434,10 @@ def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: s
     A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the
     sizes of the graph's Data and Output nodes.
     """
+    check_graph(graph)
     graph = graph.copy()
     for node in graph.nodes:
-        if not node.y.vectorized_axis and not node.op.is_buffer:
+        if not node.y.vectorized_axis and is_local(node):
             vectorize(node.y, calls_axes(node))
     return lower_graphs(graph, [graph], [sizes or {}], name, in_place=False)
 

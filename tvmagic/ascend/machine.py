@@ -1,4 +1,4 @@
-"""What the cost model knows of the machine: caches in the place of local memory, threads of cores."""
+"""What the cost models know of a machine: this CPU, with caches for local memory and threads for cores; or an NPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-__all__ = ["Machine", "this_machine"]
+from tvmagic.errors import TVMagicError, did_you_mean
+
+__all__ = ["NPUS", "AnyMachine", "Machine", "Npu", "machine_of", "this_machine"]
 
 _CACHES = pathlib.Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
@@ -48,8 +50,52 @@ class Machine:
         return self.l2 * 3 // 4
 
 
+@dataclass(frozen=True)
+class Npu:
+    """An NPU of Ascend: cores, and bytes of local memory (UB) of each, in blocks of `block` bytes.
+
+    What calls of an NPU cost is not published. `start`, `move`, `vector` are assumed: nanoseconds until a call begins, and
+    bytes a nanosecond that a core moves and computes on. With them sizes can be compared, times are not predicted.
+    """
+
+    name: str
+    cores: int
+    ub_size: int
+    block: int = 32
+    start: float = 20.0
+    move: float = 24.0
+    vector: float = 200.0
+
+    @property
+    def threads(self) -> int:
+        """The cores."""
+        return self.cores
+
+    @property
+    def local_memory(self) -> int:
+        """The bytes that queues and buffers may take."""
+        return self.ub_size
+
+
+AnyMachine = Machine | Npu
+NPUS = {npu.name: npu for npu in (Npu("atlas_a2", 48, 196352), Npu("atlas_a2_40", 40, 196352))}
+
+
+def machine_of(value: AnyMachine | str | None) -> AnyMachine:
+    """A machine, or the NPU of a name; None is this machine. Raises TVMagicError for a name that is not known."""
+    if value is None:
+        return this_machine()
+    if isinstance(value, str):
+        if value not in NPUS:
+            raise TVMagicError(
+                f"there is no machine `{value}`", hint=did_you_mean(value, NPUS) or f"one of {', '.join(NPUS)}"
+            )
+        return NPUS[value]
+    return value
+
+
 def this_machine(threads: int | None = None) -> Machine:
-    """This machine, its caches as the system tells them; with `threads` cores, all unless told."""
+    """This machine, its caches as the system tells them; with `threads` cores, all by default."""
     sizes = {"1": Machine.l1, "2": Machine.l2, "3": Machine.l3}
     for entry in sorted(_CACHES.glob("index*")) if _CACHES.is_dir() else []:
         try:

@@ -1,114 +1,144 @@
-"""The IR types that a node instantiates: how many inputs, what kind of API, what it computes."""
+"""The types of nodes: how many inputs and outputs, which attributes, what kind of API call, what they compute."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from tvmagic.ascend.elementwise import NUMBERS, ROWS
 from tvmagic.ir import DataType, PrimExpr, dtype_of, ops
 
-__all__ = ["OP_TYPES", "OpType", "reduce_identity"]
+__all__ = ["OP_TYPES", "OpType", "op_type", "reduce_identity"]
+
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class OpType:
     """A type of node.
 
-    `inputs`: how many tensors it takes (-1: one or more). `compute_type`, `unit`: as in the dump.
-    `compute`: of elementwise types, from the inputs' elements (IR expressions) and the output's
-    type to the element; of reductions, the combination of two elements. `numpy` names the NumPy
-    function of the same meaning. `result` is the output's type where it is not the first input's.
-    `cost`: arithmetic of one element, in units of one addition.
+    `inputs`, `outputs`: how many tensors it takes and gives (-1: one or more). `kind`: what sort of call it is (`data` and
+    `number` are none); it decides `compute_type` and `unit`, as they are in a dump. `compute`: of elementwise types, from the
+    inputs' elements (expressions of the IR) and the attributes to the element; of reductions, the combination of the result
+    so far with one more element. `numpy`: a NumPy function of the same meaning. `takes`: kinds of dtype that it takes.
+    `result`: the dtype of the output if it is not the input's; `float` is float32 for integers. `attrs`: the attributes
+    with their values if none are given. `conditions`: the places of inputs that are flags. `cost`: arithmetic of one
+    element, in units of one addition. `refused`: why a node cannot be evaluated and lowered, empty if it can.
     """
 
     name: str
     inputs: int
-    compute_type: str
-    unit: str
+    kind: str
     compute: Callable[..., PrimExpr] | None = None
-    numpy: str = ""
+    numpy: Callable[..., Any] | None = None
+    takes: str = "fiub"
     result: str | None = None
     cost: float = 1.0
+    attrs: Mapping[str, Any] = field(default_factory=lambda: _NO_ATTRIBUTES)
+    conditions: tuple[int, ...] = ()
+    outputs: int = 1
+    refused: str = ""
+    known: bool = True
+
+    @property
+    def compute_type(self) -> str:
+        """As in a dump."""
+        return "invalid" if self.kind in ("data", "number") else self.kind
+
+    @property
+    def unit(self) -> str:
+        """The hardware unit that runs the call: MTE2 moves in, MTE3 moves out, `None` for what is no call."""
+        return _UNITS.get(self.kind, "Vector")
 
     @property
     def is_buffer(self) -> bool:
-        """Whether it stands for memory rather than for a call."""
-        return self.unit == "None"
+        """Whether it is an array in global memory rather than a call."""
+        return self.kind == "data"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number, which takes no memory of its own."""
+        return self.kind == "number"
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call of an API."""
+        return self.kind not in ("data", "number")
+
+    def result_type(self, dtype: str) -> str:
+        """The dtype of the output for inputs of a dtype."""
+        if self.result == "float":
+            return dtype if dtype_of(dtype).is_float else "float32"
+        return self.result or dtype
 
 
-def _elementwise(
-    name: str, inputs: int, compute: Any, numpy: str, result: str | None = None, cost: float = 1
-) -> OpType:
-    return OpType(name, inputs, "elewise", "Vector", compute, numpy, result, cost)
+_UNITS = {"data": "None", "number": "None", "load": "MTE2", "gather": "MTE2", "store": "MTE3", "cube": "Cube"}
+_ONLY_READ = "it can be read, shown and printed, not run"
 
 
-def _one(value: PrimExpr) -> PrimExpr:
-    return ops.const(1, value.dtype)
+def _held(value: PrimExpr) -> PrimExpr:
+    return ops.cast(value.dtype, ops.not_equal(value, ops.const(0, value.dtype)))
 
 
-def _zero(value: PrimExpr) -> PrimExpr:
-    return ops.const(0, value.dtype)
+def _keep(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, axis: reduce(x, axis=axis, keepdims=True)
 
 
 _TYPES = [
-    OpType("Data", 0, "data", "None"),
-    OpType("Output", -1, "data", "None"),
-    OpType("Workspace", -1, "data", "None"),
-    OpType("Scalar", 0, "data", "Vector"),
-    OpType("Load", 1, "load", "MTE2"),
-    OpType("Store", 1, "store", "MTE3"),
-    OpType("Broadcast", 1, "broadcast", "Vector"),
-    OpType("Concat", -1, "concat", "Vector"),
-    OpType("Transpose", 1, "transpose", "Vector"),
-    OpType("Gather", 2, "gather", "MTE2"),
-    _elementwise("Abs", 1, ops.abs, "abs"),
-    _elementwise("Neg", 1, lambda x: _zero(x) - x, "negative"),
-    _elementwise("Exp", 1, ops.exp, "exp", cost=12),
-    _elementwise("Ln", 1, ops.log, "log", cost=14),
-    _elementwise("Sqrt", 1, ops.sqrt, "sqrt", cost=4),
-    _elementwise("Rsqrt", 1, ops.rsqrt, "", cost=8),
-    _elementwise("Erf", 1, ops.erf, "", cost=20),
-    _elementwise("Sin", 1, ops.sin, "sin", cost=20),
-    _elementwise("Cos", 1, ops.cos, "cos", cost=20),
-    _elementwise("Floor", 1, ops.floor, "floor"),
-    _elementwise("Ceil", 1, ops.ceil, "ceil"),
-    _elementwise("Tanh", 1, ops.tanh, "tanh", cost=16),
-    _elementwise("Sigmoid", 1, lambda x: _one(x) / (_one(x) + ops.exp(_zero(x) - x)), "", cost=16),
-    _elementwise("Relu", 1, lambda x: ops.maximum(x, _zero(x)), ""),
-    _elementwise("Reciprocal", 1, lambda x: _one(x) / x, "reciprocal", cost=4),
-    _elementwise("Square", 1, lambda x: x * x, "square"),
-    _elementwise("Cast", 1, None, ""),
-    _elementwise("LogicalNot", 1, ops.logical_not, "logical_not"),
-    _elementwise("Add", 2, operator.add, "add"),
-    _elementwise("Sub", 2, operator.sub, "subtract"),
-    _elementwise("Mul", 2, operator.mul, "multiply"),
-    _elementwise("Div", 2, ops.div, "divide", cost=4),
-    _elementwise("Pow", 2, ops.power, "power", cost=30),
-    _elementwise("Maximum", 2, ops.maximum, "maximum"),
-    _elementwise("Minimum", 2, ops.minimum, "minimum"),
-    _elementwise("Lt", 2, ops.less, "less", "bool"),
-    _elementwise("Le", 2, ops.less_equal, "less_equal", "bool"),
-    _elementwise("Gt", 2, ops.greater, "greater", "bool"),
-    _elementwise("Ge", 2, ops.greater_equal, "greater_equal", "bool"),
-    _elementwise("Eq", 2, ops.equal, "equal", "bool"),
-    _elementwise("Ne", 2, ops.not_equal, "not_equal", "bool"),
-    _elementwise("LogicalAnd", 2, ops.logical_and, "logical_and"),
-    _elementwise("LogicalOr", 2, ops.logical_or, "logical_or"),
-    _elementwise("Where", 3, None, "where", cost=2),
-    OpType("Sum", 1, "reduce", "Vector", operator.add, "sum"),
-    OpType("Mean", 1, "reduce", "Vector", operator.add, "mean"),
-    OpType("Max", 1, "reduce", "Vector", ops.maximum, "max"),
-    OpType("Min", 1, "reduce", "Vector", ops.minimum, "min"),
-    OpType("Prod", 1, "reduce", "Vector", operator.mul, "prod"),
-]
+    OpType("Data", 0, "data", attrs={"index": 0}),
+    OpType("Output", -1, "data", attrs={"index": 0}),
+    OpType("Workspace", -1, "data"),
+    OpType("Scalar", 0, "number", attrs={"value": 0, "index": 0}),
+    OpType("ScalarData", 0, "number", attrs={"index": 0}),
+    OpType("IndexExpr", 0, "number", attrs={"expr": 0}),
+    OpType("Load", 1, "load", attrs={"offset": 0}),
+    OpType("Store", 1, "store", attrs={"offset": 0}),
+    OpType("Nddma", 1, "load", attrs={"offset": 0}, refused=_ONLY_READ),
+    OpType("Broadcast", 1, "broadcast"),
+    OpType("Transpose", 1, "transpose"),
+    OpType("Concat", -1, "concat"),
+    OpType("Split", 1, "split", attrs={"index": 0, "gid": 0}, outputs=-1),
+    OpType("Gather", 2, "gather", attrs={"axis": 0, "negative_index_support": False}),
+    OpType("Sum", 1, "reduce", operator.add, _keep(np.sum), NUMBERS),
+    OpType("Max", 1, "reduce", ops.maximum, _keep(np.max), NUMBERS),
+    OpType("Min", 1, "reduce", ops.minimum, _keep(np.min), NUMBERS),
+    OpType("Mean", 1, "reduce", operator.add, _keep(np.mean), NUMBERS),
+    OpType("Prod", 1, "reduce", operator.mul, _keep(np.prod), NUMBERS),
+    OpType("Any", 1, "reduce", lambda a, b: ops.maximum(a, _held(b)), _keep(np.any), NUMBERS),
+    OpType("All", 1, "reduce", lambda a, b: ops.minimum(a, _held(b)), _keep(np.all), NUMBERS),
+    OpType("ArgMax", 1, "reduce", None, lambda x, axis: np.argmax(x, axis=axis[0], keepdims=True), NUMBERS, "int64"),
+    OpType("Cast", 1, "elewise"),
+    OpType("AiryAi", 1, "elewise", takes="f", refused=_ONLY_READ),
+    OpType(
+        "MatMul", 2, "cube", refused=_ONLY_READ,
+        attrs={"offset_x": 0, "transpose_x1": False, "transpose_x2": False, "has_relu": False, "enable_hf32": False},
+    ),
+    OpType("VectorFunc", -1, "elewise", attrs={"sub_graph_name": ""}, outputs=-1, refused=_ONLY_READ),
+    *[
+        OpType(name, inputs, "elewise", compute, numpy, takes, **more)
+        for (name, inputs, compute, numpy, takes), more in ROWS
+    ],
+]  # fmt: skip
 OP_TYPES: dict[str, OpType] = {t.name: t for t in _TYPES}
+
+
+def op_type(name: str) -> OpType:
+    """The type of a name; one that is read and printed only if the name is not known."""
+    return OP_TYPES.get(name) or OpType(name, -1, "unknown", outputs=-1, refused="its type is not known", known=False)
+
 
 _IDENTITIES: dict[str, Callable[[DataType], PrimExpr]] = {
     "Sum": lambda t: ops.const(0, t),
     "Mean": lambda t: ops.const(0, t),
     "Prod": lambda t: ops.const(1, t),
+    "Any": lambda t: ops.const(0, t),
+    "All": lambda t: ops.const(1, t),
+    "ArgMax": lambda t: ops.const(0, t),
     "Max": ops.min_value,
     "Min": ops.max_value,
 }

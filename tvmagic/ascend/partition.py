@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
+from tvmagic.ascend.places import by_axis
 from tvmagic.ascend.rules import axis_of
 from tvmagic.ascend.sizes import Size
 
@@ -41,12 +42,13 @@ def reduced_axes(node: AscNode) -> list[Axis]:
 
 def templates_of(graph: AscGraph) -> list[Template]:
     """The templates that differ for a graph; a concat of the outermost axis goes straight to global memory."""
-    has_reduction = any(n.op.compute_type == "reduce" for n in graph.nodes)
+    has_reduction = any(n.op.kind == "reduce" for n in graph.nodes)
     concats = graph.of_type("Concat")
     ways = ["local", "global"] if concats else ["local"]
     if any(axis_of(n) is graph.sched_axes[0] for n in concats):
         ways = ["global"]
-    return [Template(r, c) for r in (("row", "loop") if has_reduction else ("row",)) for c in ways]
+    loops = has_reduction and not graph.of_type("ArgMax")  # which compares with the greatest element of the whole row
+    return [Template(r, c) for r in (("row", "loop") if loops else ("row",)) for c in ways]
 
 
 @dataclass
@@ -95,7 +97,7 @@ class _Cutter:
             node = stack.pop()
             if id(node) in self.cut and node is not root:
                 continue
-            if node.type == "Concat" and id(node) in self.cut:
+            if (node.type == "Concat" and id(node) in self.cut) or node.type == "Workspace":
                 continue
             for x in node.inputs:
                 if id(x.node) not in found:
@@ -105,7 +107,7 @@ class _Cutter:
 
     def reductions(self, nodes: Iterable[AscNode], root: AscNode | None) -> list[AscNode]:
         """The reductions that a step computes itself."""
-        return [n for n in nodes if n.op.compute_type == "reduce" and (id(n) not in self.cut or n is root)]
+        return [n for n in nodes if n.op.kind == "reduce" and (id(n) not in self.cut or n is root)]
 
     def offender(self, sink: _Sink) -> AscNode | None:
         """The first reduction that must become a step of its own; None where the sink is one step."""
@@ -131,7 +133,7 @@ class _Cutter:
                 continue
             if any(id(x.node) in dependent for x in node.inputs):
                 dependent.add(id(node))
-                if node.op.compute_type == "reduce" or any(not node.y.repeat(a).is_one for a in axes):
+                if node.op.kind == "reduce" or any(not node.y.repeat(a).is_one for a in axes):
                     return True
         return False
 
@@ -157,8 +159,11 @@ class _Cutter:
                 place = len(steps)
                 steps.append([])
             steps[place].append(sink)
-            if id(sink.node) in self.cut:
-                made_in[id(sink.node)] = max(place, made_in.get(id(sink.node), 0))
+            made = [sink.node] if id(sink.node) in self.cut else []
+            if sink.node.type == "Store":
+                made += [n for n in self.readers[sink.node.y] if n.type == "Workspace"]
+            for node in made:
+                made_in[id(node)] = max(place, made_in.get(id(node), 0))
         return steps
 
     def _joins(self, sink: _Sink, step: list[_Sink]) -> bool:
@@ -172,10 +177,8 @@ class _Cutter:
         if len(reduced) > 1:
             return False
         axes = next(iter(reduced), frozenset())
-        shapes = {
-            tuple(r for a, r in zip(s.source.y.axis, s.source.y.repeats, strict=True) if id(a) not in axes)
-            for s in both
-        }
+        made = [s.source.inputs[0] if s.source.type == "Store" else s.source.y for s in both]
+        shapes = {tuple(r for a, r in zip(y.axis, y.repeats, strict=True) if id(a) not in axes) for y in made}
         if len(shapes) > 1:
             return False
         if self.template.reduction == "row" or not axes:
@@ -196,7 +199,9 @@ def concat_output(readers: Mapping[AscTensor, list[AscNode]], concat: AscNode) -
     if len(stores) != 1 or stores[0].type != "Store":
         return None
     outputs = readers[stores[0].y]
-    return outputs[0] if len(outputs) == 1 else None
+    if len(outputs) != 1 or len(outputs[0].inputs) != 1 or Size.of(stores[0].attr("offset")) != 0:
+        return None
+    return outputs[0] if outputs[0].y.repeats == stores[0].y.repeats else None
 
 
 def partition(graph: AscGraph, template: Template) -> list[AscGraph]:
@@ -219,6 +224,8 @@ class _Builder:
         union = {id(n): n for s in self.sinks for n in s.closure}
         roots = {id(s.source) for s in self.sinks}
         for node in sorted(union.values(), key=lambda n: self.cutter.rank[id(n)]):
+            if node.type == "Workspace":  # an earlier step has written it
+                copies[id(node)].inputs = []
             own = id(node) not in self.cutter.cut or (id(node) in roots and node.type != "Concat")
             new.nodes.append(copies[id(node)]) if own else self._from_workspace(node)
         for sink in self.sinks:
@@ -231,7 +238,7 @@ class _Builder:
 
     def _shorten(self) -> None:
         """Make axes as long as the step has them: a part of a concat may be all of it."""
-        local = [n for n in self.new.nodes if not n.op.is_buffer]
+        local = [n for n in self.new.nodes if n.op.is_call and n.type != "Store"]
         for axis in self.new.sched_axes:
             held = {r for n in local if not (r := n.y.repeat(axis)).is_one}
             if len(held) == 1:
@@ -250,14 +257,18 @@ class _Builder:
         y, old = made.y, self.copies[id(node)].y
         y.dtype, y.axis, y.repeats = old.dtype, list(old.axis), list(old.repeats)
         y.strides = dense_strides(y.repeats)
-        y.mem.alloc_type, y.mem.hardware = "Global", "GM"
+        y.mem.alloc_type, y.mem.hardware, y.mem.position = "Global", "GM", "GM"
         return made
 
     def _finish(self, sink: _Sink, axes: dict[int, Axis]) -> None:
         new, readers = self.new, self.cutter.readers
         if sink.node.type == "Store":
             for reader in readers[sink.node.y]:
-                new.nodes.append(self.copies[id(reader)])
+                array, stored = self.copies[id(reader)], self.copies[id(sink.node)].y
+                if array not in new.nodes:
+                    array.inputs = []
+                    new.nodes.append(array)
+                array.inputs.append(stored)
             return
         source = self.copies[id(sink.source)].y
         if sink.part >= 0 and id(sink.source) in self.cutter.cut:
@@ -278,4 +289,14 @@ class _Builder:
             output.inputs = [stored]
             new.nodes.append(output)
             layout = output.y
-        stored.node.attrs["offset"] = before * layout.stride(axes[id(axis)])
+            self._lay_out(stored, layout, axes[id(axis)])
+        stored.node.attrs["offset"] = before * by_axis(stored.node, layout)[id(axes[id(axis)])]
+
+    def _lay_out(self, stored: AscTensor, output: AscTensor, along: Axis) -> None:
+        """Let what is stored have the axes of the output, and its sizes but for the one along which it is a part."""
+        part, first = stored.repeat(along), along.from_[0] if along.is_merged else along
+        for axis in along.from_[1:] if along.is_merged else ():
+            part = part / output.repeat(axis)
+        stored.axis = list(output.axis)
+        stored.repeats = [part if a is first else r for a, r in zip(output.axis, output.repeats, strict=True)]
+        stored.strides = dense_strides(stored.repeats)

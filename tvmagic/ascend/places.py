@@ -1,4 +1,4 @@
-"""Where an element stands: the index of any axis from the loops that are open, and offsets in tensors.
+"""Where an element is: the index of any axis from the loops that are open, and offsets in tensors.
 
 An axis that is not a loop itself is found through the splits and merges it went through: a split
 axis is `outer * inner_size + inner`, a part of a merged axis a quotient of its index.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscTensor, Axis, AxisType
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import IntImm, PrimExpr, ops
 
-__all__ = ["Places", "coefficient"]
+__all__ = ["Places", "by_axis", "coefficient", "seen_from"]
 
 INNER = (AxisType.BLOCK_IN, AxisType.TILE_IN)
 
@@ -26,7 +26,7 @@ class Places:
         self.inner_of: dict[int, Axis] = {}
         self.merged_in: dict[int, Axis] = {}
         for axis in graph.axes:
-            if axis.type is AxisType.MERGED:
+            if axis.is_merged:
                 for part in axis.from_:
                     self.merged_in[id(part)] = axis
             elif axis.type in INNER:
@@ -94,7 +94,7 @@ def coefficient(strides: Mapping[int, Size], axis: Axis) -> Size:
     """By how much one step along `axis` moves in an array; `strides` are by `id` of its axes."""
     if id(axis) in strides:
         return strides[id(axis)]
-    if axis.type is AxisType.MERGED:
+    if axis.is_merged:
         return coefficient(strides, axis.from_[-1])
     if not axis.from_:
         return Size.of(0)
@@ -106,6 +106,56 @@ def coefficient(strides: Mapping[int, Size], axis: Axis) -> Size:
     return step * axis.split_pair.size
 
 
-def by_axis(y: AscTensor) -> dict[int, Size]:
-    """The strides of a tensor by the `id` of its axes."""
-    return {id(a): s for a, s in zip(y.axis, y.strides, strict=True)}
+def _ancestors(axes: Sequence[Axis]) -> list[Axis]:
+    """The axes that `axes` were made of, with themselves, in the order of their creation."""
+    found: dict[int, Axis] = {}
+    pending = list(axes)
+    while pending:
+        axis = pending.pop()
+        if id(axis) not in found:
+            found[id(axis)] = axis
+            pending += axis.from_
+    return sorted(found.values(), key=lambda a: a.id)
+
+
+def seen_from(node: AscNode, y: AscTensor) -> tuple[list[Axis], list[Size], list[Size]]:
+    """Axes, sizes and strides of a tensor in global memory, in terms of the merged axes of the node that moves it.
+
+    The tensor itself keeps its axes, whatever becomes of the loops. Axes merge that follow each other in memory without a
+    gap, or of which the tensor has one at most (what is read at indices).
+    """
+    axes, repeats, strides = list(y.axis), list(y.repeats), list(y.strides)
+    table = node.type == "Gather" and y is node.inputs[0]
+    for merged in _ancestors(node.sched.axis) if y.is_global else ():
+        places = [i for i, a in enumerate(axes) if any(a is part for part in merged.from_)]
+        if not merged.is_merged or len(places) != len(merged.from_):
+            continue
+        held = [i for i in places if not repeats[i].is_one]
+        if not (table and len(held) <= 1) and not _one_step(places, axes, repeats, strides):
+            continue
+        size, stride = Size.of(1), strides[held[-1]] if held else Size.of(0)
+        for i in held:
+            size = size * repeats[i]
+        first = held[0] if held else places[0]
+        axes[first], repeats[first], strides[first] = merged, size, stride
+        kept = [i for i in range(len(axes)) if i == first or i not in places]
+        axes, repeats, strides = [axes[i] for i in kept], [repeats[i] for i in kept], [strides[i] for i in kept]
+    return axes, repeats, strides
+
+
+def _one_step(places: Sequence[int], axes: list[Axis], repeats: list[Size], strides: list[Size]) -> bool:
+    """Whether a tensor steps through some of its axes as through one: with one stride, or not at all."""
+    wide = [i for i in places if not axes[i].size.is_one]
+    if all(repeats[i].is_one for i in wide):
+        return True
+    if list(places) != list(range(places[0], places[0] + len(places))):
+        return False
+    if any(repeats[i].is_one for i in wide) or any(repeats[i] != axes[i].size for i in wide[1:]):
+        return False
+    return all(strides[a] == strides[b] * repeats[b] for a, b in zip(wide, wide[1:], strict=False))
+
+
+def by_axis(node: AscNode, y: AscTensor) -> dict[int, Size]:
+    """The strides of a tensor in global memory by the `id` of its axes, as `seen_from` the node that moves it."""
+    axes, _, strides = seen_from(node, y)
+    return {id(a): s for a, s in zip(axes, strides, strict=True)}

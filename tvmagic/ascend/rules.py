@@ -8,69 +8,116 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
-__all__ = ["check_graph", "check_hint", "check_impl"]
+__all__ = [
+    "axis_of",
+    "calls_axes",
+    "check_graph",
+    "check_hint",
+    "check_impl",
+    "check_structure",
+    "domain_of",
+    "held_axes",
+    "split_before",
+]
 
-_NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
+_NUMBERS = (
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
+)  # fmt: skip
+
+
+_HALVES = (AxisType.BLOCK_OUT, AxisType.BLOCK_IN, AxisType.TILE_OUT, AxisType.TILE_IN)
 
 
 def check_graph(graph: AscGraph) -> None:
     """Check what holds for every graph: known axes, ends of edges, sizes and strides. Raises AscendError."""
-    known = {id(a) for a in graph.axes}
+    check_structure(graph)
     outer = [a.name for a in graph.axes if a.type is AxisType.BLOCK_OUT]
     if len(outer) > 1:
         raise AscendError("one-block-outer", f"graph `{graph.name}` has the block-outer axes {', '.join(outer)}")
-    seen: set[int] = set()
     for node in graph.nodes:
-        _check_inputs(node, seen)
-        _check_axes(node, known)
         _check_sizes(graph, node)
-        _check_layout(node.y)
-        check = _BY_KIND.get(node.op.compute_type)
+        for y in node.outputs:
+            _check_layout(y)
+        check = _BY_KIND.get(node.op.kind)
         if check is not None:
             check(node)
-        seen.add(id(node))
     for type in ("Data", "Output"):
         indices = [n.attrs.get("index") for n in graph.of_type(type)]
         if indices != list(range(len(indices))):
             raise AscendError("index", f"the `{type}` nodes of graph `{graph.name}` have the indices {indices}")
 
 
-def _check_inputs(node: AscNode, seen: set[int]) -> None:
+def check_structure(graph: AscGraph) -> None:
+    """Check that all that nodes refer to is there: axes, nodes before them, the halves of splits. Raises AscendError."""
+    known = {id(a) for a in graph.axes}
+    seen: set[int] = set()
+    for axis in graph.axes:
+        missing = next((f for f in axis.from_ if id(f) not in known), None)
+        if missing is not None:
+            raise AscendError("axis-known", f"`{axis.name}` is made of `{missing.name}`, which its graph does not have")
+        if axis.type in _HALVES and (len(axis.from_) != 1 or axis.split_pair is None):
+            raise AscendError(
+                "split-pair", f"the axis `{axis.name}` is a half of a split, and the other half is not there"
+            )
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            if id(tensor.node) not in seen:
+                raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it")
+            if not any(tensor is y for y in tensor.node.outputs):
+                raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
+        _check_inputs(node)
+        _check_axes(node, known)
+        seen.add(id(node))
+
+
+def _check_inputs(node: AscNode) -> None:
     wanted = node.op.inputs
+    if not node.op.known:
+        return
     if (wanted >= 0 and len(node.inputs) != wanted) or (wanted < 0 and not node.inputs and node.type != "Workspace"):
         raise AscendError("input-count", f"`{node}` takes {max(wanted, 1)} inputs, not {len(node.inputs)}")
-    for tensor in node.inputs:
-        if id(tensor.node) not in seen:
-            raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which does not stand before it")
 
 
 def _check_axes(node: AscNode, known: set[int]) -> None:
-    for axis in (*node.sched.axis, *node.y.axis, *node.y.vectorized_axis):
+    for axis in (*node.sched.axis, *(a for y in node.outputs for a in (*y.axis, *y.vectorized_axis))):
         if id(axis) not in known:
             raise AscendError("axis-known", f"`{node.name}` has the axis `{axis.name}`, which its graph does not have")
-    for axes in (node.sched.axis, node.y.axis, node.y.vectorized_axis):
+    for axes in (node.sched.axis, *(s for y in node.outputs for s in (y.axis, y.vectorized_axis))):
         if len({id(a) for a in axes}) != len(axes):
             raise AscendError("axis-once", f"`{node.name}` has an axis twice")
     if node.sched.loop_axis is not None and not any(a is node.sched.loop_axis for a in node.sched.axis):
         raise AscendError("loop-axis", f"the loop axis of `{node.name}` is not one of its axes")
-    y = node.y
+    for y in node.outputs:
+        _check_tensor(y)
+
+
+def _check_tensor(y: AscTensor) -> None:
     if not len(y.axis) == len(y.repeats) == len(y.strides):
         raise AscendError(
             "tensor-rank", f"`{y}` has {len(y.axis)} axes, {len(y.repeats)} sizes, {len(y.strides)} strides"
         )
     if len(y.vectorized_axis) != len(y.vectorized_strides):
-        raise AscendError("tensor-rank", f"`{y}` has {len(y.vectorized_axis)} vectorized axes of other strides")
+        raise AscendError(
+            "tensor-rank",
+            f"`{y}` has {len(y.vectorized_axis)} vectorized axes, but {len(y.vectorized_strides)} strides of them",
+        )
     if y.dtype not in _NUMBERS:
         raise AscendError("dtype", f"`{y}` has the type `{y.dtype}`", hint="one of " + ", ".join(_NUMBERS))
 
 
 def _check_sizes(graph: AscGraph, node: AscNode) -> None:
     names: set[str] = set()
-    for size in (*node.y.repeats, *node.y.strides, *node.y.vectorized_strides, *(a.size for a in node.sched.axis)):
+    for y in node.outputs:
+        for size in (*y.repeats, *y.strides, *y.vectorized_strides):
+            names |= size.names()
+    for size in (*(a.size for a in node.sched.axis), *(v for v in node.attrs.values() if isinstance(v, Size))):
         names |= size.names()
     unknown = sorted(names - graph.sizes.keys())
     if unknown:
@@ -84,7 +131,7 @@ def _check_layout(y: AscTensor) -> None:
                 "strides", f"`{y}` has the size `{repeat}` and the stride `{stride}` along `{axis.name}`",
                 hint="a stride is 0 where the size is 1, and only there",
             )  # fmt: skip
-    if not y.node.op.is_buffer and not _split_axes(y) and y.strides != dense_strides(y.repeats):
+    if not y.is_global and not _split_axes(y) and y.strides != dense_strides(y.repeats):
         raise AscendError("strides", f"`{y}` is computed with gaps: strides {y.strides} for sizes {y.repeats}")
 
 
@@ -121,11 +168,28 @@ def _same_type(node: AscNode, inputs: list[AscTensor], dtype: str) -> None:
             raise AscendError("edge-dtype", f"`{node.name}` takes `{dtype}`, `{x}` is `{x.dtype}`")
 
 
+def _check_move(node: AscNode, local: AscTensor, array: AscTensor) -> None:
+    """What is moved is all of an array in global memory, or a part of it."""
+    if _split_axes(local):
+        return
+    axes, repeats, _ = seen_from(node, array)
+    if axes != local.axis:
+        hint = "another order of axes in memory takes a Transpose node" if set(axes) == set(local.axis) else None
+        raise AscendError("edge-axis", f"`{array}` has the axes {axes}, `{local}` has {local.axis}", hint=hint)
+    for axis, held, moved in zip(axes, repeats, local.repeats, strict=True):
+        if not held.covers(moved):
+            raise AscendError(
+                "edge-repeats", f"`{array}` has the size `{held}` along `{axis.name}`, `{local}` has `{moved}`",
+                hint="broadcasts are explicit: add a Broadcast node",
+            )  # fmt: skip
+
+
 def _check_copy(node: AscNode) -> None:
-    for x in node.inputs:
-        _same_type(node, [x], node.y.dtype)
-        if node.type == "Store" or (node.type == "Load" and not _split_axes(node.y)):
-            _same_edge(node, x)
+    _same_type(node, node.inputs, node.y.dtype)
+    if node.type == "Load":
+        _check_move(node, node.y, node.inputs[0])
+    elif node.type == "Store":
+        _check_move(node, node.inputs[0], node.y)
     if node.type == "Load" and not node.inputs[0].node.op.is_buffer:
         raise AscendError("load-from-global", f"`{node.name}` loads `{node.inputs[0]}`, which is not in global memory")
     if node.type in ("Output", "Workspace") and any(x.node.type != "Store" for x in node.inputs):
@@ -144,15 +208,29 @@ def _check_elementwise(node: AscNode) -> None:
     _check_local_inputs(node)
     for x in node.inputs:
         _same_edge(node, x)
-    if node.type == "Where":
-        _same_type(node, node.inputs[:1], "bool")
-        _same_type(node, node.inputs[1:], node.y.dtype)
+    if node.type in ("Cast", "VectorFunc"):
         return
-    if node.type == "Cast":
-        return
-    _same_type(node, node.inputs[1:], node.inputs[0].dtype)
-    if (node.op.result or node.inputs[0].dtype) != node.y.dtype:
-        raise AscendError("edge-dtype", f"`{node.name}` gives `{node.op.result or node.inputs[0].dtype}`")
+    for place in node.op.conditions:
+        if node.inputs[place].dtype not in ("uint8", "bool"):
+            _same_type(node, [node.inputs[place]], "uint8")
+    operands = [x for i, x in enumerate(node.inputs) if i not in node.op.conditions]
+    _same_type(node, operands[1:], operands[0].dtype)
+    _check_kind(node, operands[0])
+    result = node.op.result_type(operands[0].dtype)
+    if result != node.y.dtype and not (result == "uint8" and node.y.dtype == "bool"):
+        raise AscendError("edge-dtype", f"`{node.name}` gives `{result}`, not `{node.y.dtype}`")
+
+
+_KINDS = {"f": "floats", "i": "signed integers", "u": "unsigned integers", "b": "bool"}
+
+
+def _check_kind(node: AscNode, x: AscTensor) -> None:
+    kind = "f" if x.dtype == "bfloat16" else np.dtype(x.dtype).kind
+    if kind not in node.op.takes:
+        taken = ", ".join(_KINDS[k] for k in node.op.takes)
+        raise AscendError(
+            "op-dtype", f"`{node.name}` is a `{node.type}`, which takes {taken}, and `{x}` is `{x.dtype}`"
+        )
 
 
 def _check_broadcast(node: AscNode) -> None:
@@ -171,7 +249,9 @@ def _check_broadcast(node: AscNode) -> None:
 def _check_reduce(node: AscNode) -> None:
     x, y = node.inputs[0], node.y
     _check_local_inputs(node)
-    _same_type(node, [x], y.dtype)
+    _check_kind(node, x)
+    if node.op.result_type(x.dtype) != y.dtype:
+        raise AscendError("edge-dtype", f"`{node.name}` gives `{node.op.result_type(x.dtype)}`, not `{y.dtype}`")
     if [a.id for a in x.axis] != [a.id for a in y.axis]:
         raise AscendError(
             "reduce-keeps-dimension", f"`{node.name}` has the axes {y.axis}, its input {x.axis}",
@@ -180,6 +260,12 @@ def _check_reduce(node: AscNode) -> None:
     if not any(not r.is_one and s.is_one for r, s in zip(x.repeats, y.repeats, strict=True)):
         raise AscendError("reduce-keeps-dimension", f"`{node.name}` reduces no axis: its sizes are {y.repeats}")
     _same_edge(node, x, lambda axis: y.repeat(axis).is_one)
+    if (
+        node.type == "ArgMax"
+        and not _split_axes(y)
+        and sum(r != s for r, s in zip(x.repeats, y.repeats, strict=True)) > 1
+    ):
+        raise AscendError("argmax-one-axis", f"`{node.name}` reduces several axes; an ArgMax reduces one")
 
 
 def _check_transpose(node: AscNode) -> None:
@@ -192,11 +278,19 @@ def _check_transpose(node: AscNode) -> None:
 
 
 def axis_of(node: AscNode) -> Axis:
-    """The axis of the attribute `axis`: along which a `Concat` puts its inputs, or a `Gather` reads at indices."""
-    found = next((a for a in node.inputs[0].axis if a.name == node.attrs.get("axis")), None)
-    if found is None:
-        raise AscendError("node-axis", f"`{node.name}` has no axis `{node.attrs.get('axis')}`")
-    return found
+    """The axis along which a `Concat` puts its inputs, a `Split` cuts, or a `Gather` reads at indices."""
+    if node.op.kind != "gather":
+        x, y = node.inputs[0], node.y
+        return next((a for a in x.axis if x.repeat(a) != y.repeat(a)), x.axis[0])
+    x, place = node.inputs[0], node.attr("axis")
+    if not isinstance(place, int) or not 0 <= place < len(x.axis):
+        raise AscendError("node-axis", f"`{node.name}` has no axis number {place}")
+    axes = seen_from(node, x)[0]
+    return next(a for a in axes if a is x.axis[place] or any(f is x.axis[place] for f in _parts(a)))
+
+
+def _parts(axis: Axis) -> list[Axis]:
+    return [part for f in axis.from_ for part in (f, *_parts(f))]
 
 
 def _check_gather(node: AscNode) -> None:
@@ -216,8 +310,10 @@ def _check_gather(node: AscNode) -> None:
     _same_edge(node, at, lambda a: at.repeat(a).is_one)
     if _split_axes(y):
         return
-    _same_axes(x, y)
-    for a, held, made in zip(x.axis, x.repeats, y.repeats, strict=True):
+    axes, repeats, _ = seen_from(node, x)
+    if axes != y.axis:
+        raise AscendError("edge-axis", f"`{x}` has the axes {axes}, `{y}` has {y.axis}")
+    for a, held, made in zip(axes, repeats, y.repeats, strict=True):
         wanted = at.repeat(a) if a is axis or held.is_one else held
         if made != wanted:
             raise AscendError(
@@ -240,10 +336,39 @@ def _check_concat(node: AscNode) -> None:
         )  # fmt: skip
 
 
+def _check_split(node: AscNode) -> None:
+    _check_local_inputs(node)
+    (x,), axis = node.inputs, axis_of(node)
+    for y in node.outputs:
+        _same_type(node, [x], y.dtype)
+        _same_axes(x, y)
+        _same_sizes(x, y, lambda a: a is axis)
+    total = sum((y.repeat(axis) for part in split_group(node) for y in part.outputs), Size.of(0))
+    if total != x.repeat(axis):
+        raise AscendError(
+            "split-size", f"the outputs of `{node.name}` have the size `{total}` along `{axis.name}`, "
+            f"the input has `{x.repeat(axis)}`",
+        )  # fmt: skip
+
+
+def split_group(node: AscNode) -> list[AscNode]:
+    """The Split nodes that cut one input together, in the order of their `index`: those with the same `gid`."""
+    same = [n for n in node.graph.consumers(node.inputs[0]) if n.type == "Split" and n.attr("gid") == node.attr("gid")]
+    return sorted(same, key=lambda n: n.attr("index"))
+
+
+def split_before(node: AscNode) -> Size:
+    """Where the first output of a Split begins: behind the outputs of the nodes in front of it."""
+    group, axis = split_group(node), axis_of(node)
+    place = next(i for i, n in enumerate(group) if n is node)
+    return sum((y.repeat(axis) for part in group[:place] for y in part.outputs), Size.of(0))
+
+
 _BY_KIND: dict[str, Callable[[AscNode], None]] = {
     "load": _check_copy,
     "store": _check_copy,
     "data": _check_copy,
+    "split": _check_split,
     "elewise": _check_elementwise,
     "broadcast": _check_broadcast,
     "reduce": _check_reduce,
@@ -265,11 +390,7 @@ def check_hint(graph: AscGraph) -> None:
                 "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}"
             )
         source = node.inputs[0].node if node.type == "Broadcast" else None
-        if (
-            source is not None
-            and source.op.compute_type not in ("load", "gather", "broadcast", "reduce")
-            and source.type != "Scalar"
-        ):
+        if source is not None and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number"):
             raise AscendError(
                 "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
                 hint="broadcast what was loaded (or reduced), then compute",
@@ -282,7 +403,7 @@ def check_impl(graph: AscGraph) -> None:
     """Check an ImplGraph: the rules of `check_graph`, block-outer outermost, vectorized axes of each call."""
     check_graph(graph)
     for node in graph.nodes:
-        if node.op.is_buffer:
+        if not node.op.is_call:
             continue
         types = [a.type for a in node.sched.axis]
         if AxisType.BLOCK_OUT in types[1:]:
@@ -294,6 +415,11 @@ def check_impl(graph: AscGraph) -> None:
                 raise AscendError(
                     "vectorized-axis", f"`{node.y}` holds `{axis.name}` of a call, which is not vectorized"
                 )
+
+
+def domain_of(node: AscNode) -> AscTensor:
+    """The tensor whose elements a call goes through: what it stores or reduces, else its result."""
+    return node.inputs[0] if node.op.kind in ("reduce", "store") else node.y
 
 
 def held_axes(node: AscNode, y: AscTensor) -> list[Axis]:

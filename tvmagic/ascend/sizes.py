@@ -1,4 +1,4 @@
-"""Sizes of axes: sums of products of size variables, their quotients, and `Ceiling` of those.
+"""Sizes of axes: sums of products of size variables, their quotients, and functions of those such as `Ceiling`.
 
 A `Size` is kept in a normal form, so that two sizes that are equal as rational expressions are
 equal objects for `==` and `hash`. The text is that of the graph's dump:
@@ -10,35 +10,35 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Union
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr, ops
 
-__all__ = ["Size", "SizeLike", "ceiling", "parse_size", "to_expr"]
+__all__ = ["NUMBERS", "Size", "SizeLike", "ceiling", "function", "parse_size", "to_expr"]
 
 SizeLike = Union["Size", int]
-_Monomial = tuple[tuple[Any, int], ...]  # (atom, power), sorted by the atom's text; an atom is a name or a _Ceiling
+_Monomial = tuple[tuple[Any, int], ...]  # (atom, power), sorted by the atom's text; an atom is a name or a _Function
 
 
-class _Ceiling:
-    """The atom `Ceiling(argument)` of a size that need not be whole."""
+class _Function:
+    """An atom such as `Ceiling(argument)` or `Max(a, b)`."""
 
-    __slots__ = ("argument",)
+    __slots__ = ("arguments", "name")
 
-    def __init__(self, argument: Size) -> None:
-        self.argument = argument
+    def __init__(self, name: str, arguments: tuple[Size, ...]) -> None:
+        self.name, self.arguments = name, arguments
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Ceiling) and self.argument == other.argument
+        return isinstance(other, _Function) and (self.name, self.arguments) == (other.name, other.arguments)
 
     def __hash__(self) -> int:
-        return hash(("ceiling", self.argument))
+        return hash((self.name, self.arguments))
 
     def __str__(self) -> str:
-        return f"Ceiling({self.argument})"
+        return f"{self.name}({', '.join(map(str, self.arguments))})"
 
 
 class Size:
@@ -48,7 +48,7 @@ class Size:
 
     def __init__(self, terms: Mapping[_Monomial, Fraction]) -> None:
         kept = [(m, c) for m, c in terms.items() if c != 0]
-        self.terms = tuple(sorted(kept, key=lambda t: (not t[0], [(str(a), p) for a, p in t[0]])))
+        self.terms = tuple(sorted(kept, key=lambda t: (bool(t[0]), [(str(a), p) for a, p in t[0]])))
         self.constant = _constant(self.terms)
         """The whole number that this is; None where it is not one."""
         self._hash = hash(self.terms)
@@ -96,12 +96,18 @@ class Size:
     def __rtruediv__(self, other: SizeLike) -> Size:
         return Size.of(other) / self
 
+    def covers(self, other: SizeLike) -> bool:
+        """Whether this is known to be at least `other`, where variables are at least 1."""
+        rest = (self - other).terms
+        whole = all(c >= 0 and all(p > 0 for _, p in m) for m, c in rest if m)
+        return whole and sum(c for _, c in rest) >= 0
+
     def names(self) -> set[str]:
         """The variables in it."""
         found: set[str] = set()
         for monomial, _ in self.terms:
             for atom, _ in monomial:
-                found |= atom.argument.names() if isinstance(atom, _Ceiling) else {atom}
+                found |= set().union(*(a.names() for a in atom.arguments)) if isinstance(atom, _Function) else {atom}
         return found
 
     def substitute(self, values: Mapping[str, SizeLike]) -> Size:
@@ -110,8 +116,8 @@ class Size:
         for monomial, factor in self.terms:
             term = Size.of(factor)
             for atom, power in monomial:
-                if isinstance(atom, _Ceiling):
-                    new = ceiling(atom.argument.substitute(values))
+                if isinstance(atom, _Function):
+                    new = function(atom.name, *(a.substitute(values) for a in atom.arguments))
                 else:
                     new = Size.of(values.get(atom, atom))
                 for _ in range(abs(power)):
@@ -211,7 +217,42 @@ def ceiling(value: SizeLike) -> Size:
         return Size.of(math.ceil(size.terms[0][1]) if size.terms else 0)
     if _denominator(size).is_one:
         return size
-    return Size({((_Ceiling(size), 1),): Fraction(1)})
+    return Size({((_Function("Ceiling", (size,)), 1),): Fraction(1)})
+
+
+# What the functions of sizes do with numbers, how many arguments they have, and what they are in the IR.
+NUMBERS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "Ceiling": (1, math.ceil),
+    "Floor": (1, math.floor),
+    "Max": (2, max),
+    "Min": (2, min),
+    "Mod": (2, lambda a, b: a % b),
+    "Align": (2, lambda a, b: math.ceil(Fraction(a) / b) * b),
+}
+_EXPRESSIONS: dict[str, Callable[..., PrimExpr]] = {
+    "Max": ops.maximum,
+    "Min": ops.minimum,
+    "Mod": ops.floormod,
+    "Align": lambda a, b: ops.ceildiv(a, b) * b,
+}
+
+
+def function(name: str, *arguments: SizeLike) -> Size:
+    """A function of sizes (`Ceiling`, `Floor`, `Max`, `Min`, `Mod`, `Align`); a number if all arguments are numbers."""
+    sizes = tuple(map(Size.of, arguments))
+    count, compute = NUMBERS[name]
+    if len(sizes) != count:
+        raise TVMagicError(f"`{name}` of sizes takes {count} arguments, not {len(sizes)}")
+    if name == "Ceiling":
+        return ceiling(sizes[0])
+    if not any(s.names() for s in sizes):
+        values = [s.terms[0][1] if s.terms else Fraction(0) for s in sizes]
+        if name in ("Mod", "Align") and not values[1]:
+            raise TVMagicError(f"`{name}` of sizes divides by zero")
+        return Size.of(Fraction(compute(*values)))
+    if name == "Floor" and _denominator(sizes[0]).is_one:
+        return sizes[0]
+    return Size({((_Function(name, sizes), 1),): Fraction(1)})
 
 
 def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32") -> PrimExpr:
@@ -224,8 +265,8 @@ def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32")
     for monomial, factor in (size * denominator).terms:
         term: PrimExpr | None = None if factor == 1 and monomial else IntImm(dtype, int(factor))
         for atom, power in monomial:
-            if isinstance(atom, _Ceiling):
-                value = to_expr(atom.argument, variables, dtype)
+            if isinstance(atom, _Function):
+                value = _function_expr(atom, variables, dtype)
             elif atom in variables:
                 value = variables[atom]
             else:
@@ -238,11 +279,20 @@ def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32")
     return total if denominator.is_one else ops.ceildiv(total, to_expr(denominator, variables, dtype))
 
 
+def _function_expr(atom: _Function, variables: Mapping[str, PrimExpr], dtype: str) -> PrimExpr:
+    if atom.name == "Floor":
+        size = atom.arguments[0]
+        below = _denominator(size)
+        return ops.floordiv(to_expr(size * below, variables, dtype), to_expr(below, variables, dtype))
+    values = [to_expr(a, variables, dtype) for a in atom.arguments]
+    return values[0] if atom.name == "Ceiling" else _EXPRESSIONS[atom.name](*values)
+
+
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(.))")
 
 
 class _Reader:
-    """Reads the text of a size: sums of products of numbers, names, `Ceiling(...)`, parentheses."""
+    """Reads the text of a size: sums of products of numbers, names, functions such as `Ceiling(...)`, parentheses."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -279,11 +329,19 @@ class _Reader:
             raise self.fail()
         number, name, _ = self.tokens[self.place]
         self.place += 1
-        if name == "Ceiling" and self.sign("("):
-            return ceiling(self.closed())
+        if name in NUMBERS and self.sign("("):
+            return self.function(name)
         if number is None and name is None:
             raise self.fail()
         return Size.of(name if number is None else int(number))
+
+    def function(self, name: str) -> Size:
+        arguments = [self.sum()]
+        while self.sign(","):
+            arguments.append(self.sum())
+        if not self.sign(")"):
+            raise self.fail()
+        return function(name, *arguments)
 
     def closed(self) -> Size:
         inside = self.sum()

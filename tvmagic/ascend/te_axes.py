@@ -33,7 +33,7 @@ class Dimension:
 
     @property
     def root(self) -> Dimension:
-        """The dimension that stands for all that are one axis with this and as long."""
+        """The dimension that represents all that are one axis with this and as long."""
         found = self
         while found._parent is not None:
             found = found._parent
@@ -43,7 +43,7 @@ class Dimension:
 
     @property
     def axis(self) -> Dimension:
-        """The dimension that stands for the axis; of parts, that of the whole."""
+        """The dimension that represents the axis; of parts, that of the whole."""
         found = self.root
         while found.whole is not None:
             found = found.whole.root

@@ -2,24 +2,34 @@
 
 The axis-order solver goes from the innermost tile out: bisection finds the largest size whose
 local memory fits, the cost model chooses among it and smaller ones; then the block size uses the
-most cores. Of each group the cheapest ImplGraph is taken, of the results the cheapest sum.
+most cores. Of each group the cheapest ImplGraph is taken, of the results the cheapest sum. The machine is this CPU or an
+NPU: on an NPU nothing is chosen that does not fit, and tiles are tried that give every core as many.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvmagic.ascend.autoschedule import ImplGraph, ScheduleResult, auto_schedule
 from tvmagic.ascend.cost import Cost, CostModel
-from tvmagic.ascend.graph import AscGraph
+from tvmagic.ascend.graph import AscendError, AscGraph
+from tvmagic.ascend.kernel_text import kernel_text
 from tvmagic.ascend.lower import lower_graphs
-from tvmagic.ascend.machine import Machine, this_machine
+from tvmagic.ascend.machine import AnyMachine, Machine, Npu, machine_of
+from tvmagic.ascend.npu import NpuModel
+from tvmagic.ascend.tiling_data import TilingData, tiling_data
 from tvmagic.ir import PrimFunc
 from tvmagic.passes import note, run_step
 
 __all__ = ["Choice", "Tiling", "auto_tiling", "compile_graph", "tile_impl"]
+
+_SIZES_TRIED = 512  # of a tile, from the largest one down
+_NEAR_BEST = (
+    1.5  # speeds of an NPU are assumed: up to so many times the least cost, more cores and fuller tiles are better
+)
 
 
 @dataclass(frozen=True)
@@ -37,18 +47,36 @@ class Choice:
 class Tiling:
     """The chosen implementation: of each group of `result` one choice; `considered` are all others too.
 
-    `tiling_key` numbers it: the place of the result, then of the ImplGraph in each group.
+    `tiling_key` numbers it: the place of the result, then of the ImplGraph in each group. `values` are the numbers of the
+    sizes of the HintGraph.
     """
 
     result: ScheduleResult
     tiling_key: tuple[int, ...]
     choices: list[Choice]
     considered: list[tuple[tuple[int, ...], Choice]]
+    machine: AnyMachine = field(default_factory=Machine)
+    values: dict[str, int] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
         """Nanoseconds that the model expects."""
         return sum(c.cost.total for c in self.choices)
+
+    @property
+    def tiling_data(self) -> TilingData:
+        """What the host computes for the kernel: block_dim, sizes of tiles, bytes of queues and buffers."""
+        return tiling_data(self.result, self.choices, self.tiling_key[1:], self.machine, self.values)
+
+    def ascend_c(self) -> str:
+        """The Ascend C source of the kernel, for reading: nothing here compiles or runs it. A step of the record."""
+        graphs = "\n".join(str(c.impl.graph) for c in self.choices)
+        return run_step(
+            "ascend.KernelText",
+            lambda: kernel_text(self.result, self.tiling_key[0], self.tiling_data),
+            before=graphs,
+            after=str,
+        )
 
     def lower(self, name: str | None = None) -> PrimFunc:
         """The function of the chosen ImplGraphs."""
@@ -58,6 +86,8 @@ class Tiling:
     def report(self) -> str:
         """What was considered, a line each: key, graph, sizes, expected time, local memory."""
         lines = [f"tiling_key {self.tiling_key}, {self.cost / 1e3:.1f} us expected"]
+        if isinstance(self.machine, Npu):
+            lines[0] += f" on {self.machine.name} with assumed speeds (what calls cost there is not published)"
         chosen = {id(c) for c in self.choices}
         for key, choice in self.considered:
             sizes = ", ".join(f"{n} = {v}" for n, v in choice.sizes.items())
@@ -86,9 +116,28 @@ def _ladder(top: int) -> list[int]:
     return sorted({top, *(math.ceil(top / k) for k in (2, 3, 4)), *(p for p in powers if p <= top)}, reverse=True)
 
 
-def _candidates(model: CostModel, impl: ImplGraph, values: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _even_shares(model: CostModel, name: str, whole: int, top: int, sizes: Mapping[str, int], npu: Npu) -> set[int]:
+    """The largest sizes of a tile up to `top` with which no core is idle, in whole blocks of memory and not."""
+    others = model.loop_count({**sizes, name: whole})  # tiles along the other axes
+    found: set[int] = set()
+    for step in (npu.block, 1):
+        first = min(top, math.ceil(others * whole / npu.cores)) // step * step
+        sizes_down = range(first, max(0, first - _SIZES_TRIED * step), -step)
+        even = (t for t in sizes_down if _cores(others * math.ceil(whole / t), npu.cores) == npu.cores)
+        found |= set(itertools.islice(even, 3))
+    return found
+
+
+def _cores(tiles: int, cores: int) -> int:
+    """How many cores have something to do if each takes as many tiles."""
+    return math.ceil(tiles / math.ceil(tiles / cores))
+
+
+def _candidates(
+    model: CostModel, impl: ImplGraph, values: Mapping[str, int], machine: AnyMachine
+) -> Iterator[dict[str, int]]:
     """Tile sizes to try, from the innermost tile out."""
-    limit = model.machine.local_memory
+    limit = machine.local_memory
     inner = {f"{a.name}_size": a for a in impl.graph.axes if a.split_pair is not None}
     whole = {name: inner[name].from_[0].size.evaluate(values) for name in impl.tiles}
 
@@ -98,65 +147,82 @@ def _candidates(model: CostModel, impl: ImplGraph, values: Mapping[str, int]) ->
             return
         name, ones = rest[0], dict.fromkeys(rest[1:], 1)
         top = _largest(whole[name], lambda size: model.local_bytes({**sizes, **ones, name: size}) <= limit)
-        for size in _ladder(top):
+        tried = set(_ladder(top))
+        if isinstance(machine, Npu) and impl.block is not None:
+            tried |= _even_shares(model, name, whole[name], top, {**sizes, **ones}, machine)
+        for size in sorted(tried, reverse=True):
             yield from extend({**sizes, name: size}, rest[1:])
 
     yield from extend({}, list(impl.tiles))
 
 
-def tile_impl(impl: ImplGraph, values: Mapping[str, int], machine: Machine) -> Choice:
+def tile_impl(impl: ImplGraph, values: Mapping[str, int], machine: AnyMachine) -> Choice:
     """The best sizes of one ImplGraph for known sizes of its original axes."""
-    model = CostModel(impl, values, machine)
-    best: tuple[float, dict[str, int], Cost] | None = None
-    tried = 0
-    for sizes in _candidates(model, impl, values):
+    npu = isinstance(machine, Npu)
+    model = NpuModel(impl, values, machine) if isinstance(machine, Npu) else CostModel(impl, values, machine)
+    tried: list[tuple[dict[str, int], Cost]] = []
+    for sizes in _candidates(model, impl, values, machine):
         if impl.block is not None:
             sizes = {**sizes, impl.block: math.ceil(model.loop_count(sizes) / machine.threads)}
-        cost = model.cost(sizes)
-        tried += 1
-        if best is None or cost.total < best[0]:
-            best = cost.total, sizes, cost
-    assert best is not None
-    return Choice(impl, best[1], best[2], best[2].local_bytes <= machine.local_memory, tried)
+        tried.append((sizes, model.cost(sizes)))
+    fitting = [t for t in tried if t[1].local_bytes <= machine.local_memory]
+    chosen = fitting if npu and fitting else tried
+    best = min(chosen, key=lambda t: t[1].total)
+    if npu:
+        near = [t for t in chosen if t[1].total <= _NEAR_BEST * best[1].total]
+        best = min(near, key=lambda t: (-t[1].cores, -t[1].local_bytes, t[1].total))
+    return Choice(impl, best[0], best[1], best[1].local_bytes <= machine.local_memory, len(tried))
 
 
 def auto_tiling(
-    results: Sequence[ScheduleResult], values: Mapping[str, int] | None = None, machine: Machine | None = None
+    results: Sequence[ScheduleResult], values: Mapping[str, int] | None = None, machine: AnyMachine | str | None = None
 ) -> Tiling:
     """Choose the implementation and its sizes.
 
     Parameters
     ----------
     values: numbers for the open size variables of the HintGraph.
-    machine: this machine with all its threads unless told.
+    machine: a `Machine`, an `Npu` or the name of one (`atlas_a2`); by default this machine with all its threads.
+
+    Raises AscendError for an NPU whose local memory holds no tile of any implementation.
     """
-    machine = machine or this_machine()
+    machine = machine_of(machine)
+    npu = isinstance(machine, Npu)
 
     def solve() -> Tiling:
         known = {n: v for n, v in results[0].hint.sizes.items() if v is not None} | dict(values or {})
         considered: list[tuple[tuple[int, ...], Choice]] = []
-        best: tuple[float, int, list[int], list[Choice]] | None = None
+        best: tuple[tuple[bool, float], int, list[int], list[Choice]] | None = None
         for number, result in enumerate(results):
             keys, chosen = [], []
             for place, group in enumerate(result.groups):
                 choices = [tile_impl(impl, known, machine) for impl in group.impls]
                 considered += [((number, place, i), c) for i, c in enumerate(choices)]
-                key = min(range(len(choices)), key=lambda i: choices[i].cost.total)
+                key = min(range(len(choices)), key=lambda i: (npu and not choices[i].fits, choices[i].cost.total))
                 keys.append(key)
                 chosen.append(choices[key])
             total = sum(c.cost.total for c in chosen)
             note("ascend.result", f"`{result.name}` takes {total / 1e3:.1f} us", groups=len(chosen))
-            if best is None or total < best[0]:
-                best = total, number, keys, chosen
+            rank = (npu and not all(c.fits for c in chosen), total)
+            if best is None or rank < best[0]:
+                best = rank, number, keys, chosen
         assert best is not None
-        _, number, keys, chosen = best
-        return Tiling(results[number], (number, *keys), chosen, considered)
+        (too_much, _), number, keys, chosen = best
+        if too_much:
+            least = min(c.cost.local_bytes for c in chosen if not c.fits)
+            raise AscendError(
+                "ub-size", f"no tile of `{results[0].hint.name}` fits {machine.local_memory} bytes: one takes {least}"
+            )
+        return Tiling(results[number], (number, *keys), chosen, considered, machine, known)
 
     return run_step("ascend.AutoTiling", solve, before="\n".join(r.name for r in results), after=Tiling.report)
 
 
 def compile_graph(
-    hint: AscGraph, values: Mapping[str, int] | None = None, machine: Machine | None = None, name: str | None = None
+    hint: AscGraph,
+    values: Mapping[str, int] | None = None,
+    machine: AnyMachine | str | None = None,
+    name: str | None = None,
 ) -> PrimFunc:
     """The function of a HintGraph, scheduled and tiled for a machine; its parameters are Data, then Output."""
     tiling = auto_tiling(auto_schedule(hint), values, machine)

@@ -1,8 +1,9 @@
 """Axis transformations: split, merge and reorder of a graph's axes, applied to nodes and tensors.
 
 `block_split`, `tile_split` and `merge_axis` only make the new axes; `apply_split`, `apply_merge` and
-`apply_reorder` put them in the place of the old ones, in the loops round a node
-(`apply_sched_*`), in its tensor (`apply_tensor_*`), or in both.
+`apply_reorder` put them in the place of the old ones, in the loops around a node
+(`apply_sched_*`), in its tensors (`apply_tensor_*`), or in both. Tensors in global memory (inputs, outputs, workspace) keep
+their axes: they are what callers of the graph rely on.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def _split(graph: AscGraph, axis: Axis, size: SizeLike | None, letters: str, typ
     outer_name, inner_name = axis.name + letters[0], axis.name + letters[1]
     inner_size = graph.create_size(f"{inner_name}_size") if size is None else Size.of(size)
     facts = {"allow_unaligned_tail": axis.allow_unaligned_tail, "allow_oversize_axis": axis.allow_oversize_axis}
-    outer = graph.create_axis(outer_name, ceiling(axis.size / inner_size), types[0], from_=(axis,), align=1, **facts)
-    inner = graph.create_axis(inner_name, inner_size, types[1], from_=(axis,), split_pair=outer, **facts)
+    facts = {**facts, "from_": (axis,), "align": 1}
+    outer = graph.create_axis(outer_name, ceiling(axis.size / inner_size), types[0], **facts)
+    inner = graph.create_axis(inner_name, inner_size, types[1], split_pair=outer, **facts)
     outer.split_pair = inner
     return outer, inner
 
@@ -49,7 +51,7 @@ def _split(graph: AscGraph, axis: Axis, size: SizeLike | None, letters: str, typ
 def block_split(graph: AscGraph, axis: Axis, size: SizeLike | None = None) -> tuple[Axis, Axis]:
     """Split an axis over the cores: `z0` gives `z0B` of `ceil(s0 / z0b_size)` and `z0b` of `z0b_size`.
 
-    `size` is the inner size; a new size variable unless told. A graph has one block-outer axis.
+    `size` is the inner size; by default a new size variable. A graph has one block-outer axis.
     """
     there = next((a for a in graph.axes if a.type is AxisType.BLOCK_OUT), None)
     if there is not None:
@@ -97,9 +99,9 @@ def are_neighbours(order: Sequence[Axis], axes: Sequence[Axis]) -> bool:
 
 
 def _moved(order: Sequence[Axis], place: int) -> bool:
-    """Whether the inner half of a split stands elsewhere than right behind its outer half.
+    """Whether the inner half of a split is elsewhere than right behind its outer half.
 
-    Only the inner half counts as moved: what stood before the split still stands before its outer half.
+    Only the inner half counts as moved: what was before the split is still before its outer half.
     """
     axis = order[place]
     if axis.type not in _INNER or axis.split_pair is None:
@@ -126,6 +128,11 @@ def _nodes(target: AscGraph | AscNode | Iterable[AscNode]) -> list[AscNode]:
     return [target] if isinstance(target, AscNode) else list(target)
 
 
+def _tensors(target: AscGraph | AscNode | Iterable[AscNode]) -> list[AscTensor]:
+    """The tensors whose axes change: those in global memory keep theirs, which callers of the graph rely on."""
+    return [y for n in _nodes(target) for y in n.outputs if not y.is_global]
+
+
 def _pair(outer: Axis, inner: Axis) -> Axis:
     if inner.split_pair is not outer or outer.split_pair is not inner:
         raise AscendError("split-pair", f"`{outer.name}` and `{inner.name}` are not the halves of one split")
@@ -142,8 +149,8 @@ def apply_sched_split(target: AscGraph | AscNode | Iterable[AscNode], outer: Axi
 def apply_tensor_split(target: AscGraph | AscNode | Iterable[AscNode], outer: Axis, inner: Axis) -> None:
     """Put the halves of a split in the place of the axis, in the tensors only."""
     axis = _pair(outer, inner)
-    for node in _nodes(target):
-        _split_tensor(node.y, axis, outer, inner)
+    for y in _tensors(target):
+        _split_tensor(y, axis, outer, inner)
 
 
 def _split_tensor(y: AscTensor, axis: Axis, outer: Axis, inner: Axis) -> None:
@@ -181,8 +188,8 @@ def apply_sched_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Ax
 
 def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Axis) -> None:
     """Put a merged axis in the place of its parts, in the tensors only; they must be contiguous there."""
-    for node in _nodes(target):
-        y, parts = node.y, merged.from_
+    parts = merged.from_
+    for y in _tensors(target):
         place = next((i for i, a in enumerate(y.axis) if a is parts[0]), None)
         if place is None:
             continue
@@ -241,8 +248,7 @@ def apply_sched_reorder(target: AscGraph | AscNode | Iterable[AscNode], order: S
 
 def apply_tensor_reorder(target: AscGraph | AscNode | Iterable[AscNode], order: Sequence[Axis]) -> None:
     """Name the axes of the tensors in the order `order`; the memory stays as it is."""
-    for node in _nodes(target):
-        y = node.y
+    for y in _tensors(target):
         rank: Callable[[int], int] = lambda i, y=y: next((k for k, a in enumerate(order) if a is y.axis[i]), len(order))  # noqa: E731
         _check_permutation(str(y), y.axis, [a for a in order if any(a is b for b in y.axis)])
         places = sorted(range(len(y.axis)), key=rank)

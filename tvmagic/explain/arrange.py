@@ -18,6 +18,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.nests import Linear
 from tvmagic.ir import BlockRealize, For, ForKind, IntImm, IterVar, post_order_visit
 from tvmagic.operators import Version
+from tvmagic.operators.midway import Edited
 from tvmagic.te.schedule.relations import Fuse, Rebase, Split
 from tvmagic.te.schedule.stage import AttachType
 from tvmagic.tir.schedule import LoopRV
@@ -83,6 +84,8 @@ def plain_name(name: str) -> str:
 def views_of(version: Version) -> dict[str, View]:
     """The stages or blocks of a version by the plain names of what they write; empty if their calls are not known."""
     schedule = version.schedule
+    if isinstance(schedule, Edited):
+        return {}
     if schedule is None:
         schedule = version.operator.te_schedule() if version.operator.prim_func is None else version.operator.schedule()
     try:

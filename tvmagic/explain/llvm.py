@@ -19,7 +19,7 @@ from tvmagic.codegen.target.target import cpu_and_features
 from tvmagic.ir import For
 from tvmagic.ir.deep import deep
 
-__all__ = ["Body", "Facts", "facts_of", "mca_command"]
+__all__ = ["Body", "Facts", "facts_of", "inner_loops", "mca_command"]
 
 OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
@@ -59,7 +59,7 @@ class Facts:
         rows = list(zip(self.assembly.assembly, self.assembly.line_of))
         best: list[tuple[str, int]] = []
         score = 0.0
-        for first, last in _inner_loops(self.assembly.assembly):
+        for first, last in inner_loops(self.assembly.assembly):
             own = rows[first : last + 1]
             count = sum(line in lines for _, line in own) * (1 + any(_VECTOR.search(row) for row, _ in own))
             if count > score:
@@ -90,15 +90,23 @@ _LABEL = re.compile(r"^([\w.$]+):")
 _JUMP = re.compile(r"^\s*(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z|b\w{2,4})\s+(?:.*[ ,])?([.\w$]+)\s*(?:#.*)?$")
 
 
-def _inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The first and last rows of the loops without loops inside: from a label to the last jump back to it."""
+def inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The first and last rows of the loops without loops inside: from a label to the last jump back to it.
+
+    In WebAssembly they are from `loop` to `end_loop`.
+    """
     places: dict[str, int] = {}
+    opened: list[int] = []
     found: dict[int, int] = {}
     for number, row in enumerate(assembly):
         if label := _LABEL.match(row):
             places[label.group(1)] = number
         elif (jump := _JUMP.match(row)) and jump.group(1) in places:
             found[places[jump.group(1)]] = number
+        elif row.strip() == "loop":
+            opened.append(number)
+        elif row.strip() == "end_loop" and opened:
+            found[opened.pop()] = number
     loops = list(found.items())
     return [
         (a, b)

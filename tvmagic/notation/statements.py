@@ -155,7 +155,7 @@ class Notation:
         if previous is not None and isinstance(previous.op, te.PlaceholderOp) and name not in self.carried:
             previous = None
         tensor = with_deep_stack(lambda: _Statement(self, name, axes, target, value).build(reduction, previous))
-        self._check_declared(name, tensor, target)
+        self._check_declared(name, tensor, target, value)
         self.tensors[name] = tensor
 
     def _axes(self, target: ast.Subscript) -> list[str]:
@@ -164,23 +164,34 @@ class Notation:
             if isinstance(item, ast.Tuple) and not item.elts:
                 continue
             if not isinstance(item, ast.Name):
-                fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`")
+                hint = None
+                if any(isinstance(n, ast.Subscript) for n in ast.walk(item)):
+                    hint = f"compare with each place instead, as in `H[b] += 1 if {ast.unparse(item)} == b else 0`"
+                fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
             if item.id in axes:
                 fail_at(self.source, item, f"the index `{item.id}` stands twice on the left side")
             axes.append(item.id)
         return axes
 
-    def _check_declared(self, name: str, tensor: Any, target: ast.Subscript) -> None:
+    def _check_declared(self, name: str, tensor: Any, target: ast.Subscript, value: ast.expr) -> None:
         if name not in self.declared:
             return
         shape, dtype = self.declared[name]
         if str(tensor.dtype) != dtype:
             fail_at(
                 self.source, target, f"`{name}` is declared as `{dtype}`, its value is `{tensor.dtype}`",
-                f"convert the right side by `{dtype}(...)`",
+                _conversion(dtype, str(tensor.dtype), value),
             )  # fmt: skip
         if len(shape) != len(tensor.shape):
             fail_at(self.source, target, f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}")
+
+
+def _conversion(dtype: str, given: str, value: ast.expr) -> str:
+    """The hint for a value of another type than declared: what is computed in a narrow integer has wrapped already."""
+    read = next((n for n in ast.walk(value) if isinstance(n, ast.Subscript)), None)
+    if isinstance(value, ast.BinOp) and read is not None and "int" in given and given != dtype:
+        return f"convert what is read, as in `{dtype}({ast.unparse(read)})`: the right side is computed in `{given}`"
+    return f"convert the right side by `{dtype}(...)`"
 
 
 def dtype_hint(text: str) -> str:
@@ -212,6 +223,12 @@ class _Statement:
         for node in ast.walk(self.value):
             if id(node) in casts and isinstance(node, ast.Constant) and not is_dtype(str(node.value)):
                 fail_at(self.source, node, f"`{node.value}` is not a data type", dtype_hint(str(node.value)))
+            if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+                loop = node.generators[0]
+                fail_at(
+                    self.source, node, "`for` inside of an expression is not part of the index notation",
+                    f"write `{ast.unparse(loop.target)}: {ast.unparse(loop.iter)}` above and `over={ast.unparse(loop.target)}`",
+                )  # fmt: skip
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_dtype(node.value):
                 fail_at(self.source, node, f"`{node.value!r}` is not a number")
             if not isinstance(node, ast.Name):
@@ -243,7 +260,7 @@ class _Statement:
                     if isinstance(node, ast.Slice):
                         fail_at(
                             self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
-                            "index names run over a dimension by themselves",
+                            "index names run over a dimension by themselves, as in `Y[i] = max(X[i, k], over=k)`",
                         )  # fmt: skip
                 if is_fraction(item):
                     fail_at(

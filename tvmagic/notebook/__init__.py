@@ -26,6 +26,7 @@ _PLACES = {
     "passes": "commands",
     "playground": "playing",
     "show_passes": "stepper",
+    "time_calls": "commands",
     "tune": "tuning",
 }
 

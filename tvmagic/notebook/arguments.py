@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic import cell_magic, line_magic
+from IPython.core.magic import cell_magic, line_cell_magic, line_magic
 
 from tvmagic.errors import InternalError, TVMagicError, closest
 from tvmagic.notebook.results import Shown
@@ -96,22 +96,22 @@ class Arguments(argparse.ArgumentParser):
 
     @property
     def flags(self) -> list[str]:
-        """Every flag, the long ones first."""
+        """Every flag, the long ones first and that for help at the end of them."""
         found = [flag for action in self._actions for flag in action.option_strings]
-        return sorted(found, key=lambda f: (not f.startswith("--"), f))
+        return sorted([*found, "--help"], key=lambda f: (not f.startswith("--"), f == "--help", f))
 
-    def read(self, line: str) -> argparse.Namespace:
-        """The arguments in a magic's line, and the line itself as `line`."""
+    def read(self, line: str) -> argparse.Namespace | None:
+        """The arguments in a magic's line, and the line itself as `line`; None if its help is asked for."""
         whole = line
         line = line.split("#", 1)[0] if " #" in line else line
         try:
             words = shlex.split(line)
         except ValueError as error:
             self.error(f"the line cannot be read: {error}")
+        if "--help" in words or "-h" in words:
+            return None
         namespace, unknown = self.parse_known_args(words)
         if unknown:
-            if unknown[0] in ("-h", "--help"):
-                self.error(f"its help is shown by `{self.magic}?`")
             known = self.flags if unknown[0].startswith("-") else []
             self.error(f"there is no argument `{unknown[0]}`{did_you_mean(unknown[0], known)}")
         namespace.line = whole
@@ -134,12 +134,13 @@ PARSERS: dict[str, Arguments] = {}
 
 
 def magic(
-    description: str, *arguments: Argument, cell: bool = False, example: str = ""
+    description: str, *arguments: Argument, cell: bool = False, either: bool = False, example: str = ""
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a method of `TensorMagics` as the magic of its name.
 
-    The method takes the parsed arguments and, of a cell magic, the cell's text. Help, completion, registration and the
-    row of `%tvmagic` follow from the declaration. `example` is a line for an operator `dense`. A defect of ours in it ends in an `InternalError`.
+    The method takes the parsed arguments and, of a cell magic, the cell's text. `either`: it is a magic of lines and of
+    cells. Help, completion, registration and the row of `%tvmagic` follow from the declaration. `example` is a line for an
+    operator `dense`. A defect of ours in it ends in an `InternalError`.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
@@ -150,6 +151,9 @@ def magic(
         def run(self: Any, line: str, *text: str) -> Any:
             try:
                 arguments = parser.read(line)
+                if arguments is None:
+                    print(parser.doc.rstrip())
+                    return None
                 result = function(self, arguments, *text)
                 if isinstance(result, Shown) and not result.of:
                     result.of = self.definition_of(getattr(arguments, "name", None))
@@ -163,6 +167,6 @@ def magic(
                 raise InternalError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 
         run.__doc__ = parser.doc
-        return cell_magic(run) if cell else line_magic(run)
+        return (line_cell_magic if either else cell_magic if cell else line_magic)(run)
 
     return declare

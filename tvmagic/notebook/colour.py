@@ -49,6 +49,10 @@ def _lexer(language: str) -> Lexer | None:
             return PythonLexer(**options)
         case "asm":
             return AsmLexer(**options)
+        case "cpp":
+            from pygments.lexers.c_cpp import CppLexer
+
+            return CppLexer(**options)
         case "llvm":
             from pygments.lexers.asm import LlvmLexer
 

@@ -13,15 +13,26 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
-from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
+from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator, Version
-from tvmagic.operators.measure import Benchmark, check
+from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 from tvmagic.passes import Record, recording, run_step
 
-__all__ = ["asm", "bench", "bounds", "check_result", "llvm", "passes", "record_of", "version_of"]
+__all__ = [
+    "ascend_kernel",
+    "asm",
+    "bench",
+    "bounds",
+    "check_result",
+    "llvm",
+    "passes",
+    "record_of",
+    "time_calls",
+    "version_of",
+]
 
 
 def version_of(value: Operator | Version, name: str | None = None) -> Version:
@@ -61,7 +72,9 @@ def passes(
     chosen = version_of(value, version)
     record = record_of(chosen, target, code, llvm)
     marks = verify_marks(record, chosen.operator) if verify else ()
-    return Passes(record, only, show_unchanged, marks, notation)
+    shown = Passes(record, only, show_unchanged, marks, notation)
+    shown.version = chosen
+    return shown
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:
@@ -85,13 +98,42 @@ def verify_table(version: Version, marks: Sequence[str]) -> Table:
     return Table(["step", "verdict"], wrong, title)
 
 
-def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing:
-    """The assembly of an operator, for this machine or any target that LLVM here knows."""
+def asm(
+    value: Operator | Version, target: str | None = None, version: str | None = None, loop: bool = False
+) -> Listing:
+    """The assembly of an operator, for this machine or any target that LLVM here knows.
+
+    `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only.
+    `loop`: its innermost loop alone; of several the longest, and the whole if it has none.
+    """
     from tvmagic import codegen
 
     chosen = version_of(value, version)
+    if target in KERNELS:
+        return ascend_kernel(chosen.operator, KERNELS[target])
     text = codegen.assembly(chosen.lower(), target_text(target))
-    return Listing(text, "asm", f"{chosen.operator.name}: assembly for {target or 'this machine'}")
+    shown = innermost_loop(text) if loop else ""
+    title = f"{chosen.operator.name}: {'innermost loop' if shown else 'assembly'} for {target or 'this machine'}"
+    return Listing(shown or text, "asm", title)
+
+
+def innermost_loop(assembly: str) -> str:
+    """The longest of the loops without loops inside; empty if there are none."""
+    from tvmagic.explain.llvm import inner_loops
+
+    rows = tuple(assembly.splitlines())
+    first, last = max(inner_loops(rows), key=lambda loop: loop[1] - loop[0], default=(0, -1))
+    return "\n".join(rows[first : last + 1])
+
+
+def ascend_kernel(op: Operator, machine: str) -> Listing:
+    """The Ascend C source that an operator becomes on an NPU, tiled for it; open sizes count as 1024. It is not run."""
+    from tvmagic import ascend
+
+    hint = ascend.hint_graph(op)
+    open_sizes = {name: 1024 for name, value in hint.sizes.items() if value is None}
+    tiling = ascend.auto_tiling(ascend.auto_schedule(hint), open_sizes, machine)
+    return Listing(tiling.ascend_c(), "cpp", f"{op.name}: the kernel's source for {machine}, for reading only")
 
 
 def llvm(
@@ -118,6 +160,10 @@ TARGETS = {
 }
 
 
+# Short names of NPUs, for which there is a kernel's source to read.
+KERNELS = {"ascend": "atlas_a2", "atlas_a2": "atlas_a2", "atlas_a2_40": "atlas_a2_40"}
+
+
 def target_text(target: str | None) -> str | None:
     """A target in full; None is this machine."""
     if target in (None, "", "host", "llvm"):
@@ -142,7 +188,7 @@ def bounds(value: Operator | Version, version: str | None = None, phases: bool =
     if not isinstance(sch, te.schedule.Schedule):
         others = [f"`-v {v.name}`" for v in op.versions.values() if isinstance(v.schedule, te.schedule.Schedule)]
         raise TVMagicError(
-            f"the version `{chosen.name}` of `{op.name}` is a TensorIR schedule, so InferBound does not run",
+            f"the version `{chosen.name}` of `{op.name}` has no TE schedule, so InferBound does not run",
             hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
         )
     with recording(op.name) as record:
@@ -220,11 +266,51 @@ def bench(
 
 
 class BenchmarkTable(Table):
-    """Times as a table; `result` holds the numbers."""
+    """Times as a table; `result` holds the numbers, `plot` draws them."""
+
+    def plot(self) -> Picture:
+        """A bar for each version: how many times the speed of the last row it has, by the best times."""
+        from tvmagic.notebook.pictures.bars import bars
+
+        base, name = self.result.reference, self.result.baseline.name
+        rows = [(version, base.best / timing.best) for version, timing in self.result.rows if version != name]
+        return bars(rows, f"{name}'s speed", f"{self.result.operator.name}: speed")
 
     def __init__(self, result: Benchmark, columns: list[str], rows: list[list[Any]]) -> None:
         super().__init__(columns, rows, f"{result.operator.name}: time", result.notes)
         self.result = result
+
+
+class TimesTable(Table):
+    """Times of functions as a table; `timings` holds the numbers, by name, and `plot` draws them."""
+
+    def __init__(self, timings: Mapping[str, Timing], title: str) -> None:
+        self.timings = dict(timings)
+        last, base = next(reversed(self.timings.items()))
+        rows = [
+            [name, format_seconds(t.median), format_seconds(t.best), f"{base.best / t.best:.2f}"]
+            for name, t in self.timings.items()
+        ]
+        super().__init__(["function", "median", "best", f"times {last}'s speed"], rows, title)
+        self.last = last
+
+    def plot(self) -> Picture:
+        """A bar for each function but the last: how many times the last one's speed it has, by the best times."""
+        from tvmagic.notebook.pictures.bars import bars
+
+        base = self.timings[self.last].best
+        rows = [(name, base / t.best) for name, t in self.timings.items() if name != self.last]
+        return bars(rows, f"{self.last}'s speed", self.title)
+
+
+def time_calls(calls: Mapping[str, Callable[[], Any]], seconds: float = 0.2, title: str = "times") -> TimesTable:
+    """Times of functions without arguments, measured in turns in one process for about `seconds` each.
+
+    Speeds are relative to the last one's. Raises `TVMagicError` if there is none.
+    """
+    if not calls:
+        raise TVMagicError("there is no function to measure", hint='write `time_calls({"mine": f, "NumPy": g})`')
+    return TimesTable(dict(zip(calls, measure_in_turns(list(calls.values()), seconds))), title)
 
 
 def bench_table(result: Benchmark) -> BenchmarkTable:

@@ -14,7 +14,7 @@ from tvmagic.operators import Version
 from tvmagic.operators.measure import Benchmark, bench
 from tvmagic.passes import Record, Step
 
-__all__ = ["Comparison", "compare", "first_difference", "side_by_side"]
+__all__ = ["Comparison", "compare", "first_difference", "programs_by_pass", "side_by_side"]
 
 
 def label(version: Version) -> str:
@@ -24,7 +24,7 @@ def label(version: Version) -> str:
 
 def side_by_side(first: Version, second: Version) -> Record:
     """A record whose steps hold the program of the first version before, of the second after, by pass."""
-    a, b = (_passes(record_of(v)) for v in (first, second))
+    a, b = (programs_by_pass(record_of(v)) for v in (first, second))
     record = Record(title=f"{label(first)} against {label(second)}", sides=(label(first), label(second)))
     for version in (first, second):
         if version.record is not None:
@@ -36,7 +36,7 @@ def side_by_side(first: Version, second: Version) -> Record:
     return record
 
 
-def _passes(record: Record) -> dict[str, Any]:
+def programs_by_pass(record: Record) -> dict[str, Any]:
     """The program after each pass that made one; a pass that runs several times by number."""
     found: dict[str, Any] = {}
     for step in record:

@@ -118,6 +118,12 @@ def _asc_graph_view(graph: Any) -> Shown:
     return Parts(picture(asc_nodes(graph)), picture(asc_axes(graph)), text, title=f"Graph {graph.name}")
 
 
+def _tiling_view(tiling: Any) -> Shown:
+    from tvmagic.notebook.pictures.tiles import tiling_view
+
+    return tiling_view(tiling)
+
+
 def trace_lines(trace: Any) -> list[str]:
     """A trace as the Python calls that make it again."""
     lines = trace.as_python() if hasattr(trace, "as_python") else str(trace)
@@ -177,6 +183,7 @@ VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.tir.schedule.trace", "Trace"): _trace_view,
     ("tvmagic.arith.int_set", "IntSet"): _int_set_view,
     ("tvmagic.ascend.graph", "AscGraph"): _asc_graph_view,
+    ("tvmagic.ascend.tiling", "Tiling"): _tiling_view,
     ("tvmagic.runtime.module", "Module"): _module_view,
     ("tvmagic.runtime.kernel", "Kernel"): _kernel_view,
 }

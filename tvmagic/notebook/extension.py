@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.notebook import completion, display, errors
+from tvmagic.notebook import completion, display, errors, tooltips
 from tvmagic.notebook.html import set_theme
 from tvmagic.notebook.magics import MAGICS, TensorMagics
 
@@ -22,14 +22,15 @@ def load(shell: Any) -> None:
     set_theme(magics.theme)
     shell.register_magics(magics)
     errors.install(shell)
-    shell.__dict__[_KEY] = (magics, known, completion.install(shell, magics), display.install(shell))
+    forgetting = (completion.install(shell, magics), tooltips.install(shell, magics), display.install(shell))
+    shell.__dict__[_KEY] = (magics, known, forgetting)
 
 
 def unload(shell: Any) -> None:
     """Take away everything that `load` put there; magics of others that ours hid come back."""
     if _KEY not in shell.__dict__:
         return
-    magics, known, forget_completion, forget_display = shell.__dict__.pop(_KEY)
+    magics, known, forgetting = shell.__dict__.pop(_KEY)
     for kind, table in shell.magics_manager.magics.items():
         for name in MAGICS:
             if getattr(table.get(name), "__self__", None) is magics:
@@ -40,6 +41,6 @@ def unload(shell: Any) -> None:
     if magics in shell.configurables:
         shell.configurables.remove(magics)
     set_theme("auto")
-    forget_completion()
-    forget_display()
+    for forget in forgetting:
+        forget()
     errors.uninstall(shell)

@@ -20,7 +20,7 @@ from tvmagic.notebook.html import escape, style, theme_attribute
 
 __all__ = ["live_html"]
 
-_STEPPER = (("lines.js", "memory.js", "tools.js", "stepper.js"), ("view.css", "stepper.css"))
+_STEPPER = (("lines.js", "memory.js", "tools.js", "edit.js", "stepper.js"), ("view.css", "stepper.css"))
 _PLAYER = (("lines.js", "player.js"), ("view.css", "player.css"))
 # For each kind of output its scripts, in this order one function, of which the last puts what makes an element live on
 # `kinds`; and its style sheets.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import inspect
 import keyword
 import os
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,17 +22,20 @@ from IPython.display import display
 from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
-from tvmagic.notebook import commands, pages
+from tvmagic.notebook import commands, editing, pages
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Parts, Passes, Shown, Table, definition
+from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
+from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
+from tvmagic.operators.operator import USUAL_SIZE
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
 
 __all__ = ["MAGICS", "TensorMagics"]
 
+_TAKEN = ("s", "sch", "T", "I", "te", "tir", "np", "tvmagic", "tvm", "knob")  # what cells have without an import
 _VIEWS = ("stages", "iters", "blocks", "regions", "access")
 
 
@@ -43,19 +49,34 @@ def _versions(_: TensorMagics, op: Operator | None) -> Iterable[str]:
 
 def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
     record = op.current.record if op is not None else None
-    return {step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass"}
+    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
 
 
 def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
     return commands.TARGETS
 
 
+def _puzzles(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
+    from tvmagic.puzzles import puzzles
+
+    return [str(p.number) for p in puzzles()]
+
+
 # Arguments that several magics have.
 NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
 VERSION = argument(
-    "-v", "--version", metavar="V", help="which of its schedules (by default the last)", completes=_versions
+    "-v", "-n", "--version", "--name", dest="version", metavar="V", completes=_versions,
+    help="which of its schedules, by default the last; NAME:V says the same",
+)  # fmt: skip
+CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
+TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
+SIZE = argument(
+    "--size", type=positive, metavar="N",
+    help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
+)  # fmt: skip
+ONLY = argument(
+    "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=_passes
 )
-ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
 CODE_TARGET = argument(
     "--target",
@@ -63,13 +84,21 @@ CODE_TARGET = argument(
     help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
     completes=_targets,
 )
+ASM_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(commands.TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
+    "kernel, which is for reading only",
+    completes=lambda magics, op: [*_targets(magics, op), *commands.KERNELS],
+)
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
 
-def _size(default: int) -> Argument:
-    help_text = f"the value of symbolic sizes ({default})"
-    return argument("--size", type=positive, default=default, metavar="N", help=help_text)
+def _kept(default: str) -> Argument:
+    """The name under which a schedule is kept; its flags are those by which others choose one."""
+    flags = ("-n", "-v", "--name", "--version")
+    return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
 
 
 def _knob(text: str) -> tuple[str, list[Any]]:
@@ -121,7 +150,7 @@ class TensorMagics(Magics):
         "place.",
         argument("name", metavar="NAME", help="the name of the operator"),
         argument("-q", "--quiet", action="store_true", help="show nothing"),
-        argument("-c", "--code", action="store_true", help="show the plain loops, unfolded"),
+        argument("--code", action="store_true", help="show the plain loops, unfolded"),
         cell=True,
         example="%%tensor dense",
     )
@@ -129,11 +158,25 @@ class TensorMagics(Magics):
         name = arguments.name
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"%%tensor: `{name}` is not a name that Python can use (see %%tensor?)")
+        hidden = self._hidden_by(name)
         source = Source(f"tensor {name}", f"%%tensor {arguments.line}\n{cell}")
         op = operator_from_cell(source, name, self.namespace, self.dtype)
         self.namespace[name] = op
+        if hidden:
+            print(f"`{name}` was {hidden}; now it is this operator", file=sys.stderr)
         if not arguments.quiet:
             display(self._operator_view(op, arguments.code))
+
+    def _hidden_by(self, name: str) -> str:
+        """What of the user's an operator of this name would replace, in words; a name that cells need is refused."""
+        old = self.namespace.get(name, getattr(builtins, name, None))
+        if inspect.ismodule(old) or name in _TAKEN:
+            what = f"the module {old.__name__}" if inspect.ismodule(old) else "a name that cells have"
+            raise UsageError(f"%%tensor: `{name}` is {what}; give the operator another name")
+        if old is None or isinstance(old, Operator):
+            return ""
+        kind = "function" if callable(old) else type(old).__name__
+        return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
     def _operator_view(self, op: Operator, unfolded: bool) -> Shown:
         from tvmagic.notebook.display import operator_view
@@ -144,13 +187,13 @@ class TensorMagics(Magics):
         "Schedule an operator by calls on `s` (TE) or `sch` (TensorIR), and compile it.",
         NAME,
         ONLY,
-        argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
-        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        _kept("default"),
+        CHECK,
+        TIME,
         VERIFY,
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
         argument("--cost", action="store_true", help="count what each loop costs"),
-        _size(16),
+        SIZE,
         TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
@@ -160,6 +203,7 @@ class TensorMagics(Magics):
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
         self._check_name(arguments.version, "%%schedule")
+        self._size_for(arguments, "%%schedule", op)
         source = Source(f"schedule {op.name}", f"%%schedule {arguments.line}\n{cell}")
         if arguments.play:
             from tvmagic.notebook.playing import playground
@@ -194,12 +238,12 @@ class TensorMagics(Magics):
         NAME,
         ONLY,
         argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
-        argument("-n", "--name", dest="version", metavar="V", default="auto", help="keep the schedule as V (auto)"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
-        argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
+        _kept("auto"),
+        CHECK,
+        TIME,
         VERIFY,
         argument("--cost", action="store_true", help="count what each loop costs"),
-        _size(16),
+        SIZE,
         TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
@@ -210,6 +254,7 @@ class TensorMagics(Magics):
 
         op = self._operator(arguments.name, "%auto")
         self._check_name(arguments.version, "%auto")
+        self._size_for(arguments, "%auto", op)
         text, instant = auto_source(op, self._target(arguments.target), arguments.version)
         if arguments.cell:
             assert self.shell is not None
@@ -222,14 +267,15 @@ class TensorMagics(Magics):
         argument("names", metavar="NAME", nargs="*", help="operators to place on the roofline", completes=_operators),
         TARGET,
         argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
-        _size(256),
+        SIZE,
         example="%machine dense",
     )
     def machine(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.machine import machine
 
         operators = [self._operator(name, "%machine") for name in arguments.names]
-        return machine(self._target(arguments.target), operators, arguments.size, arguments.again)
+        size = self._size_for(arguments, "%machine", *operators)
+        return machine(self._target(arguments.target), operators, size, arguments.again)
 
     def _show_version(
         self, version: Version, arguments: Any, only: list[str] | None, decisions: Sequence[str] = ()
@@ -238,21 +284,24 @@ class TensorMagics(Magics):
         assert record is not None
         marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
         if not arguments.quiet:
-            display(Passes(record, only, self.show_unchanged and not arguments.hide, marks))
+            shown = Passes(record, only, self.show_unchanged and not arguments.hide, marks)
+            shown.version = version
+            display(shown)
         parts: list[Shown] = []
         if decisions:
             rows = [[number + 1, text] for number, text in enumerate(decisions)]
             parts.append(Table(["", "decision"], rows, f"{version.operator.name}: the instant schedule"))
         if arguments.quiet and arguments.verify:
             parts.append(commands.verify_table(version, marks))
+        size = self._size_for(arguments, "%%schedule", version.operator)
         if arguments.check:
-            parts.append(commands.check_result(version, sizes=arguments.size))
+            parts.append(commands.check_result(version, sizes=size))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 
             parts.append(cost_view(version))
         if arguments.time:
-            parts.append(commands.bench(version, seconds=self.bench_seconds, size=max(arguments.size, 16)))
+            parts.append(commands.bench(version, seconds=self.bench_seconds, size=size))
         if parts:
             checked = Parts(*parts, title=version.operator.name)
             checked.of = self.definition_of(version.operator.name)
@@ -331,6 +380,45 @@ class TensorMagics(Magics):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")
 
     @magic(
+        "The program after a step of the passes: %program NAME STEP writes it as a cell to edit, and that cell runs the "
+        "passes that are left on it, compares the result with NumPy and both timelines with each other.",
+        NAME,
+        argument(
+            "step",
+            metavar="STEP",
+            help="the number of a step, its name such as UnrollLoop, or Simplify:2 for the second of that name",
+            completes=_passes,
+        ),
+        VERSION,
+        argument("--as", dest="kept", metavar="V", default="edited", help="keep the result as V (edited)"),
+        TIME,
+        argument("-q", "--quiet", action="store_true", help="do not show the timelines"),
+        either=True,
+        example="%program dense VectorizeLoop",
+    )
+    def program(self, arguments: Namespace, cell: str | None = None) -> None:
+        version = self._version(arguments, "%program")
+        if cell is None:
+            assert self.shell is not None
+            self.shell.set_next_input(editing.cell_to_edit(version, arguments.step))
+            return
+        self._check_name(arguments.kept, "%%program")
+        op = version.operator
+        source = Source(f"program {op.name}", f"%%program {arguments.line}\n{cell}")
+        source.remember()
+        made = editing.edited(version, arguments.step, cell, arguments.kept, source)
+        if not arguments.quiet:
+            display(editing.timelines(made, self.show_code))
+        parts: list[Shown] = [commands.check_result(made, sizes=op.usual_size)]
+        if arguments.time:
+            parts.append(
+                commands.bench(
+                    op, list(dict.fromkeys([made.schedule.origin, made.name])), self.bench_seconds, op.usual_size
+                )
+            )
+        display(Parts(*parts, title=op.name))
+
+    @magic(
         "The ranges of all iteration variables, and the phases of InferBound.",
         NAME,
         VERSION,
@@ -359,11 +447,17 @@ class TensorMagics(Magics):
         "The assembly of an operator, for this machine or another.",
         NAME,
         VERSION,
-        CODE_TARGET,
+        ASM_TARGET,
+        argument("--beside", metavar="T", help="show the code for a second target on the right", completes=_targets),
+        argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
         example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
-        return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
+        version = self._version(arguments, "%asm")
+        listing = commands.asm(version, arguments.target or self.target, loop=arguments.loop)
+        if not arguments.beside:
+            return listing
+        return Beside(listing, commands.asm(version, arguments.beside, loop=arguments.loop), listing.title)
 
     @magic(
         "The LLVM IR of an operator, for this machine or another.",
@@ -383,14 +477,23 @@ class TensorMagics(Magics):
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
-        _size(256),
+        argument("--plot", action="store_true", help="draw the speeds as bars"),
+        CHECK,
+        SIZE,
         example="%bench dense",
     )
     def bench(self, arguments: Namespace) -> Shown:
-        op = self._operator(arguments.name, "%bench")
-        versions = [arguments.version] if arguments.version else None
+        chosen = self._version(arguments, "%bench")
+        op = chosen.operator
+        versions = [chosen.name] if arguments.version or ":" in arguments.name else None
         against = self._function(arguments.against) if arguments.against else None
-        return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
+        size = self._size_for(arguments, "%bench", op)
+        times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against)
+        parts: list[Shown] = [times, times.plot()] if arguments.plot else [times]
+        if arguments.check:
+            checked = [chosen] if versions else [*op.versions.values()] or [chosen]
+            parts = [*(commands.check_result(v, sizes=size) for v in checked), *parts]
+        return parts[0] if len(parts) == 1 else Parts(*parts, title=times.title)
 
     @magic(
         "Two schedules side by side: the first pass at which they diverge, and their costs.",
@@ -419,17 +522,19 @@ class TensorMagics(Magics):
     @magic(
         "Why an operator takes the time that it does: where the time goes, what is wrong in words, and the calls that "
         "would help.",
-        argument("name", metavar="NAME", help="the operator, or NAME:V for its version V", completes=_operators),
+        NAME,
+        VERSION,
         CODE_TARGET,
         argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
-        _size(256),
+        SIZE,
         example="%why dense:auto",
     )
     def why(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.why import why
 
-        version = self._version_text(arguments.name, None, "%why")
-        return why(version, arguments.target or self.target, arguments.size, arguments.run)
+        version = self._version(arguments, "%why")
+        size = self._size_for(arguments, "%why", version.operator)
+        return why(version, arguments.target or self.target, size, arguments.run)
 
     @magic(
         "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
@@ -438,7 +543,8 @@ class TensorMagics(Magics):
         argument("--seconds", type=duration, default=60.0, metavar="S", help="how long it may take in all (60)"),
         argument("--trials", type=positive, metavar="N", help="how many schedules to try at most"),
         argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
-        argument("-n", "--name", dest="version", metavar="V", default="tuned", help="keep the best as V (tuned)"),
+        _kept("tuned"),
+        CHECK,
         argument(
             "--from",
             dest="source",
@@ -451,13 +557,18 @@ class TensorMagics(Magics):
         argument("--cell", action="store_true", help="write the schedule as a cell; a search only if none is known"),
         argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
         TARGET,
-        _size(256),
+        SIZE,
         example="%tune dense --seconds 20",
     )
     def tune(self, arguments: Namespace) -> Any:
         op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
+        self._check_name(arguments.version, "%tune")
+        arguments.size = self._size_for(arguments, "%tune", op)
         if not arguments.cell:
-            return self._tuned(op, arguments, target)
+            found = self._tuned(op, arguments, target)
+            if arguments.check:
+                display(commands.check_result(op.version(arguments.version), sizes=arguments.size))
+            return found
         from tvmagic.notebook.tuning import is_known
 
         if arguments.source is None and is_known(op, arguments.database, target):
@@ -493,6 +604,43 @@ class TensorMagics(Magics):
             return Table(["copied"], [[str(path)] for path in copy_tutorials(arguments.tutorials)])
         return overview(PARSERS.values(), self.operators())
 
+    # ------------------------------------------------------------------------ puzzles
+
+    @magic(
+        "Puzzles that grade themselves: %puzzle lists them, %puzzle 7 sets the task, and a cell %%puzzle 7 is the answer. It has "
+        "to be legal, equal to NumPy, and within the puzzle's bounds on what the program does; nothing is timed.",
+        argument("puzzle", nargs="?", metavar="N", help="the puzzle's number, or the file of one", completes=_puzzles),
+        argument("--hint", nargs="?", type=positive, const=0, metavar="K", help="the next hint, or hint K"),
+        argument("--solution", action="store_true", help="show the solution"),
+        argument("--cell", action="store_true", help="write the cell that one starts with"),
+        argument("--forget", action="store_true", help="forget which puzzles were solved"),
+        either=True,
+        example="%puzzle 7",
+    )
+    def puzzle(self, arguments: Namespace, cell: str | None = None) -> Shown | None:
+        from tvmagic.notebook import puzzling
+
+        if arguments.puzzle is None:
+            if cell is not None:
+                raise UsageError("%%puzzle: which puzzle is it? Write its number, such as %%puzzle 1")
+            return puzzling.overview(arguments.forget)
+        subject = puzzling.puzzle_of(arguments.puzzle)
+        if (op := subject.operator()) is not None and cell is None:
+            self.namespace.setdefault(op.name, op)
+        if cell is not None:
+            judged = puzzling.judged(subject, cell, self.namespace)
+            if judged.operator is not None:
+                self.namespace[judged.operator.name] = judged.operator
+            return judged
+        if arguments.hint is not None:
+            return puzzling.hint(subject, arguments.hint)
+        if arguments.solution:
+            return puzzling.solution(subject)
+        if arguments.cell:
+            assert self.shell is not None
+            self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
+        return puzzling.Task(subject)
+
     # ------------------------------------------------------------------------ names
 
     @property
@@ -525,7 +673,18 @@ class TensorMagics(Magics):
         )
         raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
 
+    def _size_for(self, arguments: Namespace, magic: str, *operators: Operator) -> int:
+        """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
+        if arguments.size is None:
+            return min((op.usual_size for op in operators), default=USUAL_SIZE)
+        if operators and not any(op.symbols for op in operators):
+            names = " and ".join(f"`{op.name}`" for op in operators)
+            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
+        return arguments.size
+
     def _version(self, arguments: Any, magic: str) -> Version:
+        if ":" in arguments.name and arguments.version is None:
+            return self._version_text(arguments.name, None, magic)
         op = self._operator(arguments.name, magic)
         try:
             return op.version(arguments.version)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame, page, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
-from tvmagic.notebook.view import View, make_view
+from tvmagic.notebook.view import View, make_view, selected
+from tvmagic.operators import Version
 from tvmagic.passes import Record
 
-__all__ = ["Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
+__all__ = ["Beside", "Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
 
 
 def in_kernel() -> bool:
@@ -74,8 +76,9 @@ class Passes(Shown):
         marks: Sequence[str] = (),
         notation: str = "tvmscript",
     ) -> None:
-        self.record = record
-        self.view: View = make_view(record, only, marks, notation)
+        self.record, self.only = record, None if only is None else list(only)
+        self.version: Version | None = None  # that the record is of, if its programs may be edited in the page
+        self.view: View = make_view(record, self.only, marks, notation)
         self.title = self.view.title
         self.show_unchanged = show_unchanged
         cells = [(n.removeprefix("tensor "), t) for n, t in record.sources.items() if n.startswith("tensor ")]
@@ -109,6 +112,11 @@ class Passes(Shown):
         if not in_kernel():
             return {"text/plain": self.text()}
         bundle = self.stepper()._repr_mimebundle_()
+        if self.version is not None:
+            from tvmagic.notebook.editor import offer
+
+            places = [self.record.steps.index(step) for step in selected(self.record, self.only)]
+            offer(self.version, self.record, places, self.stepper().data["key"])
         return {**bundle, "text/html": about(bundle["text/html"], self.of)}
 
 
@@ -151,6 +159,24 @@ class Listing(Shown):
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+
+class Beside(Shown):
+    """Two listings side by side; in a terminal as two columns."""
+
+    def __init__(self, left: Listing, right: Listing, title: str = "") -> None:
+        self.left, self.right, self.title = left, right, title
+
+    def html(self, styled: bool = True) -> str:
+        style = "flex:1 1 24em;min-width:0"
+        columns = "".join(f'<div style="{style}">{part.html(styled=False)}</div>' for part in (self.left, self.right))
+        body = f'<div style="display:flex;flex-wrap:wrap;gap:1em">{columns}</div>'
+        return frame(body, self.title or "Two listings", styled)
+
+    def text(self, colour: bool | None = None) -> str:
+        columns = [[part.title, *(line.expandtabs(14) for line in part.lines)] for part in (self.left, self.right)]
+        width = max(map(len, columns[0])) + 3
+        return "\n".join(f"{a:{width}}{b}".rstrip() for a, b in zip_longest(*columns, fillvalue=""))
 
 
 class Picture(Shown):

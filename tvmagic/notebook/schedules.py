@@ -9,7 +9,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.operators.scheduling import program_of_schedule
 
-__all__ = ["is_te_schedule", "schedule_program", "stages_program"]
+__all__ = ["is_te_schedule", "schedule_program", "stage_lines", "stages_program"]
 
 _MARKS = {1: " bound to a thread", 5: " unrolled", 6: " vectorized", 7: " parallel", 8: " tensorized"}
 
@@ -44,6 +44,12 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
             lines.append(line)
             origins.append(origin)
     return Program(lines, "classic", origins)
+
+
+def stage_lines(stage: Any, ranges: Mapping[Any, Any] | None = None) -> list[str]:
+    """A stage as lines: where it is computed, and its loops."""
+    name = stage.op.name if stage.op is not None else "group"
+    return [f"stage {name}: {_place(stage)}", *_loop_lines(stage, ranges)]
 
 
 def _loop_lines(stage: Any, ranges: Mapping[Any, Any] | None) -> Iterator[str]:

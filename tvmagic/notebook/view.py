@@ -19,7 +19,7 @@ from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
 from tvmagic.notebook.text import LineOrigins, Program, node_program, program_of
 from tvmagic.passes import Note, Record, Step
 
-__all__ = ["NoteView", "StepView", "Text", "View", "make_view", "plain"]
+__all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain", "selected"]
 
 
 @dataclass
@@ -116,6 +116,9 @@ class View:
         ]
 
 
+CALLS = "calls"  # stands for all schedule calls among the names of passes
+
+
 def make_view(
     record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = (), notation: str = "tvmscript"
 ) -> View:
@@ -124,22 +127,24 @@ def make_view(
     Parameters
     ----------
     marks: for each step of the record a few words to show beside it, such as `equal to NumPy`.
-    only: names of passes to show (with or without a prefix such as `tir.`); all unless told.
-        A name that did not run is a `TVMagicError`.
+    only: names of passes to show (with or without a prefix such as `tir.`); all by default. `calls` are the schedule
+        calls. A name that did not run is a `TVMagicError`.
     notation: how programs are written: `tvmscript`, `classic` (TVM before TVMScript) or `cinn`.
     """
-    view = _Maker(record, notation).make(_selected(record, only))
+    view = _Maker(record, notation).make(selected(record, only))
     mark_of = {id(step): mark for step, mark in zip(record.steps, marks)}
-    for step, shown in zip(_selected(record, only), view.steps):
+    for step, shown in zip(selected(record, only), view.steps):
         shown.mark = mark_of.get(id(step), "")
     return view
 
 
-def _selected(record: Record, only: Iterable[str] | None) -> list[Step]:
+def selected(record: Record, only: Iterable[str] | None) -> list[Step]:
+    """The steps of a record that are shown: those of the passes `only`, by default all."""
     if only is None:
         return list(record.steps)
-    wanted = {record[name].name for name in only}
-    return [s for s in record.steps if s.name in wanted]
+    names = list(only)
+    wanted = {record[name].name for name in names if name != CALLS}
+    return [s for s in record.steps if s.name in wanted or (s.kind == "schedule" and CALLS in names)]
 
 
 class _Maker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,18 +43,25 @@ from tvmagic.ir import (
     handles,
 )
 
-__all__ = ["Access", "Accesses", "trace_accesses"]
+__all__ = ["Access", "Accesses", "Trace", "trace_accesses", "trace_all"]
 
 Index = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Access:
-    """One touch of an element: `write` or a read, and the tensor that the reading statement computes."""
+    """One touch of an element: `write` or a read, and the tensor that the reading statement computes.
+
+    `tensor` is the one touched, `statement` the number in `Trace.statements` of the statement that does it (-1 for a
+    condition or a bound), `loops` the values of the loops around that, outermost first.
+    """
 
     write: bool
     index: Index
     consumer: str = ""
+    tensor: str = ""
+    statement: int = -1
+    loops: Index = ()
 
 
 @dataclass
@@ -69,6 +76,25 @@ class Accesses:
     def elements(self, write: bool) -> set[Index]:
         """The distinct elements that are written, or read."""
         return {a.index for a in self.events if a.write == write}
+
+
+@dataclass
+class Trace:
+    """The touches of several buffers in order.
+
+    `shapes` and `axes` give of each buffer its sizes and the indices of its first access as texts; `statements` the text
+    of each statement and the names of the loops around it. `complete` is False if the program goes on after the last touch.
+    """
+
+    shapes: dict[str, list[int]]
+    axes: dict[str, list[str]]
+    events: list[Access]
+    statements: list[tuple[str, tuple[str, ...]]]
+    complete: bool
+
+    def of(self, name: str) -> Accesses:
+        """The touches of one buffer."""
+        return Accesses(name, self.shapes[name], [a for a in self.events if a.tensor == name], self.complete)
 
 
 class _Done(Exception):
@@ -87,15 +113,19 @@ def trace_accesses(
     first_instance: stop where the memory of the tensor is given up for the first time.
     size: the value of symbolic sizes.
     """
-    tracer = _Tracer(name, limit, once, first_instance, size)
+    tracer = _Tracer({name}, limit, once, first_instance, size)
     tracer.prepare(stmt)
     if not tracer.relevant:
         raise TVMagicError(f"nothing in the program touches `{name}`")
-    try:
-        tracer.visit(stmt)
-    except _Done:
-        pass
-    return Accesses(name, tracer.shape, tracer.events, tracer.complete)
+    return tracer.trace(stmt).of(name)
+
+
+def trace_all(stmt: Stmt, names: Iterable[str], limit: int = 4096, size: int = 8) -> Trace:
+    """Run the loops of a statement and note each touch of the buffers or tensors called `names`, `limit` at most, with the
+    statement and the loops' values."""
+    tracer = _Tracer(set(names), limit, False, False, size)
+    tracer.prepare(stmt)
+    return tracer.trace(stmt)
 
 
 def _name_of(node: Any) -> str:
@@ -106,23 +136,25 @@ def _name_of(node: Any) -> str:
 class _Uses(Visitor):
     """The statements that have a touch of the buffer inside, and the variables that choose elements."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
         self.above: list[Any] = []
         self.relevant: set[int] = set()
         self.variables: set[Var] = set()
         self.bound: dict[Var, Any] = {}
-        self.sizes: list[Any] = []
+        self.sizes: dict[str, list[Any]] = {}
+        self.axes: dict[str, list[str]] = {}
 
     @handles(Node)
     def every(self, node: Node) -> None:
         self.above.append(node)
-        if isinstance(node, (BufferLoad, BufferStore, ProducerLoad, ProducerStore)) and _name_of(node) == self.name:
+        if isinstance(node, (BufferLoad, BufferStore, ProducerLoad, ProducerStore)) and _name_of(node) in self.names:
             self.relevant.update(id(n) for n in self.above)
             self.note(node.indices)
             touched: Any = node
             owner = touched.producer if hasattr(touched, "producer") else touched.buffer
-            self.sizes = list(owner.shape)
+            self.sizes[_name_of(node)] = list(owner.shape)
+            self.axes.setdefault(_name_of(node), [str(i) for i in node.indices])
         if isinstance(node, IfThenElse):
             self.note((node.condition,))
         if isinstance(node, (LetStmt, Let)):
@@ -148,21 +180,34 @@ class _Uses(Visitor):
 
 
 class _Tracer(Visitor):
-    def __init__(self, name: str, limit: int, once: bool, first_instance: bool, size: int) -> None:
-        self.name, self.limit, self.once, self.first_instance, self.size = name, limit, once, first_instance, size
+    def __init__(self, names: set[str], limit: int, once: bool, first_instance: bool, size: int) -> None:
+        self.names, self.limit, self.once, self.first_instance, self.size = names, limit, once, first_instance, size
         self.events: list[Access] = []
         self.values: dict[Var, Any] = {}
         self.relevant: set[int] = set()
         self.variables: set[Var] = set()
-        self.shape: list[int] = []
+        self.shapes: dict[str, list[int]] = {}
+        self.axes: dict[str, list[str]] = {}
         self.complete = True
         self.consumer = ""
+        self.loops: list[Var] = []
+        self.statements: list[tuple[str, tuple[str, ...]]] = []
+        self.number_of: dict[int, int] = {}
+        self.statement_now = -1
 
     def prepare(self, stmt: Stmt) -> None:
-        uses = _Uses(self.name)
+        uses = _Uses(self.names)
         uses.visit(stmt)
-        self.relevant, self.variables = uses.relevant, uses.variables
-        self.shape = [self.number(s) for s in uses.sizes]
+        self.relevant, self.variables, self.axes = uses.relevant, uses.variables, uses.axes
+        self.shapes = {name: [self.number(s) for s in sizes] for name, sizes in uses.sizes.items()}
+
+    def trace(self, stmt: Stmt) -> Trace:
+        """Run the statement."""
+        try:
+            self.visit(stmt)
+        except _Done:
+            pass
+        return Trace(self.shapes, self.axes, self.events, self.statements, self.complete)
 
     def number(self, node: PrimExpr) -> int:
         value = self.visit(node)
@@ -171,12 +216,14 @@ class _Tracer(Visitor):
     def touch(self, node: Any, write: bool) -> None:
         indices = [self.visit(i) for i in node.indices]
         lanes = max((len(i) for i in indices if isinstance(i, tuple)), default=1)
+        consumer, tensor, now = "" if write else self.consumer, _name_of(node), self.statement_now
+        loops = tuple(self.values[v] for v in self.loops) if now >= 0 else ()
         for lane in range(lanes):
-            index = tuple(i[lane] if isinstance(i, tuple) else int(i) for i in indices)
-            self.events.append(Access(write, index, "" if write else self.consumer))
             if len(self.events) >= self.limit:
                 self.complete = False
                 raise _Done
+            index = tuple(i[lane] if isinstance(i, tuple) else int(i) for i in indices)
+            self.events.append(Access(write, index, consumer, tensor, now, loops))
 
     # ------------------------------------------------------------------------ statements
 
@@ -198,15 +245,25 @@ class _Tracer(Visitor):
 
     @handles(BufferStore, ProducerStore)
     def store(self, node: Any) -> None:
-        self.consumer = _name_of(node)
+        self.consumer, self.statement_now = _name_of(node), self.numbered(node)
         self.visit(node.value)
-        if self.consumer == self.name:
+        if self.consumer in self.names:
             self.touch(node, True)
+        self.statement_now = -1
+
+    def numbered(self, node: Any) -> int:
+        """The number of a statement, which gets one when it first runs."""
+        number = self.number_of.get(id(node))
+        if number is None:
+            number = self.number_of[id(node)] = len(self.statements)
+            indices = ", ".join(map(str, node.indices))
+            self.statements.append((f"{_name_of(node)}[{indices}] = {node.value}", tuple(v.name for v in self.loops)))
+        return number
 
     @handles(ProducerRealize)
     def realize(self, node: ProducerRealize) -> None:
         self.run(node.body)
-        if self.first_instance and node.producer.name == self.name:
+        if self.first_instance and node.producer.name in self.names:
             raise _Done
 
     @handles(For)
@@ -214,16 +271,20 @@ class _Tracer(Visitor):
         begin, extent = self.number(node.min), self.number(node.extent)
         if self.once and node.loop_var not in self.variables:
             extent = min(extent, 1)
+        self.loops.append(node.loop_var)
         for step in range(extent):
             self.values[node.loop_var] = begin + step
             self.run(node.body)
+        self.loops.pop()
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
         if node.attr_key == "thread_extent" and isinstance(node.node, IterVar) and node.node.var not in self.values:
+            self.loops.append(node.node.var)
             for step in range(self.number(node.value)):
                 self.values[node.node.var] = step
                 self.run(node.body)
+            self.loops.pop()
             del self.values[node.node.var]
             return
         self.run(node.body)
@@ -319,7 +380,7 @@ class _Tracer(Visitor):
     def load(self, node: Any) -> Any:
         for index in node.indices:
             self.visit(index)
-        if _name_of(node) == self.name:
+        if _name_of(node) in self.names:
             self.touch(node, False)
         return 0
 

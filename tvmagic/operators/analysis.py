@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferLoad, BufferStore, Call, IntImm, PrimFunc, Var, Visitor, handles
+from tvmagic.operators.arrays import evaluate_size
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
-__all__ = ["read_before_written", "written_buffers"]
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator
+
+__all__ = ["iterations", "read_before_written", "written_buffers"]
+
+
+def iterations(op: Operator, sizes: Mapping[Any, int]) -> Iterator[int]:
+    """How many elements each argument has, and how many iterations each stage, with these values of symbolic sizes.
+
+    What does not follow from them is left out.
+    """
+    extents = [list(t.shape) for t in op.args]
+    if op.prim_func is None:
+        roots = [t.op for t in op.outputs]
+        stages = post_dfs_order(roots, create_read_graph(roots))
+        extents += [[iv.dom.extent for iv in stage.root_iter_vars() if iv.dom is not None] for stage in stages]
+    for factors in extents:
+        try:
+            yield math.prod(evaluate_size(f, sizes) for f in factors)
+        except TVMagicError:
+            continue
 
 
 class _Writes(Visitor):

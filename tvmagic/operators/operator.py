@@ -19,6 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.covered_elements import check_reach
+from tvmagic.operators.midway import Edited
 from tvmagic.passes import Note, Record, Step, recording, run_step
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Operator", "Version"]
 
+USUAL_SIZE = 256
+MOST_ITERATIONS = 1 << 22
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
@@ -71,7 +74,7 @@ class Operator:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: all but what is found again, by the identity of tensors."""
-        return {name: value for name, value in self.__dict__.items() if name != "accesses"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("accesses", "symbols")}
 
     @staticmethod
     def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
@@ -160,6 +163,24 @@ class Operator:
         return Accesses(self.outputs, self.prim_func)
 
     @cached_property
+    def symbols(self) -> list[Var]:
+        """The symbolic sizes, in the order in which the inputs have them."""
+        return list(dict.fromkeys(s for t in self.inputs for s in t.shape if isinstance(s, Var)))
+
+    @cached_property
+    def usual_size(self) -> int:
+        """The value that symbolic sizes have by default where it is measured or checked: 256, or as many halves of it
+        as it takes for no stage, and no input, to have more than 4 million iterations or elements."""
+        from tvmagic.operators.analysis import iterations
+
+        size = USUAL_SIZE
+        while size > 8 and any(
+            count > MOST_ITERATIONS for count in iterations(self, dict.fromkeys(self.symbols, size))
+        ):
+            size //= 2
+        return size if self.symbols else USUAL_SIZE
+
+    @cached_property
     def check_bounds(self) -> bool:
         """Whether compiled accesses are checked while they run."""
         return bool(self.accesses.open)
@@ -172,6 +193,8 @@ class Operator:
             schedule = self.te_schedule() if self.prim_func is None else self.prim_func
         if isinstance(schedule, Version):
             schedule = schedule.schedule
+        if isinstance(schedule, Edited):
+            return schedule.lower()
         if hasattr(schedule, "mod"):
             return lower(schedule.mod, name=self.name, **options)
         if isinstance(schedule, (PrimFunc, IRModule)):
@@ -196,6 +219,8 @@ class Operator:
         """
         version = schedule if isinstance(schedule, Version) else Version(self, schedule)
         calls = [s for s in version.record if s.kind == "schedule"] if version.record is not None else []
+        if isinstance(version.schedule, Edited):
+            calls = version.schedule.steps
         record = Record(list(calls), self.name)
         with recording(record=record):
             module = self.lower(version.schedule)
@@ -388,8 +413,8 @@ def _add_llvm_steps(record: Record, mod: IRModule, texts: Any, each: bool) -> No
 class Version:
     """An operator with a schedule. Built when it is first called.
 
-    `schedule` is a TE schedule, a TensorIR schedule, or None for the plain loops; `record` the
-    steps that its cell recorded.
+    `schedule` is a TE schedule, a TensorIR schedule, None for the plain loops, or a program in the middle of the
+    passes (`Edited`); `record` the steps that its cell recorded.
     """
 
     def __init__(self, operator: Operator, schedule: Any, name: str = "default", record: Record | None = None) -> None:

@@ -9,6 +9,7 @@ from tvmagic import te
 from tvmagic.driver import default_passes, schedule_to_module
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import AttrStmt, BufferStore, For, IRModule, IterVar, PrimFunc, Span, pre_order_visit
+from tvmagic.operators.midway import Edited, flat_passes
 from tvmagic.passes import Sequential
 from tvmagic.tir.analysis.races import Race, find_races
 
@@ -26,12 +27,19 @@ def races_of(version: Version, sizes: Mapping[str, int] | int | None = None) -> 
 
     `sizes` are those that races are looked for with where they are symbolic, by default several small ones.
     """
-    return find_races(loops_of(version), sizes)
+    func = loops_of(version)
+    return find_races(func, sizes) if func is not None else []
 
 
-def loops_of(version: Version) -> PrimFunc:
-    """The program of a version as loops over its buffers as they were declared, before memory is flat."""
+def loops_of(version: Version) -> PrimFunc | None:
+    """The program of a version as loops over its buffers as they were declared, before memory is flat.
+
+    Of one that was edited after that, the flat program; None if it has symbolic sizes, by whose products its elements are
+    told apart.
+    """
     op, schedule = version.operator, version.schedule
+    if isinstance(schedule, Edited):
+        return _edited_loops(schedule, bool(op.symbols))
     if schedule is None:
         schedule = op.te_schedule() if op.prim_func is None else op.prim_func
     if isinstance(schedule, te.schedule.Schedule):
@@ -47,6 +55,16 @@ def loops_of(version: Version) -> PrimFunc:
     names = [p.name for p in passes]
     mod = Sequential(passes[: names.index(last)], name="loops")(mod)
     return next(iter(mod.functions.values()))
+
+
+def _edited_loops(edited: Edited, symbolic: bool) -> PrimFunc | None:
+    names = [p.name for p in flat_passes()]
+    func = next(iter(edited.module.functions.values()))
+    of_te = func.attrs is not None and "from_legacy_te_schedule" in func.attrs
+    last = names.index("tir.StorageFlatten" if of_te else "tir.FlattenBuffer")
+    if len(names) - edited.left > last:
+        return None if symbolic else func
+    return func if of_te else next(iter(edited.run(len(names) - last).functions.values()))
 
 
 def _binds_buffers(func: PrimFunc) -> bool:
@@ -67,6 +85,8 @@ def refuse_races(version: Version) -> None:
     """
     try:
         func = loops_of(version)
+        if func is None:
+            return
         race = next((r for r in find_races(func) if r.certain), None)
     except RecursionError:  # nested more deeply than Python's stack: nothing is known, and a check says so
         return

@@ -21,14 +21,23 @@ from tvmagic.operators.races import refuse_races
 from tvmagic.operators.running import CellError, instruction_span, run_python
 from tvmagic.passes import Record, Step, recording, run_step
 
-__all__ = ["CellError", "program_of_schedule", "recorded_calls", "schedule", "schedule_from_cell"]
+__all__ = [
+    "SCHEDULE_CALLS",
+    "STAGE_CALLS",
+    "CellError",
+    "block_names",
+    "program_of_schedule",
+    "recorded_calls",
+    "schedule",
+    "schedule_from_cell",
+]
 
-_STAGE_CALLS = (
+STAGE_CALLS = (
     "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel", "pragma",
     "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align", "tensorize",
     "tile", "transform_layout", "unroll", "vectorize",
 )  # fmt: skip
-_SCHEDULE_CALLS = ("cache_read", "cache_write", "create_group", "rfactor")
+SCHEDULE_CALLS = ("cache_read", "cache_write", "create_group", "rfactor")
 
 
 def schedule(op: Operator, text: str, name: str = "default", namespace: Mapping[str, Any] | None = None) -> Version:
@@ -140,12 +149,12 @@ def _scope(
         scope["s"] = op.te_schedule()
     if "sch" in used:
         scope["sch"] = op.schedule()
-        for name in _block_names(scope["sch"]) & used:
+        for name in block_names(scope["sch"]) & used:
             scope[name] = scope["sch"].get_block(name)
     return scope
 
 
-def _block_names(sch: Any) -> set[str]:
+def block_names(sch: Any) -> set[str]:
     from tvmagic.ir import Block, post_order_visit
 
     found: set[str] = set()
@@ -186,7 +195,7 @@ def recorded_calls(schedule: Any, source: Source) -> Iterator[None]:
         yield
         return
     recorder = _CallRecorder(schedule, source)
-    classes = ((te.schedule.Stage, _STAGE_CALLS), (te.schedule.Schedule, _SCHEDULE_CALLS))
+    classes = ((te.schedule.Stage, STAGE_CALLS), (te.schedule.Schedule, SCHEDULE_CALLS))
     saved = [(cls, name, cls.__dict__[name]) for cls, names in classes for name in names if name in cls.__dict__]
     for cls, name, method in saved:
         setattr(cls, name, recorder.wrapped(method))

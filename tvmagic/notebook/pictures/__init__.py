@@ -10,6 +10,7 @@ from tvmagic.notebook.pictures.graphs import block_tree, iteration_graph, stage_
 from tvmagic.notebook.pictures.svg import Graph
 from tvmagic.notebook.results import Parts, Picture, Shown
 from tvmagic.operators import Operator, Version
+from tvmagic.operators.midway import Edited
 
 __all__ = ["asc_axes", "asc_nodes", "block_tree", "graph", "iteration_graph", "picture", "stage_graph"]
 
@@ -80,7 +81,9 @@ def _no_such(name: str, known: list[str]) -> Any:
 def _blocks(version: Version, sch: Any, stage: str | None) -> Shown:
     op = version.operator
     func = op.to_prim_func()
-    if hasattr(version.schedule, "mod"):
+    if isinstance(version.schedule, Edited):
+        func = next(iter(version.schedule.module.functions.values()))
+    elif hasattr(version.schedule, "mod"):
         func = next(iter(version.schedule.mod.functions.values()))
     return picture(block_tree(func, title=f"{op.name}: blocks"))
 

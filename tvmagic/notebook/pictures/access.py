@@ -6,10 +6,12 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferLoad, BufferStore, ProducerLoad, ProducerStore, post_order_visit
+from tvmagic.notebook.html import escape
 from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
-from tvmagic.operators.access import Accesses, trace_accesses
+from tvmagic.operators.access import Accesses, Trace, trace_all
+from tvmagic.operators.midway import Edited
 from tvmagic.operators.scheduling import program_of_schedule
 
 __all__ = ["AccessPicture", "access_view", "order_svg"]
@@ -22,19 +24,21 @@ _CELL = {"fill": "var(--tm-accent, #0550ae)", "stroke": "var(--tm-line)"}
 
 
 def access_view(version: Version, name: str | None = None) -> AccessPicture:
-    """How the program of a version touches the buffer `name`; its first output unless told."""
+    """How the program of a version touches its buffers, or the one called `name`."""
     op = version.operator
-    if version.schedule is not None and hasattr(version.schedule, "mod"):
+    if isinstance(version.schedule, Edited):
+        program = next(iter(version.schedule.module.functions.values())).body
+    elif version.schedule is not None and hasattr(version.schedule, "mod"):
         program: Any = next(iter(version.schedule.mod.functions.values())).body
     elif version.schedule is None and op.prim_func is not None:
         program = op.prim_func.body
     else:
         program = program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
     known = touched(program)
-    name = name or op.outputs[0].name
-    if name not in known:
+    if name is not None and name not in known:
         raise TVMagicError(f"nothing touches a buffer `{name}`", hint="there are " + ", ".join(f"`{k}`" for k in known))
-    return AccessPicture(trace_accesses(program, name, _EVENTS), f"{op.name}: accesses of {name}")
+    of = f" of {name}" if name is not None else ""
+    return AccessPicture(trace_all(program, known if name is None else [name], _EVENTS), f"{op.name}: accesses{of}")
 
 
 def touched(program: Any) -> list[str]:
@@ -52,11 +56,15 @@ def touched(program: Any) -> list[str]:
 
 
 class AccessPicture(Picture):
-    """The touches of a buffer in order; in a notebook a player with a slider and keys."""
+    """The touches of buffers in order; in a notebook a player with a slider and keys."""
 
-    def __init__(self, accesses: Accesses, title: str) -> None:
-        self.accesses = accesses
-        super().__init__(order_svg(accesses, title), words_of(accesses), title)
+    def __init__(self, trace: Trace, title: str) -> None:
+        self.trace = trace
+        parts = [trace.of(name) for name in trace.shapes]
+        drawn = "".join(
+            f"<figure><figcaption>{escape(a.name)}</figcaption>{order_svg(a, title)}</figure>" for a in parts
+        )
+        super().__init__(drawn, "\n".join(map(words_of, parts)), title)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         if not in_kernel():
@@ -64,7 +72,7 @@ class AccessPicture(Picture):
         from tvmagic.notebook.live import live_html
         from tvmagic.notebook.player import player_data
 
-        data = player_data(self.accesses, self.title)
+        data = player_data(self.trace, self.title)
         static = self.html(styled=False)
         live = about(live_html("player", data, static, self.title), self.of)
         return {"text/html": live, "text/plain": self.text(colour=False)}
@@ -75,8 +83,8 @@ def words_of(accesses: Accesses) -> str:
     reads = sum(not a.write for a in accesses.events)
     writes = len(accesses.events) - reads
     first = ", ".join(f"{'write' if a.write else 'read'} {list(a.index)}" for a in accesses.events[:8])
-    more = "" if accesses.complete else f" (the first {len(accesses.events)} only)"
-    return f"{writes} writes and {reads} reads of {accesses.name}{more}; first {first}"
+    more = "" if accesses.complete else " as far as the program was run"
+    return f"{writes} writes and {reads} reads of {accesses.name}{more}; first {first or 'none'}"
 
 
 def place(index: tuple[int, ...], shape: list[int]) -> tuple[int, int]:

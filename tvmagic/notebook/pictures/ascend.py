@@ -37,14 +37,12 @@ def _tensor(node: dict[str, Any]) -> str:
 
 def _memory(mem: dict[str, Any]) -> list[str]:
     """The memory of a tensor as a line, where one was chosen."""
-    if not mem["hardware"] and mem["reuse_id"] < 0:
-        return []
-    parts = [part for part in (mem["hardware"], mem["position"]) if part]
+    parts = [part for part in dict.fromkeys((mem["hardware"], mem["position"])) if part]
     if mem["que"]["id"] >= 0:
         parts.append(f"queue {mem['que']['id']}")
-    if mem["reuse_id"] >= 0:
-        parts.append(f"buffer {mem['reuse_id']}")
-    return [" ".join(str(part) for part in parts)]
+    if mem["buf"]["id"] >= 0:
+        parts.append(f"buffer {mem['buf']['id']}")
+    return [" ".join(parts)] if parts else []
 
 
 def asc_axes(graph: Any) -> Graph:

@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 
 from tvmagic.notebook.html import escape
 
-__all__ = ["Edge", "Graph", "Vertex", "drawing", "group", "line", "path", "rectangle", "text", "text_width"]
+__all__ = [
+    "ARROW",
+    "FILL",
+    "Edge",
+    "Graph",
+    "Vertex",
+    "drawing",
+    "group",
+    "line",
+    "path",
+    "rectangle",
+    "text",
+    "text_width",
+]
 
 _CHARACTER = 6.7
 _PADDING = 9
@@ -119,7 +132,7 @@ class Graph:
         shown = [e for e in self.edges if e.start in by_key and e.end in by_key]
         paths = {id(e): self._path(e, by_key[e.start], by_key[e.end]) for e in shown}
         width, height = self._place([v for path in paths.values() for v in path], paths, shown)
-        parts = [_ARROW]
+        parts = [ARROW]
         parts += [_edge_svg([by_key[e.start], *paths[id(e)], by_key[e.end]], e) for e in shown]
         parts += [_vertex_svg(v) for v in self.vertices]
         return drawing(width, height, self.title, self.words(), parts)
@@ -197,11 +210,11 @@ class Graph:
                     place[vertex.key] = (i + 0.5) / len(row)
 
 
-_ARROW = (
+ARROW = (
     '<defs><marker id="tm-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0 0L8 4L0 8z" fill="var(--tm-muted, #57606a)"/></marker></defs>'
 )
-_FILL = {
+FILL = {
     "panel": "var(--tm-panel, #f6f8fa)",
     "input": "var(--tm-kin, #e3f0ff)",
     "output": "var(--tm-add, #e6ffec)",
@@ -212,7 +225,7 @@ _FILL = {
 
 
 def _vertex_svg(vertex: Vertex) -> str:
-    style = {"fill": _FILL[vertex.tone], "stroke": "var(--tm-muted, #57606a)"}
+    style = {"fill": FILL[vertex.tone], "stroke": "var(--tm-muted, #57606a)"}
     if vertex.shape == "diamond":
         x, y, w, h = vertex.x, vertex.y, vertex.width, vertex.height
         points = f"{x + 9:.1f},{y:.1f} {x + w - 9:.1f},{y:.1f} {x + w:.1f},{y + h / 2:.1f} {x + w - 9:.1f},{y + h:.1f} {x + 9:.1f},{y + h:.1f} {x:.1f},{y + h / 2:.1f}"

@@ -1,4 +1,6 @@
-// Plays the accesses of a buffer on its grid. All data is here, so no kernel is asked.
+// Plays the accesses of buffers on their grids. All data is here, so no kernel is asked.
+
+const LEFT = 34, TOP = 16; // room for the numbers of rows and columns
 
 class Player {
   constructor(el, data) {
@@ -7,20 +9,31 @@ class Player {
     this.at = 0;
     this.speed = 20;
     this.timer = null;
-    const cell = Math.max(3, Math.min(26, Math.floor(460 / Math.max(data.rows, data.columns))));
-    this.cell = cell;
-    this.canvas = element("canvas", { width: data.columns * cell + 1, height: data.rows * cell + 1, role: "img", "aria-label": `Grid of ${data.name}` });
     this.play = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle() }, "\u25b6 Play");
     const step = (label, by) => element("button", { type: "button", "aria-label": by < 0 ? "One access back" : "One access on", onclick: () => this.go(this.at + by) }, label);
     this.slider = element("input", { type: "range", min: "0", max: String(this.count), value: "0", "aria-label": "Accesses done", oninput: () => this.go(+this.slider.value) });
     this.status = element("span", { class: "tm-status", role: "status" });
+    this.line = element("div", { class: "tm-now" });
     const speeds = element("select", { "aria-label": "Accesses a second", onchange: (e) => { this.speed = +e.target.value; } },
       ...[5, 20, 100, 1000].map((n) => element("option", { value: n, ...(n === 20 ? { selected: "" } : {}) }, `${n}/s`)));
     const controls = element("div", { class: "tm-controls" }, this.play, step("\u25c0", -1), step("\u25b6", 1), this.slider, speeds, this.status);
+    const side = data.grids.length > 1 ? 230 : 460;
+    this.grids = data.grids.map((grid) => this.grid(grid, side));
+    const more = data.complete ? "" : `The first ${this.count} accesses are here; the program goes on after them.`;
     this.root = element("div", { class: "tvmagic tm-player", role: "group", "aria-label": data.title, "data-lm-suppress-shortcuts": "true", "data-theme": data.theme === "auto" ? null : data.theme, onkeydown: (e) => this.key(e) },
-      element("div", { class: "tm-title" }, data.title), controls, this.canvas);
+      element("div", { class: "tm-title" }, data.title), controls, this.line,
+      element("div", { class: "tm-grids" }, ...this.grids.map((g) => g.figure)), element("div", { class: "tm-meta" }, more));
     el.replaceChildren(this.root);
     this.go(0);
+  }
+
+  /** The figure of a buffer: its sizes, what its axes are indexed by, and a canvas. */
+  grid(grid, side) {
+    const cell = Math.max(3, Math.min(26, Math.floor(side / Math.max(grid.rows, grid.columns))));
+    const canvas = element("canvas", { width: LEFT + grid.columns * cell + 1, height: TOP + grid.rows * cell + 1, role: "img", "aria-label": `Grid of ${grid.name}` });
+    const axes = grid.axes.length > 1 ? `down ${grid.axes.slice(0, -1).join(", ")}; right ${grid.axes.at(-1)}` : `right ${grid.axes[0] ?? ""}`;
+    const figure = element("figure", { tabindex: "0" }, element("figcaption", {}, element("b", {}, grid.name), ` ${grid.shape.join(" \u00d7 ")}`, element("div", { class: "tm-meta" }, axes)), canvas);
+    return { ...grid, cell, canvas, figure };
   }
 
   colour(name) { return getComputedStyle(this.root).getPropertyValue(name).trim(); }
@@ -50,21 +63,33 @@ class Player {
   go(to) {
     this.at = Math.max(0, Math.min(this.count, to));
     this.slider.value = String(this.at);
-    const { data } = this;
-    const done = this.at ? `${data.writes[this.at - 1] === "w" ? "write" : "read"} ${data.name}[${data.indices[this.at - 1].join(", ")}]` : "before the first";
-    this.status.textContent = `${this.at} of ${this.count}${data.complete ? "" : "+"}: ${done}`;
+    const { data } = this, last = this.at - 1;
+    const done = last >= 0 ? `${data.writes[last] === "w" ? "write" : "read"} ${this.grids[data.which[last]].name}[${data.indices[last].join(", ")}]` : "before the first";
+    this.status.textContent = `${this.at} of ${data.complete ? "" : "the first "}${this.count}: ${done}`;
+    const [text, loops] = data.statements[data.statement[last]] ?? ["", []];
+    this.line.replaceChildren(element("code", {}, text || "\u00a0"), element("div", { class: "tm-meta" }, loops.map((name, n) => `${name} = ${data.loops[last][n]}`).join(", ") || "\u00a0"));
     this.draw();
   }
 
   draw() {
-    const { canvas, cell, data } = this;
+    const { data } = this, ages = this.grids.map(() => new Map());
+    for (let i = 0; i < this.at; i++) {
+      const grid = this.grids[data.which[i]];
+      ages[data.which[i]].set(data.spots[2 * i] * grid.columns + data.spots[2 * i + 1], i);
+    }
+    this.grids.forEach((grid, n) => this.drawGrid(grid, ages[n], this.at && data.which[this.at - 1] === n));
+  }
+
+  drawGrid(grid, age, isNow) {
+    const { cell, canvas, rows, columns } = grid, { data } = this;
     const pen = canvas.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.fillStyle = this.colour("--tm-bg");
     pen.fillRect(0, 0, canvas.width, canvas.height);
-    const age = new Map();
-    for (let i = 0; i < this.at; i++) age.set(data.spots[2 * i] * data.columns + data.spots[2 * i + 1], i);
+    this.numbers(pen, grid);
+    pen.translate(LEFT, TOP);
     for (const [spot, i] of age) {
-      const [row, column] = [Math.floor(spot / data.columns), spot % data.columns];
+      const [row, column] = [Math.floor(spot / columns), spot % columns];
       pen.globalAlpha = Math.max(0.15, 1 - (this.at - 1 - i) / Math.max(40, this.count / 4));
       pen.fillStyle = this.colour(data.writes[i] === "w" ? "--tm-accent" : "--tm-used");
       pen.fillRect(column * cell, row * cell, cell, cell);
@@ -73,16 +98,30 @@ class Player {
     if (cell >= 5) {
       pen.strokeStyle = this.colour("--tm-line");
       pen.beginPath();
-      for (let r = 0; r <= data.rows; r++) { pen.moveTo(0, r * cell + 0.5); pen.lineTo(canvas.width, r * cell + 0.5); }
-      for (let c = 0; c <= data.columns; c++) { pen.moveTo(c * cell + 0.5, 0); pen.lineTo(c * cell + 0.5, canvas.height); }
+      for (let r = 0; r <= rows; r++) { pen.moveTo(0, r * cell + 0.5); pen.lineTo(columns * cell, r * cell + 0.5); }
+      for (let c = 0; c <= columns; c++) { pen.moveTo(c * cell + 0.5, 0); pen.lineTo(c * cell + 0.5, rows * cell); }
       pen.stroke();
     }
-    if (this.at) {
+    if (isNow) {
       pen.strokeStyle = this.colour("--tm-error");
       pen.lineWidth = 2;
       pen.strokeRect(data.spots[2 * this.at - 1] * cell + 1, data.spots[2 * this.at - 2] * cell + 1, cell - 2, cell - 2);
       pen.lineWidth = 1;
     }
+  }
+
+  /** The numbers of rows and columns: the first, the last, and some between. */
+  numbers(pen, { cell, rows, columns }) {
+    pen.fillStyle = this.colour("--tm-muted");
+    pen.font = "10px system-ui, sans-serif";
+    const places = (count, room) => {
+      const by = Math.max(1, Math.ceil(room / cell));
+      return [...Array(count).keys()].filter((n) => n % by === 0 && (n === 0 || count - 1 - n >= by) || n === count - 1);
+    };
+    pen.textAlign = "center";
+    for (const c of places(columns, 26)) pen.fillText(c, LEFT + (c + 0.5) * cell, TOP - 4);
+    pen.textAlign = "right";
+    for (const r of places(rows, 13)) pen.fillText(r, LEFT - 4, TOP + (r + 0.5) * cell + 3);
   }
 
   key(event) {

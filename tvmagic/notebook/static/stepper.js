@@ -1,5 +1,5 @@
 // The stepper: everything it shows is in `data`, so it asks the kernel for nothing.
-// `lines.js`, `memory.js` and `tools.js` are before it in one function.
+// `lines.js`, `memory.js`, `tools.js` and `edit.js` are before it in one function.
 
 const CONTEXT = 3;
 const BLOCK = 40; // rows put into the page together: more than the view shows at once
@@ -48,6 +48,7 @@ class Stepper {
   end() {
     this.restore?.();
     this.listen?.abort();
+    this.edits?.end();
     this.size?.disconnect();
   }
 
@@ -100,7 +101,8 @@ class Stepper {
     this.copyBefore = button(`Copy ${before}`, `Copy the program ${this.data.sides ? "of " : ""}${before}${this.data.sides ? "" : " this step"}`, () => this.copy("before", this.lines(this.step.b).join("\n")));
     this.copyAfter = button(`Copy ${after}`, `Copy the program ${this.data.sides ? "of " : ""}${after}${this.data.sides ? "" : " this step"}`, () => this.copy("after", this.lines(this.step.a).join("\n")));
     this.copyDiff = button("Copy diff", "Copy what this step changed, as diff -u writes it", () => this.copy("diff", this.diff()));
-    this.tools = element("div", { class: "tm-tools", role: "toolbar", "aria-label": "This step" }, this.said, this.copyBefore, this.copyAfter, this.copyDiff,
+    this.edits = new Edits(this);
+    this.tools = element("div", { class: "tm-tools", role: "toolbar", "aria-label": "This step" }, this.said, this.edits.button, this.copyBefore, this.copyAfter, this.copyDiff,
       button("Download", "Save the program after this step as a file", () => this.download()),
       button("Link", "Copy the address of this step and line", () => this.copy("link", addressOf(this.data.key, this.state.step + 1, this.lineNumber(), this.knobs))),
       this.large = button("Maximise", "As large as the window (m)", () => this.maximise(), false));
@@ -119,7 +121,7 @@ class Stepper {
       "<kbd>\u2190</kbd> <kbd>\u2192</kbd> or <kbd>k</kbd> <kbd>j</kbd> pass, <kbd>\u2191</kbd> <kbd>\u2193</kbd> change, " +
       "<kbd>Alt</kbd>+<kbd>\u2191</kbd> <kbd>\u2193</kbd> line, <kbd>Enter</kbd> or a click follows a line, <kbd>/</kbd> search, <kbd>m</kbd> maximise, <kbd>Esc</kbd> lets go";
     const single = this.data.steps.length === 1; // then it is a comparison: no list, nothing to step through
-    const main = element("div", { class: "tm-main" }, this.head, this.tools, this.view, this.followBox, this.notes, this.source, single ? null : help);
+    const main = element("div", { class: "tm-main" }, this.head, this.tools, this.edits.box, this.view, this.followBox, this.notes, this.source, single ? null : help);
     this.root = element("div", {
       class: `tvmagic tm-stepper${single ? " tm-single" : ""}`, role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
       "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
@@ -232,6 +234,7 @@ class Stepper {
   // ---- the program
 
   renderStep() {
+    this.edits.show();
     const { step } = this;
     this.head.replaceChildren(
       element("h4", { class: "tm-title" }, `${this.state.step + 1}. ${step.name}`),
@@ -642,6 +645,7 @@ class Stepper {
       s: () => this.toggle("side"), f: () => this.toggle("fold"), h: () => this.toggle("hide"),
       Enter: typing ? null : () => this.followAt(), " ": null,
       m: () => this.maximise(),
+      e: () => this.edits.button.hidden || this.edits.ask({}),
       Escape: () => (this.state.follow || this.state.at >= 0 || !this.restore ? this.letGo() : this.restore()),
     }[event.key];
     event.stopPropagation();

@@ -1,0 +1,314 @@
+"""Each type of node: made, printed, read back, evaluated against NumPy and lowered; and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import ascend
+from tvmagic.ascend import AscendError, AscGraph, AscTensor, ops
+from tvmagic.ascend.optypes import OP_TYPES
+
+COUNT = 41  # elements: vectors and a tail
+DTYPES = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8")
+# Which of the inputs below an elementwise type takes, if it is not `unit` (and `large`).
+SIGNED = ("Abs", "Neg", "Sign", "Relu", "Ceil", "Floor", "Trunc", "Round", "Ceil2Int", "FloorToInt", "LeakyRelu", "Square",
+          "Ub2ub", "Nop", "Pad", "RemovePad", "LogicalNot", "BitwiseNot", "Erf", "Erfc", "Gelu", "Tanh", "Sigmoid", "Lgamma",
+          "Digamma", "Expm")  # fmt: skip
+SPECIAL = ("Isnan", "IsInf", "IsFinite")
+TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-8}
+# Their formulas end with a difference, which loses what is left of the smaller one.
+COARSE = {"Erfc": 10, "Erfinv": 10, "Lgamma": 40, "Digamma": 40, "Gelu": 10, "Expm": 10, "Pow": 4, "FloorDiv": 4}
+
+
+def values(dtype: str) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    kind = np.dtype(dtype).kind
+    flags = rng.integers(0, 2, COUNT).astype("uint8")
+    if kind == "f":
+        halves = np.resize(np.array([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 0.3, -0.7, 3.2]), COUNT)
+        special = np.resize(np.array([1.0, np.nan, -np.inf, np.inf, 0.0]), COUNT)
+        unit, large = rng.uniform(0.05, 0.95, COUNT), rng.uniform(1.1, 3, COUNT)
+        return {"unit": unit.astype(dtype), "large": large.astype(dtype), "signed": halves.astype(dtype),
+                "special": special.astype(dtype), "flags": flags}  # fmt: skip
+    low = 0 if kind == "u" else -9
+    whole = {name: rng.integers(a, 10, COUNT).astype(dtype) for name, a in (("unit", low), ("signed", low))}
+    return {**whole, "large": rng.integers(1, 4, COUNT).astype(dtype), "flags": flags}
+
+
+def build(dtype: str) -> tuple[AscGraph, list[np.ndarray], list[str]]:
+    """A graph with an output for every elementwise type, and every reduction, that takes a dtype."""
+    graph = AscGraph(f"types_{dtype}")
+    z0, z1 = graph.create_axis("z0", 1), graph.create_axis("z1", COUNT)
+    del z0
+    data = values(dtype)
+    loaded = {name: ops.Load(ops.Data(graph, name, dtype=str(array.dtype))) for name, array in data.items()}
+    made: list[tuple[str, AscTensor]] = []
+    for name, op in OP_TYPES.items():
+        if np.dtype(dtype).kind not in op.takes or op.refused or op.kind not in ("elewise", "reduce"):
+            continue
+        first = "special" if name in SPECIAL else "signed" if name in SIGNED else "large" if name == "Acosh" else "unit"
+        if op.kind == "reduce":
+            made.append((name, getattr(ops, name)(loaded[first if name != "Prod" else "large"], z1)))
+        elif name == "Cast":
+            made += [(name, ops.Cast(loaded["unit"], to)) for to in ("float32", "int32", "uint8")]
+        else:
+            order = [loaded[first], loaded["large"], loaded["signed"]]
+            if name == "ClipByValue":
+                order = [loaded["signed"], loaded["unit"], loaded["large"]]
+            for place in op.conditions:
+                order.insert(place, loaded["flags"])
+            attrs = dict.fromkeys(op.attrs, 0.25)
+            made.append((name, getattr(ops, name)(*order[: op.inputs], **attrs)))
+    for number, (name, y) in enumerate(made):
+        ops.Output(ops.Store(y), f"out{number}_{name}")
+    return graph, [a.reshape(1, COUNT) for a in data.values()], [name for name, _ in made]
+
+
+def test_there_are_113_types() -> None:
+    assert len(OP_TYPES) == 113
+    assert {n for n, t in OP_TYPES.items() if t.refused} == {"MatMul", "VectorFunc", "AiryAi", "Nddma"}
+
+
+def test_every_type_is_computed_on_three_dtypes() -> None:
+    seen = [name for dtype in DTYPES for name in set(build(dtype)[2])]
+    for name, op in OP_TYPES.items():
+        if op.kind in ("elewise", "reduce") and not op.refused:
+            assert seen.count(name) >= 3, name
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_types_are_printed_and_read(dtype: str) -> None:
+    graph, inputs, _ = build(dtype)
+    ascend.check_hint(graph)
+    wanted = ascend.evaluate(graph, inputs)
+    for generation in (1, 2):
+        text = ascend.graph_text(graph, generation)
+        again = ascend.parse_graph(text)
+        assert str(again) == text and ascend.graph_text(again, generation) == text
+        for got, want in zip(ascend.evaluate(again, inputs), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+# One function with 60 to 80 loops takes LLVM some seconds.
+@pytest.mark.parametrize(
+    "dtype", [d if d in ("float32", "int32") else pytest.param(d, marks=pytest.mark.soak) for d in DTYPES]
+)
+def test_types_equal_numpy(dtype: str) -> None:
+    graph, inputs, names = build(dtype)
+    wanted = ascend.evaluate(graph, inputs)
+    outputs = [np.full(w.shape, 7).astype(w.dtype) for w in wanted]
+    tvmagic.build(ascend.lower_graph(graph))(*inputs, *outputs)
+    for name, got, want in zip(names, outputs, wanted, strict=True):
+        near = TOLERANCE.get(str(want.dtype), 0) * COARSE.get(name, 1)
+        np.testing.assert_allclose(got, want, rtol=near, atol=near, err_msg=name)
+
+
+# What `evaluate` gives is compared with NumPy, or with what is known, written here once more.
+KNOWN = {
+    "Log1p": (np.log1p, 0.3), "Expm": (np.expm1, 0.3), "Exp2": (np.exp2, 1.5), "Round": (np.rint, 2.5), "Round ": (np.rint, -0.5),
+    "Rsqrt": (lambda x: 1 / np.sqrt(x), 4.0), "Erf": (math.erf, 0.4), "Erfc": (math.erfc, 0.4), "Lgamma": (math.lgamma, 3.7),
+    "Lgamma ": (math.lgamma, -1.3), "Erfinv": (lambda x: 0.4769362762044699, 0.5), "Asin": (np.arcsin, 0.4),
+    "Digamma": (lambda x: -0.5772156649015329, 1.0), "Digamma ": (lambda x: 0.03648997397857652, -0.5),
+    "Gelu": (lambda x: x / (1 + np.exp(-1.5957691 * (x + 0.044715 * x**3))), 0.7), "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 2.0),
+    "Ceil2Int": (np.ceil, -1.5), "FloorToInt": (np.floor, -1.5), "Sign": (np.sign, -3.0), "Trunc": (np.trunc, -1.7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_a_type_means(name: str) -> None:
+    function, x = KNOWN[name]
+    (got,) = one(name.strip(), np.array([[x]]))
+    np.testing.assert_allclose(got, [[function(x)]], rtol=1e-7)
+
+
+def one(name: str, *inputs: np.ndarray, **attrs: object) -> list[np.ndarray]:
+    graph = AscGraph("one")
+    for axis, length in enumerate(inputs[0].shape):
+        graph.create_axis(f"z{axis}", length)
+    loaded = [ops.Load(ops.Data(graph, f"x{i}", dtype=str(x.dtype))) for i, x in enumerate(inputs)]
+    ops.Output(ops.Store(getattr(ops, name)(*loaded, **attrs)), "out")
+    ascend.check_hint(graph)
+    return ascend.evaluate(graph, inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "wanted"),
+    [
+        ("FloorDiv", -7, 2, -4), ("TruncDiv", -7, 2, -3), ("Remainder", -7, 3, 2), ("Fmod", -7, 3, -1), ("Mod", -7, 3, 2),
+        ("TrueDiv", 7, 2, 3.5), ("LogicalXor", 3, 0, 1), ("LogicalAnd", 3, 2, 1), ("Xor", 6, 3, 5), ("LShift", 3, 2, 12),
+        ("RShift", 12, 2, 3), ("Ge", 2, 2, 1), ("Ne", 2, 2, 0),
+    ],
+)  # fmt: skip
+def test_what_a_type_of_two_numbers_means(name: str, a: int, b: int, wanted: float) -> None:
+    (got,) = one(name, np.array([a], "int32"), np.array([b], "int32"))
+    assert got[0] == wanted
+    assert str(got.dtype) == {"TrueDiv": "float32", "LogicalXor": "uint8", "LogicalAnd": "uint8"}.get(
+        name, "uint8" if name in ("Ge", "Ne") else "int32"
+    )
+
+
+def test_attributes_of_types() -> None:
+    x = np.array([-2.0, 3.0], "float32")
+    assert one("LeakyRelu", x, negative_slope=0.5)[0].tolist() == [-1.0, 3.0]
+    assert one("Axpy", x, x, alpha=2.0)[0].tolist() == [-6.0, 9.0]
+    with pytest.raises(AscendError, match="attribute"):
+        one("Axpy", x, x, beta=2.0)
+
+
+def test_an_argmax_is_the_first_greatest() -> None:
+    graph = AscGraph("argmax")
+    z1 = [graph.create_axis("z0", 37), graph.create_axis("z1", 20)][1]
+    ops.Output(ops.Store(ops.ArgMax(ops.Abs(ops.Load(ops.Data(graph, "x"))), z1)), "out")
+    x = np.random.default_rng(0).integers(-5, 6, (37, 20)).astype("float32")
+    out = np.zeros((37, 1), "int64")
+    tvmagic.build(ascend.compile_graph(graph, machine=ascend.Machine(threads=2)))(x, out)
+    np.testing.assert_array_equal(out[:, 0], abs(x).argmax(1))
+    np.testing.assert_array_equal(ascend.evaluate(graph, [x])[0], out)
+    both = AscGraph("both")
+    axes = [both.create_axis("z0", 3), both.create_axis("z1", 4)]
+    ops.Output(ops.Store(ops.ArgMax(ops.Load(ops.Data(both, "x")), axes)), "out")
+    with pytest.raises(AscendError, match="argmax-one-axis"):
+        ascend.check_hint(both)
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_split_gives_its_parts(computed: bool) -> None:
+    graph = AscGraph("split")
+    z0, z1 = graph.create_axis("z0", 6), graph.create_axis("z1", 9)
+    del z0
+    x = ops.Load(ops.Data(graph, "x"))
+    a, b = ops.Split(ops.Abs(x) if computed else x, z1, [4, 5])
+    ops.Output(ops.Store(ops.Exp(a)), "a")
+    ops.Output(ops.Store(ops.Neg(b)), "b")
+    ascend.check_hint(graph)
+    assert str(ascend.parse_graph(str(graph))) == str(graph) and ".y1.repeats = {6, 5, }" in str(graph)
+    data = np.random.default_rng(0).uniform(-1, 1, (6, 9)).astype("float32")
+    first, second = np.split(abs(data) if computed else data, [4], axis=1)
+    outputs = [np.zeros((6, 4), "float32"), np.zeros((6, 5), "float32")]
+    tvmagic.build(ascend.compile_graph(graph, machine=ascend.Machine()))(data, *outputs)
+    for got, want, evaluated in zip(outputs, (np.exp(first), -second), ascend.evaluate(graph, [data]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+        np.testing.assert_allclose(evaluated, want, rtol=1e-6)
+    b.repeats[1] = ascend.Size.of(6)
+    b.strides = ascend.graph.dense_strides(b.repeats)
+    with pytest.raises(AscendError, match=r"split-size|edge-repeats"):
+        ascend.check_hint(graph)
+
+
+def test_a_split_of_several_nodes_with_one_output_each() -> None:
+    """As dumps have it behind CANN's own splitting: `index` counts the parts, `gid` says what belongs together."""
+    graph = AscGraph("parts")
+    z1 = [graph.create_axis("z0", 6), graph.create_axis("z1", 9)][1]
+    x = ops.Abs(ops.Load(ops.Data(graph, "x")))
+    for index, size in ((1, 5), (0, 4)):
+        (y,) = ops.Split(x, z1, [size])
+        y.name = "y"
+        y.node.attrs["index"] = index
+        ops.Output(ops.Store(y), f"out{index}")
+    ascend.check_hint(graph)
+    text = str(graph)
+    assert str(ascend.parse_graph(text)) == text and ".gid = i: 0" in text
+    data = np.random.default_rng(0).uniform(-1, 1, (6, 9)).astype("float32")
+    outputs = [np.zeros((6, 5), "float32"), np.zeros((6, 4), "float32")]
+    tvmagic.build(ascend.compile_graph(graph, machine=ascend.Machine()))(data, *outputs)
+    for got, want, evaluated in zip(
+        outputs, (abs(data)[:, 4:], abs(data)[:, :4]), ascend.evaluate(graph, [data]), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(evaluated, want)
+
+
+def test_numbers_of_a_graph() -> None:
+    """A scalar argument, and a number that is computed from sizes."""
+    graph = AscGraph("numbers")
+    z0 = graph.create_axis("z0", s0 := graph.create_size("s0"))
+    x = ops.Load(ops.Data(graph, "x"))
+    factor = ops.Broadcast(ops.ScalarData(graph, "factor"), z0)
+    count = ops.Broadcast(ops.IndexExpr(graph, s0 * 2 + 1, "float32"), z0)
+    ops.Output(ops.Store(ops.Add(ops.Mul(x, factor), count)), "out")
+    assert str(ascend.parse_graph(str(graph))) == str(graph) and '.expr = expression: "(1 + (2 * s0))"' in str(graph)
+    data, out = np.arange(50, dtype="float32"), np.zeros(50, "float32")
+    kernel = tvmagic.build(ascend.compile_graph(graph, {"s0": 64}, ascend.Machine()))
+    kernel(data, 2.5, out)
+    np.testing.assert_array_equal(out, data * np.float32(2.5) + 101)
+    np.testing.assert_array_equal(ascend.evaluate(graph, [data, 2.5])[0], out)
+    with pytest.raises(AscendError, match="1 inputs and 1 numbers"):
+        ascend.evaluate(graph, [data])
+
+
+def test_negative_indices_count_from_the_end_if_asked() -> None:
+    for from_end in (False, True):
+        graph = AscGraph("gather")
+        z0 = graph.create_axis("z0", 4)
+        at = ops.Load(ops.Data(graph, "at", [z0], "int32"))
+        y = ops.Gather(ops.Data(graph, "table", sizes=[10]), at, z0, negative_index_support=from_end)
+        ops.Output(ops.Store(y), "out")
+        assert f".negative_index_support = b: {str(from_end).lower()}" in str(graph)
+        inputs = [np.array([0, -1, 3, -10], "int32"), np.arange(10, dtype="float32")]
+        out = np.zeros(4, "float32")
+        tvmagic.build(ascend.compile_graph(graph, machine=ascend.Machine()))(*inputs, out)
+        assert out.tolist() == ([0, 9, 3, 0] if from_end else [0, 0, 3, 0])
+        np.testing.assert_array_equal(ascend.evaluate(graph, inputs)[0], out)
+
+
+def read_only(name: str) -> AscGraph:
+    graph = AscGraph("read_only")
+    z0, z1 = graph.create_axis("z0", 4), graph.create_axis("z1", 4)
+    x = ops.Load(ops.Data(graph, "x"))
+    if name == "Nddma":
+        y = ops.Nddma(graph.find_node("x").y)
+    elif name == "MatMul":
+        y = ops.MatMul(x, x, [z0, z1], transpose_x2=True)
+    elif name == "VectorFunc":
+        y = ops.VectorFunc([x], "body")[0]
+    else:
+        y = ops.AiryAi(x)
+    ops.Output(ops.Store(y), "out")
+    return graph
+
+
+@pytest.mark.parametrize("name", ["AiryAi", "MatMul", "Nddma", "VectorFunc"])
+def test_types_that_are_only_read(name: str) -> None:
+    graph = read_only(name)
+    for generation in (1, 2):
+        text = ascend.graph_text(graph, generation)
+        assert str(ascend.parse_graph(text)) == text
+    for call in (ascend.auto_schedule, ascend.lower_graph, lambda g: ascend.evaluate(g, [np.zeros((4, 4), "float32")])):
+        with pytest.raises(AscendError, match=f"not-run.*`{name}`"):
+            call(graph)
+
+
+def test_unknown_types_are_read_with_their_attributes() -> None:
+    text = str(read_only("AiryAi")).replace(": AiryAi", ": FlashSoftmax")
+    text = text.replace(
+        "    .x = load_0.y\n", '    .ir_attr =  {.scale = f: 0.5\n.mode = s: "fast"\n    }\n    .x = load_0.y\n'
+    )
+    graph = ascend.parse_graph(text)
+    node = graph.of_type("FlashSoftmax")[0]
+    assert node.attrs == {"scale": 0.5, "mode": "fast"} and str(graph) == text
+    with pytest.raises(AscendError, match="not-run.*its type is not known"):
+        ascend.evaluate(graph, [np.zeros((4, 4), "float32")])
+    with pytest.raises(AscendError, match="op-type"):
+        graph.add_node("FlashSoftmax")
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        (lambda x, i: ops.Exp(i), "op-dtype"), (lambda x, i: ops.BitwiseAnd(x, x), "op-dtype"),
+        (lambda x, i: ops.Where(x, x, x), "edge-dtype"), (lambda x, i: ops.Add(x, i), "edge-dtype"),
+        (lambda x, i: ops.Sum(ops.Cast(i, "bool"), i.axis[0]), "op-dtype"),
+    ],
+)  # fmt: skip
+def test_dtypes_that_a_type_does_not_take(call, rule: str) -> None:
+    graph = AscGraph("refused")
+    graph.create_axis("z0", 4)
+    x, i = ops.Load(ops.Data(graph, "x")), ops.Load(ops.Data(graph, "i", dtype="int32"))
+    ops.Output(ops.Store(call(x, i)), "out")
+    with pytest.raises(AscendError) as raised:
+        ascend.check_hint(graph)
+    assert raised.value.rule == rule

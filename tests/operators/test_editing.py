@@ -1,0 +1,161 @@
+"""A step's program, edited or not, and the passes that are left run on it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import codegen
+from tvmagic.errors import TVMagicError
+from tvmagic.operators import Operator, Version, operator
+from tvmagic.operators.editing import edit, editable, program_text, step_number
+from tvmagic.operators.scheduling import schedule
+from tvmagic.operators.unfinished import evaluated
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+DENSE = """X: float32[n, 24]
+W: float32[16, 24]
+b: float32[16]
+Y[i, j] += X[i, k] * W[j, k]
+Z[i, j] = max(Y[i, j] + b[j], 0)"""
+SOFTMAX = "X: float32[6, 20]\nP[i, k] = softmax(X[i, k], over=k)"
+BLUR = "I: float32[18, 18]\nH[i, j] = (I[i, j] + I[i, j + 1] + I[i, j + 2]) / 3\nV[i, j] = H[i, j] + H[i + 1, j]"
+GATHER = "T: float32[9, 4]\nI: int32[5]\nE[i, j] = T[I[i], j]"
+CELLS = [
+    (DENSE, "y, z = s[Y], s[Z]\nio, jo, ii, ji = z.tile(*z.axis, 8, 8)\ny.compute_at(z, jo)\nz.vectorize(ji)\nz.parallel(io)"),
+    (SOFTMAX, "s[P_max].compute_at(s[P_exp], s[P_exp].axis[0])"),
+    (BLUR, "h, v = sch.get_block('H'), sch.get_block('V')\ni, j = sch.get_loops(v)\nsch.compute_at(h, i)\nsch.unroll(j)"),
+    (GATHER, "s[E].unroll(s[E].axis[1])"),
+]  # fmt: skip
+
+
+def code(module: Any) -> str:
+    return codegen.llvm_ir(module, optimize=False)
+
+
+def differing(version: Version) -> list[str]:
+    """The steps whose program, printed, read and taken on unchanged, ends as other code than the version's."""
+    op = version.operator
+    record, wanted, known, found = op.passes(version, code=False), code(version.lower()), set(), []
+    for number, left in editable(record).items():
+        text = program_text(record, number)
+        if text not in known:
+            known.add(text)
+            made = edit(version, number + 1, text)
+            assert made.schedule.left == left
+            if code(made.lower()) != wanted:
+                found.append(record.steps[number].name)
+    return found
+
+
+@pytest.mark.parametrize(("text", "cell"), CELLS)
+def test_an_unedited_step_of_any_kind_ends_as_the_same_code(text: str, cell: str) -> None:
+    assert differing(schedule(operator("f", text), cell)) == []
+
+
+def versions_of_tutorials() -> Iterator[tuple[str, Version]]:
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        names: dict[str, Any] = {"np": np}
+        for number, cell in enumerate(json.loads(path.read_text())["cells"]):
+            text = "".join(cell["source"])
+            head, _, body = text.partition("\n")
+            with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):  # what needs other cells
+                if head.startswith("%%tensor"):
+                    made = names[head.split()[1]] = operator(head.split()[1], body, names)
+                    yield f"{path.name} {number}", made.current
+                elif head.startswith("%%schedule"):
+                    yield f"{path.name} {number}", schedule(names[head.split()[1]], body, "v", names)
+                elif not text.startswith("%") and "=" in text and evaluated("1", {}):
+                    for line in text.split("\n"):  # sizes that cells use
+                        name, _, value = line.partition("=")
+                        if name.strip().isidentifier() and value.strip().isdigit():
+                            names[name.strip()] = int(value)
+
+
+@pytest.mark.soak
+def test_every_step_of_the_tutorials_operators_ends_as_the_same_code() -> None:
+    found = {name: wrong for name, version in versions_of_tutorials() if (wrong := differing(version))}
+    assert found == {}
+
+
+# ---------------------------------------------------------------------------- edits
+
+
+@pytest.fixture
+def dense() -> Operator:
+    op = operator("f", DENSE)
+    schedule(op, CELLS[0][1])
+    return op
+
+
+def text_after(op: Operator, step: str) -> str:
+    record = op.passes(op.version("default"), code=False)
+    return program_text(record, step_number(record, step))
+
+
+def test_an_edit_that_keeps_the_meaning_is_compiled_and_right(dense: Operator) -> None:
+    text = text_after(dense, "SchedulePostProcToPrimFunc")
+    assert "for k in range(24):" in text
+    made = edit(
+        dense.version("default"),
+        "SchedulePostProcToPrimFunc",
+        text.replace("for k in range(24):", "for k in T.unroll(24):"),
+    )
+    assert dense.current is made and dense.check("edited").ok
+    names = [step.name for step in dense.passes(made)]
+    assert names.index("edit after te.SchedulePostProcToPrimFunc") == names.index("te.SchedulePostProcToPrimFunc") + 1
+    assert names[-1] == "codegen.assembly" and "T.unroll" not in text_after(dense, "UnrollLoop")
+    assert len(str(dense.passes(made)["codegen.llvm"].after)) > len(
+        str(dense.passes(dense.version("default"))["codegen.llvm"].after)
+    )
+
+
+def test_an_edit_that_changes_the_meaning_is_compiled_and_told(dense: Operator) -> None:
+    text = text_after(dense, "UnrollLoop")
+    edit(dense.version("default"), "UnrollLoop", text.replace("T.float32(0.0)", "T.float32(1.0)", 1))
+    assert not dense.check("edited").ok and dense.check("default").ok
+
+
+@pytest.mark.parametrize(
+    ("step", "old", "new", "message"),
+    [
+        ("UnrollLoop", "T.max(", "T.mxa(", "mxa"),
+        ("UnrollLoop", "(16, 24)", "(16, 23)", "takes"),
+        ("UnrollLoop", "for ", "fro ", "syntax"),
+        ("InferBound", "", "", "the program after `te.InferBound` cannot be edited"),
+        ("z.vectorize(ji)", "", "", "cannot be edited"),
+        ("llvm", "", "", "no step `llvm` ran"),
+        ("Simplfy", "", "", "did you mean `Simplify`?"),
+        ("Simplify:9", "", "", "ran 5 times"),
+        ("0", "", "", "there is no step 0"),
+        ("77", "", "", "there is no step 77"),
+    ],
+)
+def test_what_cannot_be_taken_on_is_refused(dense: Operator, step: str, old: str, new: str, message: str) -> None:
+    text = text_after(dense, step) if old else ""
+    assert old in text
+    with pytest.raises(TVMagicError) as caught:
+        edit(dense.version("default"), step, text.replace(old, new, 1))
+    assert message in str(caught.value) and list(dense.versions) == ["default"]
+
+
+def test_an_edit_that_lets_iterations_meet_is_refused(dense: Operator) -> None:
+    text = text_after(dense, "SchedulePostProcToPrimFunc")
+    with pytest.raises(TVMagicError, match="depends on which of them comes first"):
+        edit(
+            dense.version("default"),
+            "SchedulePostProcToPrimFunc",
+            text.replace("for k in range(24)", "for k in T.parallel(24)"),
+        )
+
+
+def test_the_function_is_one_and_whole(dense: Operator) -> None:
+    with pytest.raises(TVMagicError, match="a text holds functions"):
+        edit(dense.version("default"), "UnrollLoop", "x = 1")

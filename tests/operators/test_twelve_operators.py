@@ -1,0 +1,114 @@
+"""The operators of docs/operators.md: each cell as it is there, against NumPy, with its loops and with a schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import TVMagicError
+from tvmagic.operators import Version, operator
+from tvmagic.tune import auto
+
+PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+Array = np.ndarray[Any, Any]
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def conv1d(x: Array, w: Array) -> Array:
+    padded = np.pad(x, ((0, 0), (1, 1)))
+    return np.stack([sum(np.correlate(padded[c], w[o, c], "valid")[::2] for c in range(len(x))) for o in range(len(w))])
+
+
+def layer_norm(x: Array, g: Array, b: Array) -> Array:
+    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * g + b
+
+
+def attention(q: Array, k: Array, v: Array) -> Array:
+    return softmax(q @ k.transpose(0, 2, 1) / 4) @ v
+
+
+EXPECTED: dict[str, Callable[..., Array]] = {
+    "batched": lambda a, b: np.einsum("bki,bjk->bij", a, b),
+    "conv1d": conv1d,
+    "conv1d_inline": conv1d,
+    "place": lambda x: x.argmax(1),
+    "running": lambda x: x.cumsum(1),
+    "layer_norm": layer_norm,
+    "attention": attention,
+    "histogram": lambda x: np.bincount(x, minlength=10),
+    "pool": lambda x: x.reshape(3, 8, 2, 8, 2).max((2, 4)),
+    "int8_product": lambda a, b: a.astype("int32") @ b.astype("int32"),
+    "gather": lambda t, i: t[i],
+    "masked": lambda x, b, m: np.where(m & np.tri(8, 12, dtype=bool), x + b, 0),
+    "product": lambda a, b: a @ b,
+}
+
+
+def cells() -> dict[str, str]:
+    """The cells of the page by name, without their first line."""
+    blocks = re.findall(r"(?:^    .*\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    texts = [re.sub("^    ", "", block, flags=re.MULTILINE) for block in blocks]
+    return {text.split("\n")[0].split()[1]: text.partition("\n")[2] for text in texts if text.startswith("%%tensor")}
+
+
+def arguments(op: Any) -> list[Array]:
+    rng = np.random.default_rng(1)
+    if op.name == "histogram":
+        return [rng.integers(0, 10, 100, dtype="int32")]
+    return op.random_inputs(3, {"n": 7, "k": 5, "m": 9})
+
+
+def test_the_page_has_the_operators() -> None:
+    assert set(cells()) == set(EXPECTED) and PAGE.read_text(encoding="utf-8").count("\n## ") == 12
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_operator_is_right_as_written(name: str) -> None:
+    op = operator(name, cells()[name])
+    values = arguments(op)
+    expected = EXPECTED[name](*values)
+    result = op(*values)
+    assert result.shape == expected.shape and result.dtype.kind == expected.dtype.kind
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(op.reference(*values), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["batched", "conv1d", "layer_norm", "pool", "int8_product"])
+def test_an_operator_is_scheduled_at_once_and_stays_right(name: str) -> None:
+    op = operator(name, cells()[name])
+    version = Version(op, auto(op), "auto")
+    op.add_version(version)
+    assert op.current is version and op.check().ok
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("X: int32[9]\nH: int32[4]\nH[X[i]] += 1", "plain index names", "`H[b] += 1 if X[i] == b else 0`"),
+        ("X: float32[6, 9]\nI[i] = argmax(X[i, :])", "`:` is a slice", "`Y[i] = max(X[i, k], over=k)`"),
+        ("X: float32[8]\nY[i] = max(X[2 * i + r] for r in range(2))", "`for` inside of", "write `r: range(2)` above and `over=r`"),
+        ("A: int8[4, 4]\nC: int32[4]\nC[i] += A[i, k] * A[k, i]", "its value is `int8`", "convert what is read, as in `int32(A[i, k])`"),
+        ("A: float16[4]\nC: float32[4]\nC[i] = A[i] * A[i]", "its value is `float16`", "convert the right side by `float32(...)`"),
+    ],
+)  # fmt: skip
+def test_a_wrong_first_try_is_told_what_works(text: str, message: str, hint: str) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", text)
+    assert message in caught.value.message and hint in (caught.value.hint or "")
+
+
+def test_an_index_outside_of_the_table_is_refused() -> None:
+    op = operator("gather", cells()["gather"])
+    table, index = arguments(op)
+    index[2] = 50
+    with pytest.raises(IndexError):
+        op(table, index)

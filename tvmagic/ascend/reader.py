@@ -1,0 +1,394 @@
+"""Reads the dump of a graph, of both generations and as a document shows it: with comments and dots.
+
+Lines that say nothing known here are kept in their node. Every part keeps its text, so that it is printed as it was. An
+excerpt may name axes and nodes that it does not have: it is read and printed, and refused by whatever computes with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.ascend.graph import (
+    AscendError,
+    AscGraph,
+    AscNode,
+    AscTensor,
+    Axis,
+    AxisType,
+    GraphType,
+    Source,
+    TmpBuffer,
+)
+from tvmagic.ascend.sizes import Size, parse_size
+from tvmagic.ascend.text import DTYPES, SECTIONS, remember
+from tvmagic.errors import TVMagicError
+
+__all__ = ["parse_graph"]
+
+_AXIS = re.compile(r"(\S+?)\((\d+)\) : (.*)$")
+_NODE = re.compile(r"(\S+): (\w+) \((-?\d+)\)$")
+_FACT = re.compile(r"\.([\w.]+)\s*=\s*(.*)$")
+_BLOCK = re.compile(r"\.([\w.]+):$")
+_TENSOR = re.compile(r"\.(\w+): (\w+)$")
+_ENTRY = re.compile(r'\.(\w+) = (?:expression: "([^"]*)"|s: "([^"]*)"|i: (-?\d+)|f: ([^\s,}]+)|b: (true|false))')
+_SHORT_MEMORY = re.compile(r"(\w*)\[(.*)\]$")
+_LATER_FORM = re.compile(r"\s*(%\w+(:\d+)?\s*=|func\.func\b|module\b|\w+\.graph\b)")
+_DTYPES = {name: dtype for dtype, name in DTYPES.items()} | {
+    "double": "float64", "DT_FLOAT": "float32", "DT_FLOAT16": "float16", "half": "float16", "float": "float32",
+    "DT_INT8": "int8", "DT_INT16": "int16", "DT_INT32": "int32", "DT_INT64": "int64", "DT_UINT8": "uint8",
+    "DT_UINT16": "uint16", "DT_UINT32": "uint32", "DT_UINT64": "uint64",
+}  # fmt: skip
+
+
+def parse_graph(text: str) -> AscGraph:
+    """The graph of a dump. Raises AscendError for a line that is in no place where a dump may have it."""
+    return _Reader().read(text)
+
+
+def _items(text: str) -> list[str]:
+    """The parts of a list, which commas separate that are in no parentheses."""
+    items, depth, start = [], 0, 0
+    text = text.strip()
+    if text[:1] in "{(" and text[-1:] in "})":
+        text = text[1:-1]
+    for place, letter in enumerate(text):
+        depth += (letter in "({") - (letter in ")}")
+        if letter == "," and depth == 0:
+            items.append(text[start:place])
+            start = place + 1
+    items.append(text[start:])
+    return [t.strip() for t in items if t.strip()]
+
+
+def _number(text: str) -> int:
+    if text == "nil":
+        return -1
+    if not re.fullmatch(r"-?\d+", text):
+        raise AscendError("text", f"`{text}` is not a number")
+    return int(text)
+
+
+def _size(text: str) -> Size:
+    try:
+        return parse_size(text)
+    except AscendError:
+        raise
+    except TVMagicError as error:
+        raise AscendError("text", str(error)) from None
+
+
+class _Reader:
+    """Goes through the lines; `block` is the fact that the lines with more than `indent` blanks are about."""
+
+    def __init__(self) -> None:
+        self.graph = AscGraph("")
+        self.node: AscNode | None = None
+        self.section = ""
+        self.raw: list[str] = []
+        self.blocks: list[tuple[int, str]] = []
+        self.open_attributes = False
+        self.missing_axes: dict[str, Axis] = {}
+        self.missing_nodes: dict[str, AscNode] = {}
+
+    def read(self, text: str) -> AscGraph:
+        """The graph of a text."""
+        known = {"Sizes": self.size_line, "Axis": self.axis_line, "Nodes": self.node_line}
+        for line in text.splitlines(keepends=True):
+            content = re.sub(r"\s*//.*$", "", line.rstrip("\n"))
+            if not content.strip() or set(content.strip()) <= {".", "…"}:
+                self.raw.append(line)
+                continue
+            if _LATER_FORM.match(content):
+                raise AscendError(
+                    "text", f"`{content.strip()}` is of the form of dumps in MLIR, which is not read here"
+                )
+            head = content.strip().partition(":")[0]
+            if head == "Graph" and not self.section:
+                self.begin("Graph")
+                self.graph.name = content.partition(":")[2].strip()
+            elif content.strip() in ("Sizes:", "Axis:", "Nodes:"):
+                self.begin(head)
+            elif self.section not in known:
+                raise AscendError("text", f"`{content.strip()}` is before the sections of a graph")
+            else:
+                known[self.section](content)
+            self.raw.append(line)
+        self.end()
+        self.finish()
+        return self.graph
+
+    def begin(self, section: str) -> None:
+        """A new section; what was read before it belongs to the section or the node before."""
+        self.end()
+        if SECTIONS.index(section) <= (SECTIONS.index(self.section) if self.section else -1):
+            raise AscendError("text", f"the section `{section}` is in the wrong place")
+        self.section = section
+
+    def end(self) -> None:
+        """The text since the last section or node."""
+        text = "".join(self.raw)
+        if not self.section:
+            return  # lines in front of the graph go with its first one
+        self.raw = []
+        if self.node is not None:
+            self.node.source = Source(text)
+        else:
+            self.graph.sources[self.section] = Source(text)
+
+    # ------------------------------------------------------------------ sizes and axes
+
+    def size_line(self, line: str) -> None:
+        """`s0: VAR`."""
+        name, _, value = line.strip().partition(": ")
+        found = re.fullmatch(r"(?:CONST\()?(\d+)\)?", value)
+        if not name or (value != "VAR" and found is None):
+            raise AscendError("text", f"`{line.strip()}` is not the line of a size")
+        self.graph.sizes[name] = int(found.group(1)) if found else None
+
+    def axis_line(self, line: str) -> None:
+        """`z0(0) : s0, ORIGINAL, align: -1, ...`, or `z0(0) : ORIGINAL, size:s0, ` in the second generation."""
+        found = _AXIS.match(line.strip())
+        if found is None:
+            raise AscendError("text", f"`{line.strip()}` is not the line of an axis")
+        parts = _items(found.group(3))
+        facts = {key.strip(): value.strip() for key, colon, value in (p.partition(":") for p in parts) if colon}
+        plain = [p for p in parts if ":" not in p]
+        type = next((p for p in plain if p in AxisType.__members__), None)
+        size = next((p for p in plain if p != type), facts.get("size"))
+        if type is None or size is None:
+            raise AscendError("text", f"`{line.strip()}` has no {'size' if type else 'type'} of an axis")
+        if "size" in facts:
+            self.graph.generation = 2
+        from_ = tuple(self.axes(facts.get("from", "")))
+        axis = self.graph.create_axis(found.group(1), _size(size), AxisType[type], from_=from_)
+        axis.id = int(found.group(2))
+        split = axis.type not in (AxisType.ORIGINAL, AxisType.MERGED)
+        axis.align = _number(facts.get("align", "1" if split else "-1"))
+        axis.allow_oversize_axis = facts.get("allow_oversize_axis") == "1"
+        axis.allow_unaligned_tail = facts.get("allow_unaligned_tail", "1") == "1"
+
+    def axes(self, text: str) -> list[Axis]:
+        """The axes of a list of names."""
+        return [self.axis(name) for name in _items(text)]
+
+    def axis(self, name: str) -> Axis:
+        """The axis of a name; one that the graph does not have if an excerpt leaves it out."""
+        found = next((a for a in self.graph.axes if a.name == name), None)
+        return found or self.missing_axes.setdefault(name, Axis(-1, name, Size.of(name)))
+
+    # ------------------------------------------------------------------ nodes
+
+    def node_line(self, line: str) -> None:
+        """The first line of a node, or a fact about it."""
+        indent, content = len(line) - len(line.lstrip()), line.strip()
+        if self.open_attributes:
+            self.attributes(content)
+            return
+        if not content.startswith(".") and (found := _NODE.match(content)) is not None:
+            self.end()
+            name, type, order = found.groups()
+            if any(n.name == name for n in self.graph.nodes[-1:]) or name in self.graph._named:
+                raise AscendError("unique-name", f"the node `{name}` is already there")
+            self.node = self.graph._add_node(type, (), name)
+            self.node.sched.exec_order, self.node.sched.axis = int(order), []
+            self.blocks = []
+            return
+        if self.node is None:
+            raise AscendError("text", f"`{content}` is in front of the first node")
+        while self.blocks and indent <= self.blocks[-1][0]:
+            self.blocks.pop()
+        if (found := _BLOCK.match(content)) is not None:
+            self.blocks.append((indent, found.group(1)))
+        elif (found := _TENSOR.match(content)) is not None:
+            self.graph.generation = 2
+            self.node.output(found.group(1)).dtype = _dtype(found.group(2))
+            self.blocks.append((indent, found.group(1)))
+        elif (found := _FACT.match(content)) is not None:
+            path = ".".join([*(b for _, b in self.blocks), found.group(1)])
+            if not self.fact(self.node, path, found.group(2).strip()):
+                self.node.extra.append(line)
+        elif content.startswith("."):
+            self.node.extra.append(line)
+        else:
+            raise AscendError("text", f"`{content}` is not a line of a node")
+
+    def attributes(self, content: str) -> None:
+        """Entries of `.ir_attr`, up to the brace that closes it."""
+        assert self.node is not None
+        for key, expression, text, whole, fraction, flag in _ENTRY.findall(content):
+            value: Any = text
+            if expression:
+                value = _size(expression)
+            elif whole:
+                value = int(whole)
+            elif fraction:
+                value = _fraction(fraction)
+            elif flag:
+                value = flag == "true"
+            elif key == "value":
+                value = _as_number(text)
+            self.node.attrs[key] = value
+        self.open_attributes = not content.rstrip().endswith("}")
+
+    def fact(self, node: AscNode, path: str, value: str) -> bool:
+        """Take a fact; False for one that is not known."""
+        head, _, rest = path.partition(".")
+        if path == "ir_attr":
+            self.attributes(value)
+        elif path == "axis":
+            node.sched.axis = self.axes(value)
+        elif path == "exec_condition":
+            node.sched.exec_condition = value
+        elif path == "loop_axis":
+            node.sched.loop_axis = None if value == "nil" else self.axis(value)
+            self.graph.type = GraphType.IMPL
+        elif path in ("api.compute_type", "api.type", "api.unit", "hint.compute_type"):
+            setattr(node.api, rest, value)
+            if path in ("api.type", "api.unit"):
+                self.graph.type = GraphType.IMPL
+        elif path == "tmp_buf":
+            node.tmp_buffers = [_temporary(t) for t in _items(value)]
+        elif re.fullmatch(r"x\d*", path):
+            node.inputs += [self.tensor(name) for name in _items(value) if name != "nil"]
+        elif re.fullmatch(r"y\d*", head) and rest:
+            return self.tensor_fact(node.output(head), rest, value)
+        else:
+            return False
+        return True
+
+    def tensor(self, name: str) -> AscTensor:
+        """The tensor `node.y`; of a node that is not in the graph if an excerpt leaves it out, or it comes later."""
+        node, _, output = name.rpartition(".")
+        if not node:
+            node, output = output, "y"
+        found = self.graph._named.get(node) or self.missing_nodes.setdefault(node, AscNode(self.graph, "", node, ()))
+        return found.output(output)
+
+    def tensor_fact(self, y: AscTensor, key: str, value: str) -> bool:
+        """Take a fact about an output; False for one that is not known."""
+        known = self.TENSOR.get(key)
+        if known is not None:
+            known(self, y, value)
+            return True
+        part, _, name = key.partition(".")
+        if part == "opt" and name:
+            y.opt[name] = value
+        if name == "reuse_id" and part in ("mem", "que", "opt"):
+            y.mem.reuse_id = _number(value)
+            return part == "que"
+        if part == "mem" and name in ("tensor_id", "alloc_type", "hardware", "position"):
+            text = value.removeprefix("TPosition::")
+            setattr(y.mem, name, _number(value) if name == "tensor_id" else text)
+            self.graph.type = GraphType.IMPL
+        elif part == "que" and name in ("id", "depth", "buf_num"):
+            setattr(y.que, name, _number(value))
+        elif key == "buf.id":
+            y.buf.id = _number(value)
+        else:
+            return part == "opt"
+        return True
+
+    def short_memory(self, y: AscTensor, value: str) -> None:
+        """`UB[tensor_id=2, que_id=0, reuse_id=0, depth=2, pos=VECIN]`."""
+        found = _SHORT_MEMORY.match(value)
+        if found is None:
+            raise AscendError("text", f"`{value}` is not the memory of a tensor")
+        facts = {key: v for key, _, v in (p.partition("=") for p in _items(found.group(2)))}
+        number: Callable[[str, int], int] = lambda key, default=-1: _number(facts[key]) if key in facts else default  # noqa: E731
+        mem, que = y.mem, y.que
+        mem.hardware, mem.position = found.group(1), facts.get("pos", "")
+        mem.tensor_id, mem.reuse_id, y.buf.id = number("tensor_id", -1), number("reuse_id", -1), number("buf_id", -1)
+        que.id, que.depth = number("que_id", -1), number("depth", -1)
+        que.buf_num = number("buf_num", 2 if que.id >= 0 else -1)
+        mem.alloc_type = "Global" if mem.hardware == "GM" else "Queue" if que.id >= 0 else "Buffer"
+        self.graph.type, self.graph.generation = GraphType.IMPL, 2
+
+    def vectorized(self, y: AscTensor, value: str) -> None:
+        """`{z0t:1}` of the second generation, or the strides alone of the first."""
+        if ":" not in value:
+            y.vectorized_strides = [_size(t) for t in _items(value)]
+            return
+        pairs = [p.partition(":") for p in _items(value)]
+        y.vectorized_axis = [self.axis(name.strip()) for name, _, _ in pairs]
+        y.vectorized_strides = [_size(stride) for _, _, stride in pairs]
+
+    TENSOR: dict[str, Callable[[_Reader, AscTensor, str], None]] = {
+        "dtype": lambda self, y, value: setattr(y, "dtype", _dtype(value)),
+        "axis": lambda self, y, value: setattr(y, "axis", self.axes(value)),
+        "repeats": lambda self, y, value: setattr(y, "repeats", [_size(t) for t in _items(value)]),
+        "strides": lambda self, y, value: setattr(y, "strides", [_size(t) for t in _items(value)]),
+        "vectorized_axis": lambda self, y, value: setattr(y, "vectorized_axis", self.axes(value)),
+        "vectorized_strides": vectorized,
+        "vectorized": vectorized,
+        "mem": short_memory,
+    }
+
+    # ------------------------------------------------------------------ what follows
+
+    def finish(self) -> None:
+        """Find again what a dump does not say: halves of splits, parts of merged axes, the loops around new nodes."""
+        graph = self.graph
+        for node in graph.nodes:
+            later = [self.missing_nodes.get(x.node.name) is x.node and x.node.name in graph._named for x in node.inputs]
+            node.inputs = [self.tensor(str(x)) if moved else x for x, moved in zip(node.inputs, later, strict=True)]
+        for axis in graph.axes:
+            if axis.type in _HALVES:
+                same = (a for a in graph.axes if a.from_ == axis.from_ and a.type is _HALVES[axis.type])
+                axis.split_pair = next(same, None)
+            elif axis.type is AxisType.ORIGINAL:
+                axis.from_ = _merged_from(graph, axis)
+        parts = {id(f) for a in graph.axes if a.is_merged for f in a.from_}
+        kinds = (AxisType.ORIGINAL, AxisType.MERGED)
+        graph.sched_axes = [
+            a for a in graph.axes if a.type in kinds and id(a) not in parts and all(f.type in kinds for f in a.from_)
+        ]
+        for node in graph.nodes:
+            if node.op.is_buffer and not node.sched.axis:
+                node.sched.axis = list(node.y.axis)
+        for section in SECTIONS:
+            graph.sources.setdefault(section, Source(""))  # what an excerpt leaves out is not printed either
+        remember(graph)
+
+
+_HALVES = {
+    AxisType.TILE_OUT: AxisType.TILE_IN, AxisType.TILE_IN: AxisType.TILE_OUT,
+    AxisType.BLOCK_OUT: AxisType.BLOCK_IN, AxisType.BLOCK_IN: AxisType.BLOCK_OUT,
+}  # fmt: skip
+
+
+def _merged_from(graph: AscGraph, axis: Axis) -> tuple[Axis, ...]:
+    """The axes before an axis that their names and sizes, one after the other, make: some dumps do not tell them."""
+    rest, size, found = axis.name, Size.of(1), []
+    for part in graph.axes[: graph.axes.index(axis)]:
+        if rest and part.type is AxisType.ORIGINAL and rest.startswith(part.name):
+            rest, size = rest[len(part.name) :], size * part.size
+            found.append(part)
+    return tuple(found) if not rest and len(found) > 1 and size == axis.size else ()
+
+
+def _dtype(name: str) -> str:
+    return _DTYPES.get(name, name)
+
+
+def _as_number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _fraction(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise AscendError("text", f"`{text}` is not a number") from None
+
+
+def _temporary(text: str) -> TmpBuffer:
+    facts = {key.strip(): v.strip() for key, _, v in (p.partition("=") for p in _items(text))}
+    life = _number(facts.get("life_time_axis_id", "-1"))
+    return TmpBuffer(_number(facts.get("buf_id", "-1")), _size(facts.get("size", "0")), life)

@@ -1,0 +1,116 @@
+"""Where the cursor is in a cell of ours: in which cell, after what, in which call, and what the names there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from tvmagic.operators import Operator
+from tvmagic.operators.unfinished import evaluated, schedule_names, tensor_names
+
+__all__ = ["Cursor", "cursor_in"]
+
+_FIRST = re.compile(r"^\s*%%(tensor|schedule)\b[ \t]*(\S*)[^\n]*\n", re.ASCII)
+_latest: tuple[Any, dict[str, Any]] | None = None  # the names that were found last, with what they were found for
+
+
+def cursor_in(code: str, at: int, namespace: Mapping[str, Any]) -> Cursor | None:
+    """The place `at` (an offset) of a cell's text, if it is below the first line of one of our cells."""
+    first = _FIRST.match(code)
+    if first is None or at < first.end():
+        return None
+    op = namespace.get(first[2])
+    if first[1] == "schedule" and not isinstance(op, Operator):
+        return None
+    return Cursor(first[1], op if first[1] == "schedule" else None, code[first.end() :], at - first.end(), namespace)
+
+
+class Cursor:
+    """A place in the text of a `%%tensor` or `%%schedule` cell below its first line.
+
+    Attributes
+    ----------
+    kind: `tensor` or `schedule`.
+    op: the operator that is scheduled.
+    before: the text above and left of the place; `text` is all.
+    open: where the brackets begin that are open there, outermost first.
+    string: where the text in quotes begins that the place is in; None if it is in none.
+    """
+
+    def __init__(self, kind: str, op: Operator | None, text: str, at: int, namespace: Mapping[str, Any]) -> None:
+        self.kind, self.op, self.text, self.namespace = kind, op, text, namespace
+        self.before = text[:at]
+        self.open: list[int] = []
+        self.string: int | None = None
+        self.in_comment = False
+        self._pairs: dict[int, int] = {}
+        self._scan()
+
+    def _scan(self) -> None:
+        """Find the brackets, and what the place is in."""
+        quote = ""
+        for i, c in enumerate(self.before):
+            if self.in_comment:
+                self.in_comment = c != "\n"
+            elif quote:
+                if c == quote and self.before[i - 1] != "\\" or c == "\n":
+                    quote, self.string = "", None
+            elif c in "'\"":
+                quote, self.string = c, i
+            elif c == "#":
+                self.in_comment = True
+            elif c in "([{":
+                self.open.append(i)
+            elif c in ")]}" and self.open:
+                self._pairs[i] = self.open.pop()
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """The names that the lines above the cursor's have, with their values."""
+        global _latest
+        above = self.before.rpartition("\n")[0]
+        if self.open and self.before[self.open[0] :].count("\n"):  # the statement begins further up
+            above = self.before[: self.open[0]].rpartition("\n")[0]
+        if self.op is None:
+            return tensor_names(self.before)
+        wanted = (self.op, above.strip())
+        if _latest is None or _latest[0] != wanted:
+            _latest = (wanted, schedule_names(self.op, above, self.namespace))
+        return _latest[1]
+
+    def expression_before(self, end: int) -> str:
+        """The name with its attributes, indices and calls that ends at `end`: `s[Y].op` in `f(s[Y].op`."""
+        start = end
+        while start > 0:
+            c = self.before[start - 1]
+            if c in ")]" and start - 1 in self._pairs:
+                start = self._pairs[start - 1]
+            elif c.isalnum() or c in "_.":
+                start -= 1
+            else:
+                break
+        return self.before[start:end]
+
+    def value(self, expression: str) -> Any:
+        """The value of an expression without calls; None if it has none."""
+        found = evaluated(expression, self.names)
+        return evaluated(expression, self.namespace) if found is None and self.op is None else found
+
+    @property
+    def call(self) -> tuple[str, int] | None:
+        """The innermost call that the cursor is in: what is called, and the number of the argument."""
+        for start in reversed(self.open):
+            called = self.expression_before(start)
+            if self.before[start] == "(" and called:
+                return called, self._commas(start)
+        return None
+
+    def _commas(self, start: int) -> int:
+        """How many commas of the call that begins at `start` are before the cursor."""
+        depth = count = 0
+        for c in self.before[start + 1 :]:
+            depth += (c in "([{") - (c in ")]}")
+            count += c == "," and depth == 0
+        return count

@@ -1,0 +1,169 @@
+"""A program in the middle of the passes, edited, and the passes that are left run on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import DiagnosticError, TVMagicError, did_you_mean
+from tvmagic.ir import (
+    FloatImm,
+    IRModule,
+    Mutator,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    handles,
+    post_order_visit,
+    structural_equal,
+    verify_well_formed,
+)
+from tvmagic.ir.meaning import Neutral
+from tvmagic.notation.source import Source
+from tvmagic.operators.midway import Edited
+from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.races import refuse_races
+from tvmagic.passes import Record, Step, recording
+from tvmagic.script import from_source, script
+
+__all__ = ["edit", "editable", "program_text", "step_number", "unedited"]
+
+
+def editable(record: Record) -> dict[int, int]:
+    """The steps whose program can be edited, by their place in the record, with the number of passes that then follow.
+
+    Those are the passes of lowering and the step that they start from: the last call of a TensorIR schedule, or what makes
+    a function of a TE schedule. Before that, other calls of the cell would follow.
+    """
+    passes = [n for n, s in enumerate(record) if s.kind == "pass" and not s.name.startswith("te.") and s.error is None]
+    before = passes[0] - 1 if passes else -1  # the last call of a schedule, or what makes a function of it
+    start = [before] if before >= 0 and isinstance(record.steps[before].after, IRModule) else []
+    return {n: len(passes) - i for i, n in enumerate([*start, *passes], start=not start)}
+
+
+def step_number(record: Record, step: str) -> int:
+    """The place in a record of `step`: its number, counted from 1 as it is shown, its name, or for one that comes several
+    times `Simplify:3`. Raises `TVMagicError` if there is none, or if its program cannot be edited."""
+    found = _place_of(record, step)
+    if found in editable(record):
+        return found
+    chosen, others = record.steps[found], [record.steps[n].name.rsplit(".", 1)[-1] for n in editable(record)]
+    what = "the code of" if chosen.kind == "codegen" else "the program after"
+    raise TVMagicError(
+        f"{what} `{chosen.name}` cannot be edited",
+        hint=f"calls of a schedule are edited in its cell; the program can be after `{others[0]}` and what follows it"
+        if others
+        else None,
+    )
+
+
+def _place_of(record: Record, step: str) -> int:
+    if step.isdigit():
+        if not 1 <= int(step) <= len(record):
+            raise TVMagicError(f"there is no step {step}", hint=f"the steps are 1 to {len(record)}")
+        return int(step) - 1
+    name, _, turn = step.rpartition(":") if step.rpartition(":")[2].isdigit() else (step, "", "1")
+    places = [n for n, s in enumerate(record) if name in (s.name, s.name.rsplit(".", 1)[-1])]
+    if not places:
+        names = [s.name.rsplit(".", 1)[-1] for s in record]
+        raise TVMagicError(f"no step `{name}` ran", hint=did_you_mean(name, names) or "%passes shows the steps")
+    if not 1 <= int(turn) <= len(places):
+        raise TVMagicError(f"`{name}` ran {len(places)} times", hint=f"write `{name}:1` to `{name}:{len(places)}`")
+    return places[int(turn) - 1]
+
+
+def program_text(record: Record, number: int) -> str:
+    """The program after a step, as it is edited."""
+    return script(record.steps[number].after).rstrip("\n")
+
+
+def edit(version: Version, step: str | int, text: str, name: str = "edited", source: Source | None = None) -> Version:
+    """The version that has `text` in the place of the program after a step of `version`, and the other passes run on it.
+
+    Parameters
+    ----------
+    step: its place in the timeline, counted from 1, or its name (`step_number`).
+    source: the cell that the text is from, for the places of errors.
+
+    Raises `TVMagicError` if the text is no program, or one that takes other arguments than the operator, or if a
+    pass does not accept it. The operator gets the version under `name`.
+    """
+    op, record = version.operator, version.operator.passes(version, code=False)
+    number = step_number(record, str(step))
+    before = record.steps[number]
+    module = _taken(op, text, before, source)
+    # also read from its text, which leaves some names open, such as those of strides: what nobody edited is then the same
+    unchanged = _taken(op, script(before.after), before, None)
+    change = Step(f"edit after {before.name}", "schedule", unchanged, module)
+    change.changed = not structural_equal(unchanged, module)
+    edited = Edited(version.name, [*record.steps[: number + 1], change], module, editable(record)[number])
+    made = Version(op, edited, name)
+    with recording():
+        made.lower()
+    refuse_races(made)
+    op.add_version(made)
+    return made
+
+
+def unedited(made: Version) -> Version:
+    """What an edited version is compared with: the same step of the version that it was made of, read from its text."""
+    edited, op = made.schedule, made.operator
+    assert isinstance(edited, Edited)
+    return Version(op, Edited(edited.origin, edited.steps[:-1], edited.steps[-1].before, edited.left), edited.origin)
+
+
+def _taken(op: Operator, text: str, step: Step, source: Source | None) -> IRModule:
+    """The module that the text of a step's program says, edited or not."""
+    return _neutral(_read(op, text, source), step.after)
+
+
+def _read(op: Operator, text: str, source: Source | None) -> IRModule:
+    """The module that an edited text says; it takes the operator's arguments."""
+    try:
+        found = from_source(text, check_well_formed=False)
+    except DiagnosticError as error:
+        if source is not None and error.span is not None:
+            place = error.span
+            error.span = type(place)(source.name, place.line + 1, place.column, place.end_line + 1, place.end_column)
+        raise
+    module = IRModule({op.name: found}) if isinstance(found, PrimFunc) else found
+    if not isinstance(module, IRModule) or len(module.functions) != 1:
+        raise TVMagicError(f"the text is not one function, which `{op.name}` is", hint="keep the function's lines")
+    verify_well_formed(module)
+    func = next(iter(module.functions.values()))
+    _check_arguments(op, func)
+    return module
+
+
+def _neutral(module: IRModule, before: IRModule) -> IRModule:
+    """`module`, in which the starts of max and min are those of the program before: beyond all numbers, which a text
+    does not show."""
+    starts: dict[tuple[str, float], FloatImm] = {}
+
+    def look(node: Node) -> None:
+        if isinstance(node, FloatImm) and isinstance(node.value, Neutral):
+            starts[str(node.dtype), float(node.value)] = node
+
+    for func in before.functions.values():
+        post_order_visit(func.body, look)
+
+    class Restored(Mutator):
+        @handles(FloatImm)
+        def number(self, node: FloatImm) -> PrimExpr:
+            return starts.get((str(node.dtype), float(node.value)), node)
+
+    return module.map_functions(lambda f: f.with_body(Restored().visit(f.body))) if starts else module
+
+
+def _check_arguments(op: Operator, func: PrimFunc) -> None:
+    buffers = [func.buffer_map.get(p) for p in func.params]
+    given = [_argument_text(b) if b is not None else str(p) for b, p in zip(buffers, func.params)]
+    wanted = [_argument_text(t) for t in op.args]
+    if [g.partition(":")[2] for g in given] != [w.partition(":")[2] for w in wanted]:
+        raise TVMagicError(
+            f"the edited function takes ({', '.join(given)}), `{op.name}` takes ({', '.join(wanted)})",
+            hint="leave the parameters and their buffers as they are",
+        )
+
+
+def _argument_text(tensor: Any) -> str:
+    return f"{tensor.name}: {tensor.dtype}{[str(s) for s in tensor.shape]}".replace("'", "")
