@@ -685,7 +685,7 @@ def test_a_call_that_makes_lowering_fail_is_named_and_underlined(
 
 
 def test_the_steps_of_a_tuned_schedule_say_their_arguments(loaded: Any) -> None:
-    run(loaded, "%tune dense --trials 1 --seconds 60 --size 16")
+    run(loaded, "%tune dense --trials 1 --seconds 60")
     names = [s.name for s in run(loaded, "%passes dense -v tuned").view.steps if s.kind == "schedule"]
     assert any(re.fullmatch(r"split\(loop=\w+, factors=\[(None|[\d, ])+\]\)", name) for name in names)
     assert all("(" in name for name in names)
