@@ -154,6 +154,28 @@ def page(chromium: Any) -> Iterator[Any]:
     context.close()
 
 
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core, from its npm package."""
+    cached = ROOT / ".cache" / "axe-core" / "package" / "axe.min.js"
+    if not cached.exists():
+        if shutil.which("npm") is None:
+            pytest.skip("npm is not installed, so axe-core cannot be had")
+        cached.parent.parent.mkdir(parents=True, exist_ok=True)
+        packed = subprocess.run(
+            ["npm", "pack", "axe-core@4", "--silent"],
+            cwd=cached.parent.parent,
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        archives = sorted(cached.parent.parent.glob("axe-core-*.tgz"))
+        if packed.returncode or not archives:
+            pytest.skip("the npm package axe-core cannot be had here")
+        shutil.unpack_archive(str(archives[-1]), cached.parent.parent)
+    return cached.read_text()
+
+
 @pytest.fixture
 def screenshot() -> Any:
     """Saves a page (or an element) as build output."""

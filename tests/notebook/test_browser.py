@@ -553,28 +553,6 @@ def test_outputs_of_an_old_definition_are_marked(
 # ---------------------------------------------------------------------------- accessibility
 
 
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The script of axe-core, from its npm package."""
-    cached = ROOT / ".cache" / "axe-core" / "package" / "axe.min.js"
-    if not cached.exists():
-        if shutil.which("npm") is None:
-            pytest.skip("npm is not installed, so axe-core cannot be had")
-        cached.parent.parent.mkdir(parents=True, exist_ok=True)
-        packed = subprocess.run(
-            ["npm", "pack", "axe-core@4", "--silent"],
-            cwd=cached.parent.parent,
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
-        archives = sorted(cached.parent.parent.glob("axe-core-*.tgz"))
-        if packed.returncode or not archives:
-            pytest.skip("the npm package axe-core cannot be had here")
-        shutil.unpack_archive(str(archives[-1]), cached.parent.parent)
-    return cached.read_text()
-
-
 def violations(page: Any, axe: str, of: str = "body") -> list[str]:
     """What axe-core finds serious in what `of` selects."""
     page.evaluate(axe)

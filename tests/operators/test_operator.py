@@ -258,3 +258,11 @@ def test_random_inputs_are_made_in_parts_that_make_no_difference() -> None:
     generator = np.random.default_rng(3)
     np.testing.assert_array_equal(x, generator.uniform(-1, 1, (1500, 1000)).astype("float32"))
     np.testing.assert_array_equal(i, generator.integers(-8, 8, (1500, 1000)))
+
+
+def test_indices_stay_inside_of_tensors_of_symbolic_sizes() -> None:
+    op = operator("gather", "X: float32[n]\nV: float32[n + 3]\nI: int32[m]\nJ: int32[m]\nY[i] = X[I[i]] * 2 + V[J[i]]")
+    inputs = dict(zip("XVIJ", op.random_inputs(sizes={"n": 5, "m": 400})))
+    assert inputs["I"].min() == 0 and inputs["I"].max() == 4
+    assert inputs["J"].min() == 0 and inputs["J"].max() == 7
+    assert op.check(sizes={"n": 5, "m": 400}).word.startswith("equal")

@@ -46,6 +46,14 @@ def missing(module: Any) -> set[str]:
     return {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
 
 
+def test_the_helpers_of_webassembly_assemble_together() -> None:
+    paths = sorted((CODEGEN / "wasm").glob("*.ll"), reverse=True)
+    module = llvm.parse_assembly("\n".join(path.read_text(encoding="utf-8") for path in paths))
+    module.verify()
+    defined = [f.name for f in module.functions if not f.is_declaration]
+    assert defined == [f"tvm.{path.stem}" for path in paths]
+
+
 def test_the_parts_of_the_runtime_define_what_they_use() -> None:
     machines = {part(triple) for triple in [*POSIX, *WINDOWS] for part in (machine_part, system_part)}
     assert {p.stem for p in RUNTIME.glob("*.ll")} == {*machines, *PARTS, "builtins"}

@@ -257,14 +257,25 @@ _HALF_PI = (1.57079637050628662109375, -4.37113882867379289e-8, -1.7151245100058
 _LARGEST_REDUCED = 48000.0
 
 
+def _reduced(m: MathText, x: str, n: str) -> str:
+    """x - n pi/2, in float64 on a machine whose products are rounded before they are added to."""
+    if m.context.fma == "fma":
+        for part in _HALF_PI:
+            x = m.fma(n, -part, x)
+        return x
+    w = m.wider()
+    high = math.floor(math.pi / 2 * (1 << 32)) / (1 << 32)  # 33 bits, so that its products with n are exact
+    low = (math.pi / 2 - high) + 6.123233995736766e-17  # and what pi/2 as a float64 lacks
+    wide, times = w.widen(m, x), w.widen(m, n)
+    return m.narrow(w, w.fma(times, -low, w.fma(times, -high, wide)))
+
+
 def _circular(m: MathText, x: str, quarter: int, name: str) -> str:
     """sin(x + quarter pi/2): x = n pi/2 + r; larger arguments go to the C library, lane by lane."""
     big = m.compare("oge", m.abs(x), _LARGEST_REDUCED)
     bounded = m.select(big, 0.0, x)
     n = m.rint(m.mul(bounded, 2 / math.pi))
-    r = bounded
-    for part in _HALF_PI:
-        r = m.fma(n, -part, r)
+    r = _reduced(m, bounded, n)
     k = m.int_op("add", m.to_int(n), quarter)
     z = m.mul(r, r)
     sine = m.fma(m.mul(m.horner(z, _SIN), z), r, r)

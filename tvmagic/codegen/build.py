@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +16,8 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule
 from tvmagic.passes import run_step
 from tvmagic.runtime.module import Module
+from tvmagic.runtime.support_code import needs_builtins, read_ll
+from tvmagic.runtime.wasm import imported_functions
 
 __all__ = ["build_host_module"]
 
@@ -51,7 +55,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
     most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
     module = lambda: _optimized(text, target, most, imports)  # noqa: E731
     machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most), *imports)
-    code = from_disk(text, machine, lambda: object_of(module(), target))
+    code = from_disk(text, machine, lambda: _object(text, target, most, imports, module))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
     return Module(
         code,
@@ -64,6 +68,16 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
         refusal=refusal,
         externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
     )
+
+
+def _object(text: str, target: Target, most: int, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:
+    """The object file; WebAssembly has what LLVM calls for 16-bit floats and the like in it, other machines in the process."""
+    code = object_of(module(), target)
+    if not target.is_wasm or not needs_builtins(imported_functions(code)):
+        return code
+    # LLVM has no code there for values of the type bfloat, of which our own code has none either
+    builtins = re.sub(r"define weak [^\n]*\bbfloat\b.*?\n}\n", "", read_ll("builtins"), flags=re.DOTALL)
+    return object_of(optimized(text, target, most, (*imports, builtins)), target)
 
 
 def exported(context: ModuleContext) -> set[str]:

@@ -56,6 +56,8 @@ def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType
     single = DataType("float32").with_lanes_of(source)
     if source.code == "bfloat":
         return emitter.convert(_wide_of_bfloat(emitter, value, source), single, target)
+    if source.bits == 16 and emitter.context.widens_half:
+        return emitter.convert(_wide_of_half(emitter, value, source), single, target)
     if source.bits == target.bits:  # float16 to bfloat16
         value, source = _to("fpext", emitter, value, source, single), single
     if source.bits == 64 and target.bits == 16:
@@ -72,6 +74,22 @@ def _wide_of_bfloat(emitter: Any, value: str, source: DataType) -> str:
     bits = out.op(f"zext {llvm_type(source)} {value} to {w}")
     top = out.op(f"shl {w} {bits}, {constant(word, 16)}")
     return out.op(f"bitcast {w} {top} to {llvm_type(DataType('float32').with_lanes_of(source))}")
+
+
+def _wide_of_half(emitter: Any, value: str, source: DataType) -> str:
+    """float16 as float32, on its bits: the exponent is moved by a product, which makes subnormal numbers normal."""
+    out, word, single = emitter.out, *(DataType(name).with_lanes_of(source) for name in ("uint32", "float32"))
+    w, f, flags = llvm_type(word), llvm_type(single), emitter.condition_type(source)
+    half_bits = llvm_type(DataType("uint16").with_lanes_of(source))
+    narrow = out.op(f"bitcast {llvm_type(source)} {value} to {half_bits}")
+    bits = out.op(f"zext {half_bits} {narrow} to {w}")
+    size = out.op(f"shl {w} {out.op(f'and {w} {bits}, {constant(word, 0x7FFF)}')}, {constant(word, 13)}")
+    moved = out.op(f"fmul {f} {out.op(f'bitcast {w} {size} to {f}')}, {constant(single, 2.0**112)}")
+    endless = out.op(f"icmp uge {w} {size}, {constant(word, 0x7C00 << 13)}")
+    special = out.op(f"or {w} {size}, {constant(word, 0x7F800000)}")
+    chosen = out.op(f"select {flags} {endless}, {w} {special}, {w} {out.op(f'bitcast {f} {moved} to {w}')}")
+    sign = out.op(f"shl {w} {out.op(f'and {w} {bits}, {constant(word, 0x8000)}')}, {constant(word, 16)}")
+    return out.op(f"bitcast {w} {out.op(f'or {w} {chosen}, {sign}')} to {f}")
 
 
 def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataType) -> str:

@@ -81,9 +81,10 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
+    intrinsic = emitter.context.fma if name == "fma" else _MACHINE[name]
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
-        return emitter.intrinsic(_MACHINE[name], call.dtype, *args)
-    return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(_MACHINE[name], dtype, *values))
+        return emitter.intrinsic(intrinsic, call.dtype, *args)
+    return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
 
 
 def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> str:
@@ -116,7 +117,7 @@ def _isnan(emitter: Any, call: Call) -> str:
 @rule("isinf", "isfinite")
 def _isinf(emitter: Any, call: Call) -> str:
     dtype, value = call.args[0].dtype, emitter.visit(call.args[0])
-    if dtype.code == "bfloat":
+    if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.widens_half:
         value, dtype = emitter.convert(value, dtype, FLOAT32.with_lanes(dtype.lanes)), FLOAT32.with_lanes(dtype.lanes)
     size = emitter.intrinsic("fabs", dtype, value)
     word = "oeq" if call.op.name == "tir.isinf" else "one"  # type: ignore[union-attr]

@@ -79,9 +79,13 @@ class ModuleContext:
 
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
-        self.has_threads = not self.target.is_nvptx
+        self.has_threads = not (self.target.is_nvptx or self.target.is_wasm)
         self.target_triple = cpu_and_features(self.target)[0]
         self.has_avx512 = has_feature(self.target, "avx512f")
+        # WebAssembly has no such instruction, and calls of a C function for each lane take a hundred times as long
+        self.fma = "fmuladd" if self.target.is_wasm else "fma"
+        # LLVM 22.1 never ends there where vectors of float16 are compared, and makes such comparisons of wider ones
+        self.widens_half = self.target.is_wasm
         self.debug: Any = None
         if self.with_debug:
             from tvmagic.codegen.debug import DebugInfo
@@ -140,6 +144,12 @@ class ModuleContext:
 
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
+        if self.target.is_wasm:
+            if name not in ("alloc", "free"):
+                raise BuildError("WebAssembly has no functions of Python to call", hint="take the call out")
+            for part in ("set_heap", name):
+                self.text.helpers.setdefault(part, helper(f"wasm/{part}"))
+            return f"@tvm.{name}"
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
         own = name in ("alloc", "free") and is_windows(self.target_triple)
         self.text.helpers.setdefault(name, helper(f"{name}_windows" if own else name))

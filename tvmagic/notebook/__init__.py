@@ -22,6 +22,7 @@ _PLACES = {
     "llvm": "commands",
     "machine_table": "machine",
     "make_view": "view",
+    "page": "pages",
     "passes": "commands",
     "playground": "playing",
     "show_passes": "stepper",

@@ -28,6 +28,7 @@ _PARTS = {
     "stepper": _STEPPER,
     "player": _PLAYER,
     "playground": ((*_STEPPER[0], "playground.js"), (*_STEPPER[1], "player.css")),
+    "page": ((*_STEPPER[0], "arithmetic.js", "kernel.js", "page.js"), (*_STEPPER[1], "player.css")),
 }
 
 
@@ -36,7 +37,7 @@ def live_html(kind: str, data: dict[str, Any], static: str, label: str) -> str:
 
     Parameters
     ----------
-    kind: what makes it live: `stepper`, `player` or `playground`.
+    kind: what makes it live: `stepper`, `player`, `playground` or `page`.
     data: what that function is given, as JSON.
     static: the HTML that is shown until then, and wherever scripts do not run; it has to be readable without a style
         sheet, as most places that leave out the one leave out the other.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import keyword
@@ -21,7 +22,7 @@ from IPython.display import display
 from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
-from tvmagic.notebook import commands, editing
+from tvmagic.notebook import commands, editing, pages
 from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
 from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
 from tvmagic.notebook.text import NOTATIONS
@@ -98,6 +99,21 @@ def _kept(default: str) -> Argument:
     """The name under which a schedule is kept; its flags are those by which others choose one."""
     flags = ("-n", "-v", "--name", "--version")
     return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
+
+
+def _knob(text: str) -> tuple[str, list[Any]]:
+    """The name and the values of `tile=4,8,16`."""
+    name, equals, values = text.partition("=")
+    if not equals or not name.strip() or not values.strip():
+        raise UsageError(f"%passes: `--knob {text}` is not a name with values; write --knob tile=4,8,16")
+    return name.strip(), [_plain_value(value.strip()) for value in values.split(",") if value.strip()]
+
+
+def _plain_value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 @magics_class
@@ -310,16 +326,30 @@ class TensorMagics(Magics):
             help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
         ),
         argument(
+            "--html", metavar="FILE", help="write a page that shows all steps and runs the operator in WebAssembly"
+        ),
+        argument(
+            "--knob",
+            action="append",
+            metavar="K=A,B",
+            help="with --html: a slider with these values for a knob of the schedule's cell",
+        ),
+        argument("--size", type=positive, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"),
+        argument(
             "--llvm",
             type=Choice("loops", "all", "none"),
-            default="loops",
             metavar="W",
-            help="LLVM's own passes: loops (those that change loops, the others between them as one step), all or none",
+            help="LLVM's own passes: loops (those that change loops, the others between them as one step), all or none; "
+            "loops by default, none with --html",
         ),
         example="%passes dense -p InferBound,VectorizeLoop",
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
+        if arguments.html:
+            return self._page(version, arguments)
+        if arguments.knob or arguments.size:
+            raise UsageError("%passes: --knob and --size belong to --html FILE")
         shown = commands.passes(
             version,
             self._pass_names(arguments.passes),
@@ -328,12 +358,26 @@ class TensorMagics(Magics):
             code=self.show_code,
             verify=arguments.verify,
             notation=arguments.notation,
-            llvm=arguments.llvm,
+            llvm=arguments.llvm or "loops",
         )
         if arguments.text:
             print(shown.text())
             return None
         return shown
+
+    def _page(self, version: Version, arguments: Namespace) -> None:
+        """Write the page of a version."""
+        others = ("passes", "target", "verify", "text")
+        wrong = next((name for name in others if getattr(arguments, name)), None)
+        if wrong or arguments.notation != "tvmscript":
+            raise UsageError(
+                f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32"
+            )
+        knobs = dict(_knob(text) for text in arguments.knob) if arguments.knob else None
+        path = pages.page(
+            version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE, arguments.llvm or "none"
+        )
+        print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")
 
     @magic(
         "The program after a step of the passes: %program NAME STEP writes it as a cell to edit, and that cell runs the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tvmagic import te
@@ -22,6 +22,7 @@ from tvmagic.ir import (
     handles,
     ops,
 )
+from tvmagic.operators.arrays import evaluate_size
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 
 __all__ = ["Accesses"]
@@ -33,14 +34,14 @@ class Accesses(AnalyzerVisitor):
     Attributes
     ----------
     open: the accesses that are not proved to be inside; they depend on data or on sizes that nothing relates.
-    limits: for a tensor whose elements themselves are indices, the least size of what they index, by identity
+    limits: for a tensor whose elements themselves are indices, the sizes of what they index, by identity
         of its operation or buffer.
     """
 
     def __init__(self, outputs: Sequence[Any], func: PrimFunc | None = None) -> None:
         super().__init__()
         self.open: list[Any] = []
-        self.limits: dict[int, int] = {}
+        self.limits: dict[int, list[PrimExpr]] = {}
         if func is not None:
             self.visit(func.body)
             return
@@ -49,9 +50,13 @@ class Accesses(AnalyzerVisitor):
         for operation in operations:
             self._operation(operation, times.get(id(operation)))
 
-    def limit(self, tensor: Any) -> int | None:
-        """One more than the largest index that the elements of `tensor` may be; None if they are no indices."""
-        return self.limits.get(id(_key(tensor)))
+    def limit(self, tensor: Any, sizes: Mapping[Any, int]) -> int | None:
+        """One more than the largest index that the elements of `tensor` may be; None if they are no indices.
+
+        `sizes`: the values of symbolic sizes.
+        """
+        found = self.limits.get(id(_key(tensor)), [])
+        return min([evaluate_size(size, sizes) for size in found], default=None)
 
     def _operation(self, operation: Any, time: Range | None) -> None:
         """`time`: when the operation is computed, if it is a step of a recurrence."""
@@ -119,9 +124,9 @@ class Accesses(AnalyzerVisitor):
     def _note_limit(self, index: PrimExpr, size: Any) -> None:
         while isinstance(index, Cast):
             index = index.value
-        if isinstance(index, (ProducerLoad, BufferLoad)) and isinstance(size, IntImm):
+        if isinstance(index, (ProducerLoad, BufferLoad)):
             key = id(_key(index.producer if isinstance(index, ProducerLoad) else index.buffer))
-            self.limits[key] = min(size.value, self.limits.get(key, size.value))
+            self.limits.setdefault(key, []).append(size)
 
 
 def _key(tensor: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,12 +164,13 @@ def random_inputs(
     tensors: Sequence[Any],
     seed: int,
     sizes: Mapping[str, int] | int,
-    limits: Sequence[int | None] | None = None,
+    limit: Callable[[Any, Mapping[Any, int]], int | None] = lambda tensor, sizes: None,
     coarse: bool = False,
 ) -> list[np.ndarray]:
     """Random arrays for tensors: floats from -1 to 1, whole numbers from a small range, bools.
 
-    `sizes` gives symbolic sizes by name, or one number for all; whole numbers with a limit are from 0 to below it.
+    `sizes` gives symbolic sizes by name, or one number for all. `limit` says of a tensor, for the values of these, what
+    its whole numbers are below, if they are indices.
     `coarse`: the floats are quarters (halves, in 16 bits), so that their products and long sums are exact.
     """
     generator = np.random.default_rng(seed)
@@ -181,9 +182,7 @@ def random_inputs(
     shapes = [[evaluate_size(s, values) for s in t.shape] for t in tensors]
     total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
-    return [
-        _random_array(t, s, generator, n, coarse) for t, s, n in zip(tensors, shapes, limits or [None] * len(shapes))
-    ]
+    return [_random_array(t, s, generator, limit(t, values), coarse) for t, s in zip(tensors, shapes)]
 
 
 def _random_array(

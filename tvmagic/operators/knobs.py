@@ -30,11 +30,15 @@ def plain_knob(default: Any, choices: Sequence[Any] | None = None, name: str | N
 
 @dataclass
 class Knobs:
-    """The knobs of a cell and the values they are set to. `knob` is the function that the cell calls."""
+    """The knobs of a cell and the values they are set to. `knob` is the function that the cell calls.
+
+    `any_value`: a knob takes values that are not among its choices as well.
+    """
 
     source: Source
     values: dict[str, Any] = field(default_factory=dict)
     found: dict[str, Knob] = field(default_factory=dict)
+    any_value: bool = False
 
     def __post_init__(self) -> None:
         self._names = _names_of_calls(self.source)
@@ -63,7 +67,7 @@ class Knobs:
         """What a knob is set to: the value given to it if that is one of its choices, else its default."""
         knob = self.found[name]
         value = self.values.get(name, knob.default)
-        return value if value in knob.choices else knob.default
+        return value if self.any_value or value in knob.choices else knob.default
 
     def chosen(self) -> Mapping[str, Any]:
         """The value of every knob that the last run met."""

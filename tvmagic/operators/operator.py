@@ -325,7 +325,7 @@ class Operator:
         """
         from tvmagic.operators.arrays import random_inputs
 
-        return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs], coarse)
+        return random_inputs(self.inputs, seed, sizes, self.accesses.limit, coarse)
 
     def check(self, version: str | None = None, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
         """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops."""
@@ -371,9 +371,14 @@ class _Shown(str):
 
 
 def _add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> None:
-    """What threads need, LLVM's passes if they are asked for, then LLVM IR and assembly, as steps of the open record."""
+    """What threads need, LLVM's passes if they are asked for, then LLVM IR and assembly, as steps of the open record.
+
+    Without LLVM there are none.
+    """
     from tvmagic import codegen
 
+    if not codegen.has_llvm():
+        return
     mod = codegen.with_threads(module, target)
     texts = codegen.code_texts(mod, target)
     if llvm != "none":

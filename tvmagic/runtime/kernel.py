@@ -11,7 +11,7 @@ from tvmagic.runtime.callbacks import take_exception
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "checker_of", "error_of"]
 
 _CTYPES = {
     "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
@@ -38,24 +38,15 @@ class Kernel:
         # `loaded` keeps the code, also for those who hold the kernel and not its module
         self.name, self.loaded, self.sites, self.record = abi.name, loaded, sites, record
         address = loaded.address(abi.symbol)
-        params: list[ArrayParam | ScalarParam] = []
-        types: list[Any] = []
-        for param in abi.params:
-            if param.buffer is not None:
-                written = param.buffer.data in abi.written or param.var in abi.written
-                params.append(ArrayParam(param.var, param.buffer, written))
-                types.append(ctypes.c_void_p)
-            else:
-                params.append(ScalarParam(param.var))
-                types.append(_CTYPES[param.dtype])
+        types: list[Any] = [ctypes.c_void_p if p.buffer is not None else _CTYPES[p.dtype] for p in abi.params]
         types += [_CTYPES[var.dtype] for var in abi.sizes]
         self.result = abi.result
         if abi.result is not None:
             types.append(ctypes.c_void_p)
-        self.checker = Checker(abi.name, params, abi.sizes, abi.noalias)
+        self.checker = checker_of(abi)
         self.address = address
         self.machine = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
-        self.count = len(params)
+        self.count = len(abi.params)
         self._fast: Any = None
         self._description = 0
         self._keep: Any = None
@@ -159,13 +150,25 @@ class Kernel:
             record[0] = 0
         if not 0 < site_number <= len(self.sites):
             raise TVMagicError(f"`{self.name}` stopped with status {status}")
-        raise _error_of(self.sites[site_number - 1], values)
+        raise error_of(self.sites[site_number - 1], values)
 
     def time_evaluator(self, *args: Any, **options: Any) -> Any:
         """What measures calls of the kernel; see `runtime.time_evaluator`."""
         from tvmagic.runtime.timing import time_evaluator
 
         return time_evaluator(self, *args, **options)
+
+
+def checker_of(abi: Any) -> Checker:
+    """What checks the arguments of a compiled function."""
+    params: list[ArrayParam | ScalarParam] = []
+    for param in abi.params:
+        if param.buffer is None:
+            params.append(ScalarParam(param.var))
+        else:
+            written = param.buffer.data in abi.written or param.var in abi.written
+            params.append(ArrayParam(param.var, param.buffer, written))
+    return Checker(abi.name, params, abi.sizes, abi.noalias)
 
 
 def _given(made: list[Any]) -> Any:
@@ -175,7 +178,8 @@ def _given(made: list[Any]) -> Any:
     return made[0] if len(made) == 1 else tuple(made)
 
 
-def _error_of(site: Any, values: list[int]) -> TVMagicError:
+def error_of(site: Any, values: list[int]) -> TVMagicError:
+    """The error of the place at which compiled code stopped, with the values that it recorded."""
     line = f" (line {site.line})" if site.line else ""
     if site.kind == "assert":
         return TVMagicError(f"an assertion in `{site.function}` does not hold{line}: {site.message}", node=site.node)

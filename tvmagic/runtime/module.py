@@ -159,7 +159,8 @@ class Module:
         return []
 
     def save(self, file_name: Any, fmt: str = "") -> None:
-        """Save as an object file with a C header (`.o`), or as text (`.ll`, `.s`): `saved.save_module`."""
+        """Save as an object file with a C header (`.o`), as text (`.ll`, `.s`), or as a module for WebAssembly (`.wasm`):
+        `saved.save_module`."""
         from tvmagic.runtime.saved import save_module
 
         save_module(self, file_name, fmt)

@@ -236,7 +236,8 @@ def unpickled(code: bytes, description: str, cpu: str) -> Module:
 def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
     """Save a module as an object file `x.o`, with `x.h` for C and `x.json` for `load_module`.
 
-    With the ending `.ll` or `.s` (or that `fmt`) only the text is written.
+    With the ending `.ll` or `.s` (or that `fmt`) only the text is written; with `.wasm` a module for WebAssembly that a
+    host can run, with the imports of `wasm.WasmModule`.
     """
     path = pathlib.Path(file_name)
     kind = fmt or path.suffix.lstrip(".")
@@ -247,8 +248,12 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
         if module.recompiled is not None:
             path.write_bytes(_self_contained(module))
         path.with_suffix(".h").write_text(c_header(module, path.stem))
+    elif kind == "wasm":
+        from tvmagic.runtime.wasm_host import linked
+
+        path.write_bytes(linked(module).code)
     else:
-        raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll or .s")
+        raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll, .s or .wasm")
 
 
 def load_module(path: Any, fmt: str = "") -> Module:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-__all__ = ["PARTS", "is_windows", "machine_part", "read_ll", "support_module", "system_part"]
+__all__ = ["PARTS", "is_windows", "machine_part", "needs_builtins", "read_ll", "support_module", "system_part"]
 
 # The parts that every machine has. One more, by machine, has the pause of spin loops and the speed of the counter, and one, by
 # system, what its C library lacks.
@@ -22,6 +23,12 @@ def is_windows(triple: str) -> bool:
 def read_ll(name: str) -> str:
     """The LLVM text `ll/<name>.ll`."""
     return (pathlib.Path(__file__).parent / "ll" / f"{name}.ll").read_text(encoding="utf-8")
+
+
+def needs_builtins(names: Iterable[str]) -> bool:
+    """Whether the part `builtins` defines one of the functions `names`."""
+    text = read_ll("builtins")
+    return any(f"@{name}(" in text for name in names)
 
 
 def machine_part(triple: str) -> str:

@@ -151,6 +151,11 @@ class Target(Identified):
         return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
 
     @property
+    def is_wasm(self) -> bool:
+        """Whether WebAssembly is meant."""
+        return self.mtriple.startswith("wasm")
+
+    @property
     def is_host(self) -> bool:
         """Whether the code can run in this process."""
         if self.is_nvptx:
@@ -398,12 +403,17 @@ def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     except RuntimeError as error:
         raise BuildError(f"LLVM here has no code generator for the triple `{triple}`") from error
     return chosen.create_target_machine(
-        cpu=cpu, features=features, opt=level, reloc="pic", codemodel=_code_model(triple)
+        cpu=cpu, features=features, opt=level, reloc=_relocations(triple), codemodel=_code_model(triple)
     )
 
 
 def _code_model(triple: str) -> str:
     return "default" if triple.startswith(("nvptx", "wasm", "riscv")) else "small"
+
+
+def _relocations(triple: str) -> str:
+    """How code finds its data; a module of WebAssembly has its memory to itself (`runtime/wasm.py`)."""
+    return "static" if triple.startswith("wasm") else "pic"
 
 
 def target_machine(target: Target) -> Any:

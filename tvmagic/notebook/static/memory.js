@@ -47,10 +47,16 @@ function linkedTo(key) {
   return { step: +said.get("step"), line: +said.get("line") || 0 };
 }
 
-/** The address of a line of a step, without what is secret in the present one. */
-function addressOf(key, step, line) {
+/** The values of knobs that the address names (`knob.tile=8`), by the knob. */
+function linkedKnobs() {
+  return new Map([...new URLSearchParams(fragment().slice(1))].filter(([name]) => name.startsWith("knob.")).map(([name, value]) => [name.slice(5), value]));
+}
+
+/** The address of a line of a step, without what is secret in the present one; `knobs` are pairs of names and values. */
+function addressOf(key, step, line, knobs = []) {
   const url = new URL(location.href);
   url.searchParams.delete("token");
-  url.hash = `step=${step}${line ? `&line=${line}` : ""}&in=${key}`;
+  const turned = knobs.map(([name, value]) => `&knob.${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("");
+  url.hash = `step=${step}${line ? `&line=${line}` : ""}&in=${key}${turned}`;
   return url.href;
 }

@@ -13,6 +13,7 @@ class Stepper {
   constructor(root, data, kept = {}) {
     this.data = data = unpackData(data);
     this.id = `tm${++serial}`;
+    this.knobs = []; // the names and values of the knobs that the steps are for, where there are some
     const failed = data.steps.findIndex((s) => s.error);
     kept = { ...preferences(), ...kept };
     this.state = {
@@ -103,7 +104,7 @@ class Stepper {
     this.edits = new Edits(this);
     this.tools = element("div", { class: "tm-tools", role: "toolbar", "aria-label": "This step" }, this.said, this.edits.button, this.copyBefore, this.copyAfter, this.copyDiff,
       button("Download", "Save the program after this step as a file", () => this.download()),
-      button("Link", "Copy the address of this step and line", () => this.copy("link", addressOf(this.data.key, this.state.step + 1, this.lineNumber()))),
+      button("Link", "Copy the address of this step and line", () => this.copy("link", addressOf(this.data.key, this.state.step + 1, this.lineNumber(), this.knobs))),
       this.large = button("Maximise", "As large as the window (m)", () => this.maximise(), false));
     this.view = element("div", { class: "tm-view", tabindex: "0", role: "region", "aria-label": "Program before and after" });
     this.view.addEventListener("click", (e) => this.clickLine(e));

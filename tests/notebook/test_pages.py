@@ -1,0 +1,374 @@
+"""Pages that compute: what is in them, and what they do in a Chromium without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_browser import violations
+
+from tvmagic import notebook, te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook import pages
+from tvmagic.operators import Operator, Version, operator
+from tvmagic.operators.javascript import javascript
+from tvmagic.operators.scheduling import schedule
+
+ROOT = Path(__file__).parents[2]
+MOST_BYTES = 1_000_000
+browser = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+DENSE = """X: float32[32, 48]
+W: float32[64, 48]
+b: float32[64]
+Y[i, j] += X[i, k] * W[j, k]
+Z[i, j] = max(Y[i, j] + b[j], 0)"""
+TILES = """y, z = s[Y], s[Z]
+tile = knob(8, [8, 16])
+width = 16
+io, jo, ii, ji = z.tile(*z.axis, tile, width)
+y.compute_at(z, jo)
+z.vectorize(ji)"""
+
+
+@pytest.fixture
+def dense() -> Operator:
+    op = operator("dense", DENSE)
+    op.add_version(schedule(op, TILES))
+    return op
+
+
+# ---------------------------------------------------------------------------- what is in a page
+
+
+def test_the_knobs_of_the_cell_are_sliders_with_all_their_choices(dense: Operator, tmp_path: Path) -> None:
+    path = notebook.page(dense, tmp_path / "dense.html")
+    assert path.stat().st_size < MOST_BYTES / 4
+    sliders = pages._Sliders(dense.current, None)
+    assert sliders.shown() == [("tile", ["8", "16"], 0)] and sliders.first == 0
+    texts = [str(version.lower()) for version, _, _ in sliders.versions() if version is not None]
+    assert len(texts) == 2 and texts[0] != texts[1]
+
+
+def test_values_are_given_to_knobs_and_to_numbers_that_the_cell_assigns(dense: Operator) -> None:
+    sliders = pages._Sliders(dense.current, {"width": [8, 16, 32], "tile": [4]})
+    assert sliders.shown() == [("width", ["8", "16", "32"], 1), ("tile", ["4"], 0)]
+    made = sliders.versions()
+    assert [error for _, _, error in made] == [None] * 3
+    assert "T.grid(8, 8)" in str(made[0][0].lower()), "32 rows by 4, 64 columns by 8"  # type: ignore[union-attr]
+    assert dense.current.source.text == TILES.join(["%%schedule dense\n", ""]), "the cell is as it was"  # type: ignore[union-attr]
+
+
+def test_a_choice_that_fails_says_why_and_shows_the_steps_so_far(dense: Operator) -> None:
+    made = pages._Sliders(dense.current, {"tile": [8, -1]}).versions()
+    assert made[0][2] is None and made[1][0] is None
+    variant = pages._Variant.of(*made[1], dense.random_inputs())
+    assert variant.kernel is None and "tm-error" in variant.data()["failure"]
+
+
+@pytest.mark.parametrize(
+    "knobs, message",
+    [
+        ({"til": [4]}, "has no knob `til`"),
+        ({"tile": []}, "the knob `tile` needs at least one value"),
+        ({"tile": list(range(1, 12)), "width": [4, 8, 16]}, "33 choices together, a page holds 32"),
+    ],
+)
+def test_wrong_knobs_are_refused(dense: Operator, knobs: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TVMagicError, match=message):
+        notebook.page(dense, tmp_path / "x.html", knobs)
+
+
+def test_knobs_without_a_cell_and_files_without_a_folder_are_refused(dense: Operator, tmp_path: Path) -> None:
+    with pytest.raises(TVMagicError, match="knobs are those of a schedule's cell"):
+        notebook.page(dense.version("plain"), tmp_path / "x.html", {"tile": [4]})
+    with pytest.raises(TVMagicError, match="cannot be written: No such file or directory"):
+        notebook.page(dense.version("plain"), tmp_path / "none" / "x.html")
+
+
+def test_what_has_no_code_for_webassembly_is_shown_without_a_button() -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: tir.call_extern("float32", "lgammaf", A[i]), name="B")
+    op = Operator("f", [A], [B])
+    variant = pages._Variant.of(op.current, pages.Record(title="f"), None, op.random_inputs())
+    assert variant.kernel is None and "lgammaf" in variant.data()["failure"]
+    assert len(variant.view.steps) > 5
+    assert "no form in JavaScript" in pages._reference(op, op.random_inputs())["missing"]
+
+
+def test_names_of_users_are_escaped(tmp_path: Path) -> None:
+    A = te.placeholder((4,), name="<b>A</b>")
+    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    path = notebook.page(Operator("<script>x", [A], [B]), tmp_path / "x.html")
+    assert "<b>A" not in path.read_text() and "<script>x" not in path.read_text()
+
+
+def test_the_magic_writes_a_page(shell: Any, tmp_path: Path, capsys: Any) -> None:
+    shell.run_cell(f"%%tensor dense\n{DENSE}")
+    shell.run_cell(f"%%schedule dense -q\n{TILES}")
+    capsys.readouterr()
+    for words, said in [
+        (f"--html {tmp_path / 'x.html'} --knob tile=8,16 --knob width=32", "it needs no kernel and no network"),
+        (f"--html {tmp_path / 'x.html'} --knob tile", "is not a name with values"),
+        (f"--html {tmp_path / 'x.html'} --verify", "--html does not go with --verify"),
+        ("--knob tile=4", "--knob and --size belong to --html"),
+    ]:
+        shell.run_cell(f"%passes dense {words}")
+        out = capsys.readouterr()
+        assert said in out.out + out.err
+    assert (tmp_path / "x.html").stat().st_size > 10_000
+
+
+# ---------------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture
+def offline(chromium: Any) -> Iterator[Any]:
+    """A fresh page without a network, whose errors fail the test."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, offline=True)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    fresh, errors = context.new_page(), []
+    fresh.set_default_timeout(60_000)
+    fresh.on("pageerror", lambda error: errors.append(str(error)))
+    fresh.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    yield fresh
+    context.close()
+    assert errors == []
+
+
+def said(page: Any) -> str:
+    """What the page says when it has computed."""
+    status = page.locator(".tm-playground > .tm-controls [role=status]")
+    page.wait_for_function(
+        "document.querySelector('.tm-playground > .tm-controls [role=status]').className !== 'tm-meta'"
+    )
+    return status.inner_text()
+
+
+def times(page: Any) -> list[str]:
+    return page.locator(".tm-playground > div > .tm-table tbody td:nth-child(2)").all_inner_texts()
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_the_page_computes_steps_and_follows_without_a_network(
+    offline: Any, dense: Operator, axe: str, tmp_path: Path, screenshot: Any
+) -> None:
+    path = notebook.page(dense, tmp_path / "dense.html")
+    offline.goto(f"{path.as_uri()}#step=2&line=3")
+    run = offline.get_by_role("button", name="Run")
+    run.wait_for()
+    offline.wait_for_function("document.querySelector('.tm-run:enabled')")
+    assert offline.locator('.tm-list [aria-selected="true"] .tm-label').inner_text().startswith("y.compute_at")
+    assert offline.locator(".tm-at").count() > 0, "the linked line is marked"
+    run.click()
+    assert said(offline).startswith("equal to the reference: 2048 values, ")
+    assert len(times(offline)) == 2 and all(re.fullmatch(r"[\d.]+ (µs|ms|s)", t) for t in times(offline))
+    assert violations(offline, axe) == []
+    screenshot(offline, "page")
+    slider = offline.get_by_role("slider", name="tile")
+    slider.focus()
+    offline.keyboard.press("ArrowRight")
+    offline.wait_for_function("document.querySelector('.tm-knob output').textContent === '16'")
+    offline.wait_for_function(
+        "document.querySelector('.tm-playground > .tm-controls [role=status]').textContent === ''"
+    )
+    assert offline.locator('.tm-list [aria-selected="true"] .tm-label').inner_text().startswith("y.compute_at"), (
+        "it stays"
+    )
+    offline.wait_for_function("document.querySelector('.tm-run:enabled')")
+    offline.keyboard.press("r")
+    assert said(offline).startswith("equal to the reference")
+    offline.locator(".tm-view").focus()
+    offline.keyboard.press("End")
+    assert offline.locator('.tm-list [aria-selected="true"] .tm-label').inner_text() == "codegen.assembly"
+    offline.get_by_role("button", name="Link").click()
+    link = offline.evaluate("() => navigator.clipboard.readText()")
+    assert re.search(r"#step=\d+(&line=\d+)?&in=\w{6}&knob\.tile=16$", link)
+    other = offline.context.new_page()
+    other.goto(link)
+    other.wait_for_function("document.querySelector('.tm-run:enabled')")
+    assert other.locator(".tm-knob output").inner_text() == "16"
+    assert other.locator('.tm-list [aria-selected="true"] .tm-label').inner_text() == "codegen.assembly"
+    other.close()
+    offline.locator(".tm-view").focus()
+    offline.keyboard.press("/")
+    offline.keyboard.type("f32.mul")
+    assert offline.locator(".tm-bar [role=status]").inner_text().startswith("in 1 step; first: codegen.assembly")
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_a_wrong_result_is_said_with_its_place(offline: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    """The page's reference is that of an operator with another term in one place: only there it differs."""
+    right = operator("f", "X: float32[40]\nY[i] = X[i] * 2")
+    other = operator("f", "X: float32[40]\nY[i] = X[i] * 2 + (1e-5 if i == 33 else 0)")
+    monkeypatch.setattr(pages, "javascript", lambda op, sizes, bounds=False: javascript(other, sizes, bounds))
+    offline.goto(notebook.page(right, tmp_path / "f.html").as_uri())
+    offline.wait_for_function("document.querySelector('.tm-run:enabled')")
+    offline.get_by_role("button", name="Run").click()
+    assert re.match(r"differs from the reference: Y\[33\] is .*; 1 of 40 values differ", said(offline))
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_a_function_that_stops_says_why(offline: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    op = operator("f", "X: float32[8]\nI: int32[8]\nY[i] = X[I[i]]")
+    monkeypatch.setattr(type(op.accesses), "limit", lambda self, tensor, sizes: 100 if tensor.name == "I" else None)
+    offline.goto(notebook.page(op, tmp_path / "f.html").as_uri())
+    offline.wait_for_function("document.querySelector('.tm-run:enabled')")
+    offline.get_by_role("button", name="Run").click()
+    assert "The operator stopped: an access of `X` is outside of its shape" in said(offline)
+
+
+# ---------------------------------------------------------------------------- in Node
+
+CELLS = {
+    "half": "X: float16[n]\nY[i] = X[i] * X[i] + exp(X[i])",
+    "brain": "X: bfloat16[n]\nY[i] = X[i] * 3 - 1",
+    "double": "X: float64[n]\nY[i] += X[i] * X[k] if k > i else 0",
+    "wide": "X: int64[16]\nI: int32[16]\nY[i] = X[i] // 3 + X[I[i]] * X[i] % 7",
+    "gather": "X: float32[n]\nI: int32[n]\nY[i] = X[I[i]] * 2",
+    "bools": "B: bool[n]\nX: uint8[n]\nY[i] = X[i] * X[i] > 9 and B[i]\nZ[i] = X[i] + 250",
+    "update": "A: float32[n]\nA[i] = A[i] * 2 + 1",
+    "library": "X: float32[n]\nY[i] = tan(X[i]) + sinh(X[i]) + atan2(X[i], 2) + cos(X[i] * 60000) * 0 + hypot(X[i], 3)",
+    "argmax": "X: float32[6, 30]\nM[i] = argmax(X[i, k], over=k)",
+    "heap": "X: float32[n, 200, 100]\nY[m, i, j] = X[m, i, j] + 1\nZ[m, i] += Y[m, i, j] * Y[m, i, j]",
+}
+
+
+def test_node_runs_the_same_host() -> None:
+    """Every dtype in memory, updates in place, C's functions, the heap: equal to the loops in JavaScript."""
+    if shutil.which("node") is None:
+        pytest.skip("Node is not installed")
+    jobs = {}
+    for name, text in CELLS.items():
+        op = operator("f", text)
+        inputs = op.random_inputs(sizes=16)
+        kernel, reference = pages._kernel(op.current, inputs), pages._reference(op, inputs)
+        jobs[name] = {"kernel": kernel, "params": pages._params(op, inputs), "seed": 3, **reference}
+    static = ROOT / "tvmagic" / "notebook" / "static"
+    script = f"""{(static / "arithmetic.js").read_text()}
+{(static / "kernel.js").read_text().replace("BUDGET = 300", "BUDGET = 1")}
+const host = makeHost(makeArithmetic());
+const jobs = {json.dumps(jobs)}, found = {{}};
+for (const [name, job] of Object.entries(jobs)) found[name] = await host.run(job);
+console.log(JSON.stringify(found));
+"""
+    done = subprocess.run(
+        ["node", "--input-type=module"], input=script, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for name in CELLS:
+        for output in found[name]["outputs"]:
+            assert output["values"] > 0 and (output["wrong"], output["open"]) == (0, 0), (name, output)
+
+
+# ---------------------------------------------------------------------------- notebooks
+
+
+def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbclient")
+    pytest.importorskip("nbconvert")
+    from tvmagic.page import main
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "dot.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title\n\n![a](dot.svg) ![b](https://example.com/x.png)"),
+        nbformat.v4.new_code_cell("%load_ext tvmagic\nprint('<i>')"),
+        nbformat.v4.new_code_cell("%%tensor double\nX: float32[8]\nY[i] = X[i] * 2"),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "n.ipynb")
+    assert main([str(tmp_path / "n.ipynb"), "-o", str(tmp_path / "n.html")]) == 0
+    text = (tmp_path / "n.html").read_text()
+    assert "Title" in text and "&lt;i&gt;" in text and "data:image/svg+xml;base64," in text
+    assert 'aria-label="double, computed in this page"' in text
+    assert re.findall(r"https?://(?!www\.w3\.org)[\w./]+", text) == []
+    assert main([str(tmp_path / "none.ipynb")]) == 1 and "cannot be read as a notebook" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------- all tutorials and kernels
+
+
+def tutorial_operators() -> Iterator[tuple[str, Operator]]:
+    """The operators that the tutorials make, each with its last schedule."""
+    import contextlib
+    import io
+    import os
+
+    import nbformat
+    from IPython.core.interactiveshell import InteractiveShell
+
+    here = os.getcwd()
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        InteractiveShell.clear_instance()
+        shell = InteractiveShell.instance(colors="nocolor")
+        os.chdir(path.parent)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                for cell in nbformat.read(path, as_version=4).cells:
+                    if cell.cell_type == "code" and not cell.source.startswith(("%tune", "%bench", "%machine")):
+                        shell.run_cell(cell.source)
+        finally:
+            os.chdir(here)
+        for name, value in shell.user_ns.items():
+            if isinstance(value, Operator) and not name.startswith("_"):
+                yield f"{path.stem[:2]} {name}", value
+        if path.stem.startswith("10"):  # it has no cell of ours, but TVM's own calls
+            names = shell.user_ns
+            yield "10 product", Version(Operator("product", [names["A"], names["B"]], [names["C"]]), names["s"])
+    InteractiveShell.clear_instance()
+
+
+def kernels() -> Iterator[tuple[str, Version]]:
+    """The ten kernels of the benchmarks with their instant schedules for WebAssembly."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from kernels import KERNELS  # type: ignore[import-not-found]
+
+    from tvmagic.tune import auto
+
+    for kernel in KERNELS:
+        tensors = (kernel.plain or kernel.build)(te)
+        op = Operator(kernel.name.replace(" ", "_"), tensors[:-1], tensors[-1:])
+        yield kernel.name, Version(op, auto(op, pages.TARGET), "auto")
+
+
+def native(version: Version) -> str:
+    """The time of a call on this machine, on one thread."""
+    from tvmagic.notebook.view import format_seconds
+    from tvmagic.operators.measure import measure
+
+    inputs = version.operator.random_inputs(sizes=pages.SIZE)
+    outputs = version(*inputs)
+    return format_seconds(measure(lambda: version(*inputs, out=outputs), seconds=0.1).best)
+
+
+@pytest.mark.soak
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("source", [tutorial_operators, kernels], ids=["tutorials", "kernels"])
+def test_all_tutorials_and_kernels_are_small_pages_that_agree(offline: Any, source: Any, tmp_path: Path) -> None:
+    offline.set_default_timeout(300_000)
+    rows = []
+    for name, value in source():
+        path = notebook.page(value, tmp_path / "x.html")
+        assert path.stat().st_size < MOST_BYTES, name
+        offline.goto(path.as_uri())
+        offline.wait_for_function("document.querySelector('.tm-run:enabled')")
+        offline.get_by_role("button", name="Run").click()
+        assert said(offline).startswith("equal to the reference"), f"{name}: {said(offline)}"
+        version = value.current if isinstance(value, Operator) else value
+        rows.append([name, f"{path.stat().st_size / 1000:.0f} kB", *times(offline), native(version)])
+    print("\noperator | page | WebAssembly | JavaScript | this machine")
+    print("\n".join(" | ".join(row) for row in rows))
+    assert len(rows) >= 10

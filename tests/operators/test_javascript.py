@@ -1,0 +1,171 @@
+"""Operators as plain JavaScript, run by Node: equal to the reference, and bounds that hold."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.operators import Operator, operator
+from tvmagic.operators.arrays import size_values
+from tvmagic.operators.javascript import array_type, javascript
+from tvmagic.runtime.wasm_host import C_FUNCTIONS
+from tvmagic.script import tir as T
+
+STATIC = Path(__file__).parents[2] / "tvmagic" / "notebook" / "static"
+CELLS = {
+    "product": "X: float32[20, 30]\nW: float32[30, 10]\nY[i, j] += X[i, k] * W[k, j]\nZ[i, j] = max(Y[i, j], 0) / 3 + exp(Y[i, j])",
+    "softmax": "X: float32[8, 30]\nS[i, k] = softmax(X[i, k], over=k)",
+    "recurrence": "X: float32[n]\nY[i] = cumsum(X[i], over=i)",
+    "tuples": "X: float32[6, 30]\nM[i] = argmax(X[i, k], over=k)\nA[i] = max(X[i, k], over=k)",
+    "wide": "X: int64[16]\nI: int32[16]\nY[i] = X[i] // 3 + X[I[i]] * X[i] % 7 - 5",
+    "wraps": "X: uint8[n]\nY: int8[n]\nZ[i] = X[i] * X[i] + 253\nU[i] = Y[i] * Y[i] * Y[i] // 2",
+    "words": "X: int32[n]\nY[i] = X[i] * 1000003 * 1000003 % 97 + (X[i] << 3) - (X[i] >> 1) + (X[i] & 5) + (X[i] ^ 9)",
+    "sums": "X: int8[8, 13]\nW: int64[13]\nC[i] += X[i, k].astype('int32') * 7\nD[i] *= W[k] + C[i]\nE[i] = max(C[i], 0) * 3",
+    "padding": "X: float32[64]\nP: float32[66]\nP[i] = X[i - 1] if 1 <= i < 65 else 0",
+    "half": "X: float16[n]\nY[i] = X[i] * X[i] + exp(X[i])",
+    "brain": "X: bfloat16[n]\nY[i] = X[i] * X[i] - 3",
+    "functions": "X: float32[n]\nY[i] = erf(X[i]) + sin(X[i]) * tanh(X[i]) + sigmoid(X[i]) + sqrt(abs(X[i])) + X[i] ** 3 + atan(X[i])",
+    "waves": "X: float32[n]\nZ[i] = X[i] * 3\nY[i] = tan(Z[i] / 3) + cosh(Z[i]) - cos(Z[i]) + asinh(Z[i]) + atan2(X[i], 2) + hypot(Z[i], X[i])",
+    "bools": "X: float32[n]\nB[i] = X[i] > 0.2\nC[i] = X[i] * 2 if B[i] else -X[i]",
+    "double": "X: float64[n]\nY[i] = floor(X[i] * 10) / 3 + log1p(abs(X[i]))",
+    "norm": "X: float32[20, 30]\nM[i] = mean(X[i, k], over=k)\nV[i] += (X[i, k] - M[i]) * (X[i, k] - M[i])\nN[i, k] = (X[i, k] - M[i]) / sqrt(V[i] / 30 + 1e-5)",
+    "update": "A: float32[n]\nA[i] = A[i] + 1",
+    "casts": "X: float32[n]\nY[i] = int32(X[i] * 100) + int8(X[i] * 1000)\nZ[i] = float32(int32(X[i] * 8)) / 2",
+}  # fmt: skip
+
+
+@T.prim_func
+def blocks(X: T.Buffer((8, 6), "float32"), W: T.Buffer((6, 5), "float32"), Y: T.Buffer((8, 5), "float32")):  # type: ignore[no-untyped-def]
+    for i, j, k in T.grid(8, 5, 6):
+        with T.block("Y"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                Y[vi, vj] = T.float32(0)
+            Y[vi, vj] = Y[vi, vj] + X[vi, vk] * W[vk, vj]
+    for i in range(8):
+        if i % 2 == 0:
+            for j in range(5):
+                Y[i, j] = T.exp(Y[i, j])
+
+
+def literal(tensor: Any, array: np.ndarray) -> str:
+    """An array as JavaScript writes it."""
+    wide = tensor.dtype.bits == 64 and not tensor.dtype.is_float
+    texts = [f"{int(v)}n" if wide else repr(float(v)) for v in array.reshape(-1).astype(object if wide else float)]
+    return f"{array_type(tensor.dtype)}.from([{', '.join(texts)}])"
+
+
+def evaluated(jobs: dict[str, tuple[Operator, list[np.ndarray]]]) -> dict[str, Any]:
+    """For each operator the outputs in plain JavaScript, the values beside bounds, and the bounds."""
+    if shutil.which("node") is None:
+        pytest.skip("Node is not installed")
+    rows = []
+    for name, (op, inputs) in jobs.items():
+        sizes = size_values(op.inputs, inputs)
+        texts = [json.dumps(javascript(op, sizes, bounds)) for bounds in (False, True)]
+        arrays = ", ".join(literal(t, a) for t, a in zip(op.inputs, inputs))
+        rows.append(f"{json.dumps(name)}: both({', '.join(texts)}, [{arrays}])")
+    script = f"""{(STATIC / "arithmetic.js").read_text()}
+const {{ reference }} = makeArithmetic();
+const numbers = (array) => array && Array.from(array, (v) => Number.isFinite(v) ? v : String(v));
+const both = (plain, bounds, inputs) => [
+  reference(plain)(inputs).map(numbers),
+  reference(bounds)(inputs).map(({{ value, error }}) => [numbers(value), numbers(error)]),
+];
+console.log(JSON.stringify({{ {", ".join(rows)} }}));
+"""
+    done = subprocess.run(["node"], input=script, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def floats(values: list[Any]) -> np.ndarray:
+    return np.array([float(v) for v in values])
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    jobs = {name: operator("f", text) for name, text in CELLS.items()}
+    jobs["blocks"] = Operator.from_prim_func("blocks", blocks)
+    given = {name: (op, op.random_inputs()) for name, op in jobs.items()}
+    found = evaluated(given)
+    expected = {}
+    for name, (op, inputs) in given.items():
+        values = op.reference(*inputs)
+        expected[name] = [v.reshape(-1).astype(float) for v in (values if isinstance(values, tuple) else (values,))]
+    return {name: (*found[name], expected[name]) for name in jobs}
+
+
+@pytest.mark.parametrize("name", [*CELLS, "blocks"])
+def test_plain_loops_give_what_the_reference_gives_and_the_bound_holds(name: str, results: dict[str, Any]) -> None:
+    plain, bounded, expected = results[name]
+    for got, (value, error), wanted in zip(plain, bounded, expected):
+        bound = floats(error) if error else np.zeros(len(wanted))
+        assert np.isfinite(bound).all()
+        assert (np.abs(floats(value) - wanted) <= bound * (1 + 1e-6)).all()
+        assert (np.abs(floats(got) - wanted) <= 2 * bound + 1e-30).all()
+        assert (bound < 0.02 * np.abs(wanted).max() + 1e-30).all(), "a bound that lets everything pass is none"
+
+
+def test_integers_have_no_bound(results: dict[str, Any]) -> None:
+    assert all(error is None for name in ("wide", "wraps", "words", "sums") for _, error in results[name][1])
+
+
+def test_what_a_comparison_leaves_open_is_not_decided() -> None:
+    op = operator("f", "X: float32[4]\nS[i] = X[i] * 3 - 1\nB[i] = 1 if S[i] > 0 else -1")
+    third = np.float32(1) / np.float32(3)
+    inputs = [np.array([third, 0, 1, -1], "float32")]
+    _, [(value, error)] = evaluated({"f": (op, inputs)})["f"]
+    assert value[1:] == [-1, 1, -1] and error[0] == 2 and error[1:] == [0, 0, 0]
+
+
+def test_what_has_no_form_is_refused() -> None:
+    A = te.placeholder((4,), name="A", dtype="float32x4")
+    B = te.compute((4,), lambda i: A[i] + A[i], name="B")
+    with pytest.raises(TVMagicError, match="values of type `float32x4` have no form in JavaScript"):
+        javascript(Operator("v", [A], [B]), {})
+    with pytest.raises(TVMagicError, match="`nextafter` has no form in JavaScript"):
+        C = te.placeholder((4,), name="C")
+        D = te.compute((4,), lambda i: tir.nextafter(C[i], C[i]), name="D")
+        javascript(Operator("n", [C], [D]), {})
+
+
+def test_the_hosts_have_the_same_functions_of_c() -> None:
+    if shutil.which("node") is None:
+        pytest.skip("Node is not installed")
+    text = "\n".join((STATIC / name).read_text() for name in ("arithmetic.js", "kernel.js"))
+    script = f"{text}\nconsole.log(JSON.stringify(makeHost(makeArithmetic()).functionsOfC));"
+    done = subprocess.run(["node"], input=script, capture_output=True, text=True, timeout=60, check=True)
+    assert sorted(json.loads(done.stdout)) == sorted([*C_FUNCTIONS, *[f"{name}f" for name in C_FUNCTIONS]])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_random_cells_give_what_the_reference_gives(first: int) -> None:
+    from instant_cells import random_cell
+
+    jobs: dict[str, tuple[Operator, list[np.ndarray]]] = {}
+    for seed in range(first, first + 50):
+        text, size = random_cell(seed)
+        op = operator("f", text)
+        inputs = op.random_inputs(seed, size or 16)
+        if sum(array.size for array in inputs) < 60_000:
+            jobs[str(seed)] = op, inputs
+    found = evaluated(jobs)
+    for seed, (op, inputs) in jobs.items():
+        with np.errstate(all="ignore"):
+            expected = op.reference(*inputs)
+        for got, (value, error), wanted in zip(*found[seed], expected if isinstance(expected, tuple) else (expected,)):
+            near = wanted.reshape(-1).astype(float)
+            bound = floats(error) if error else np.zeros(len(near))
+            for values, times in ((value, 1 + 1e-6), (got, 2)):
+                same = (floats(values) == near) | np.isnan(near) & np.isnan(floats(values))
+                assert (same | (np.abs(floats(values) - near) <= times * bound + 1e-30)).all(), f"seed {seed}"

@@ -1,0 +1,202 @@
+"""Statements as JavaScript: TensorIR functions before any scheduling, and extern operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Add,
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LetStmt,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    While,
+    handles,
+    structural_equal,
+)
+from tvmagic.operators.javascript.expressions import EXACT, Value
+from tvmagic.operators.javascript.program import ProgramWriter
+
+__all__ = ["StatementWriter"]
+
+
+class StatementWriter(ProgramWriter):
+    """Writes statements; an array of a buffer is known by the buffer's pointer.
+
+    With bounds, an array of floats that is written has its errors beside it (`ea` for `a`), and the sizes of the terms
+    that were added up in each element (`ma`).
+    """
+
+    def function(self, op: Any) -> None:
+        """The function of an operator; an input that it updates is copied first."""
+        for tensor in op.args:
+            if any(tensor is t for t in op.outputs):
+                self.memory(tensor, f"{self.arrays[tensor]}.slice()" if op.is_input(tensor) else "")
+            self.arrays[tensor.data] = self.arrays[tensor]
+        self.visit(op.prim_func.body)
+
+    def extern(self, op: Any) -> None:
+        for buffer, tensor in zip(op.input_placeholders, op.inputs):
+            self.arrays[buffer.data] = self.arrays[tensor]
+        for buffer, tensor in zip(op.output_placeholders, op.outputs):
+            self.arrays[tensor] = self.memory(buffer)
+        self.visit(op.body)
+
+    def memory(self, buffer: Any, text: str = "") -> str:
+        """An array that statements write."""
+        name = self.declare(buffer, text)
+        self.arrays[buffer.data] = name
+        if self.bounds and buffer.dtype.is_float:
+            self.errors[name] = f"e{name}"
+            self.lines.append(
+                f"const e{name} = new Float32Array({name}.length), m{name} = new Float32Array({name}.length);"
+            )
+        return name
+
+    # ------------------------------------------------------------------ accesses
+
+    def place(self, node: BufferLoad | BufferStore) -> tuple[str, str]:
+        """The array of an access and the place in it."""
+        buffer: Buffer = node.buffer
+        if buffer.data not in self.arrays:
+            raise TVMagicError(f"buffer `{buffer.name}` has no array", node=node)
+        if buffer.strides or not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
+            raise TVMagicError(f"buffer `{buffer.name}` with strides or an offset has no form in JavaScript", node=node)
+        return self.arrays[buffer.data], self.flat(buffer, [self.number(i) for i in node.indices])
+
+    @handles(BufferLoad)
+    def buffer_load(self, node: BufferLoad) -> Value:
+        return self.element(*self.place(node), node.buffer.dtype)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        with self.scope():
+            self.lines.append("{")
+            array, place = self.place(node)
+            at, dtype = self.name("p"), node.buffer.dtype
+            self.lines.append(f"const {at} = {place};")
+            value = self.value(node.value)
+            term = _term(node)
+            if self.bounds and dtype.is_float and term is not None:
+                added = self.value(term)
+                self.lines.append(f"m{array}[{at}] += Math.abs({added.text});")
+                before = f"e{array}[{at}]"  # of the sum so far, which the value's own error counts as well
+                error = self.both(before, added.error, self.rounding(dtype, f"m{array}[{at}]", 4))
+                self.lines.append(f"e{array}[{at}] = {error};")
+            elif self.bounds and dtype.is_float:
+                self.lines.append(f"e{array}[{at}] = {value.error}; m{array}[{at}] = Math.abs({value.text});")
+            elif self.bounds and value.error != EXACT:
+                raise TVMagicError("integers made from rounded floats have no bound in JavaScript", node=node)
+            self.lines.append(f"{array}[{at}] = {self.stored(value, dtype)};")
+            self.lines.append("}")
+
+    # ------------------------------------------------------------------ structure
+
+    @handles(Stmt)
+    def other_statement(self, node: Stmt) -> None:
+        raise TVMagicError(f"the statement `{type(node).__name__}` has no form in JavaScript", node=node)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> None:
+        for part in node.seq:
+            with self.scope():
+                self.visit(part)
+
+    @handles(AttrStmt, AssertStmt, DeclBuffer)
+    def around(self, node: Any) -> None:
+        self.visit(node.body)
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        self.memory(Buffer(node.buffer_var, node.dtype, node.extents, None, None, node.buffer_var.name))
+        self.visit(node.body)
+
+    @handles(LetStmt)
+    def let_statement(self, node: LetStmt) -> None:
+        self.env[node.var] = self.value(node.value)
+        self.intervals.known[node.var] = self.intervals.of(node.value)
+        self.visit(node.body)
+
+    @handles(For)
+    def for_loop(self, node: For) -> None:
+        low, extent = self.intervals.of(node.min), self.intervals.of(node.extent)
+        first, count = self.number(node.min), self.number(node.extent)
+        with self.scope():
+            self.loop(node.loop_var, first, f"{first} + {count}", (low[0], max(low[0], low[1] + extent[1] - 1)))
+            self.visit(node.body)
+            self.lines.append("}")
+
+    @handles(While)
+    def while_loop(self, node: While) -> None:
+        self.lines.append("while (true) {")
+        with self.scope():
+            self.lines.append(f"if (!({self.value(node.condition).text})) break;")
+            self.visit(node.body)
+        self.lines.append("}")
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        condition = self.value(node.condition)
+        if condition.error != EXACT:
+            raise TVMagicError("a branch on floats that were rounded has no form in JavaScript", node=node)
+        self.lines.append(f"if ({condition.text}) {{")
+        with self.scope():
+            self.visit(node.then_case)
+        if node.else_case is not None:
+            self.lines.append("} else {")
+            with self.scope():
+                self.visit(node.else_case)
+        self.lines.append("}")
+
+    @handles(BlockRealize)
+    def block(self, node: BlockRealize) -> None:
+        block: Block = node.block
+        if block.match_buffers:
+            raise TVMagicError(f"block `{block.name_hint}` matches buffers, which has no form in JavaScript", node=node)
+        always = isinstance(node.predicate, IntImm) and node.predicate.value
+        values = [self.value(v) for v in node.iter_values]
+        with self.scope():
+            self.lines.append("{" if always else f"if ({self.value(node.predicate).text}) {{")
+            for axis, value, given in zip(block.iter_vars, values, node.iter_values):
+                self.env[axis.var] = value
+                self.intervals.known[axis.var] = self.intervals.of(given)
+            for buffer in block.alloc_buffers:
+                self.memory(buffer)
+            if block.init is not None:
+                self._initial(block, block.init)
+            self.visit(block.body)
+            self.lines.append("}")
+
+    def _initial(self, block: Block, init: Stmt) -> None:
+        """What runs before the first iteration of a reduction."""
+        axes = [a for a in block.iter_vars if a.iter_type == IterVar.CommReduce]
+        tests = [f"{self.env[a.var].text} === {self.number(a.dom.min)}" for a in axes if a.dom is not None]
+        self.lines.append(f"if ({' && '.join(tests) or 'true'}) {{")
+        with self.scope():
+            self.visit(init)
+        self.lines.append("}")
+
+
+def _term(node: BufferStore) -> PrimExpr | None:
+    """What a store adds to its element, if it adds something."""
+    if not isinstance(node.value, Add):
+        return None
+    for load, term in ((node.value.a, node.value.b), (node.value.b, node.value.a)):
+        if isinstance(load, BufferLoad) and load.buffer is node.buffer:
+            if all(structural_equal(a, b) for a, b in zip(load.indices, node.indices)):
+                return term
+    return None

@@ -1,0 +1,166 @@
+"""`python -m tvmagic.page NOTEBOOK -o FILE`: a notebook as a page that computes.
+
+The notebook runs from top to bottom. The page has its cells and their outputs, and each of its operators in WebAssembly
+with a button that runs it (`tvmagic.notebook.page`). It is one file and needs no kernel and no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import mimetypes
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.notebook.colour import html_line
+from tvmagic.notebook.html import escape, style
+from tvmagic.notebook.html import page as whole_page
+from tvmagic.notebook.pages import written
+
+__all__ = ["main", "notebook_page"]
+
+_SECONDS = 600  # for one cell
+# The last cell: each operator that the notebook has made, as its page shows it.
+_OPERATORS = "from tvmagic.notebook.pages import show_operators as _show\n_show(get_ipython().user_ns)"
+_STYLE = """
+body { margin: 0; font: 15px/1.5 system-ui, sans-serif; color: #1f2328; background: #ffffff; }
+main { max-width: 1280px; margin: 0 auto; padding: 16px; }
+.cell { margin: 12px 0; }
+.input, .output pre { font: 13px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+.input { background: #f6f8fa; border: 1px solid #d0d7de; border-radius: 6px; padding: 8px; }
+.output { margin: 6px 0 6px 8px; overflow-x: auto; }
+.output img, main > .cell img { max-width: 100%; }
+.markdown table { border-collapse: collapse; } .markdown th, .markdown td { border: 1px solid #d0d7de; padding: 2px 8px; }
+.markdown code { background: #f6f8fa; padding: 0 3px; border-radius: 3px; }
+.anchor-link { display: none; }
+a { color: #0550ae; }
+"""
+
+
+def notebook_page(notebook: str | Path, file: str | Path) -> Path:
+    """Run a notebook and write the page of its cells and its operators.
+
+    Raises TVMagicError if the notebook cannot be read, or if a cell fails that is not tagged `raises-exception`.
+    """
+    source, path = Path(notebook), Path(file)
+    executed = _executed(source)
+    cells = "\n".join(part for cell in executed.cells for part in _cell(cell, source.parent))
+    body = f"<style>{style('view.css')}{_STYLE}</style>{cells}"
+    return written(path, whole_page(body, source.stem.replace("_", " ")))
+
+
+def _executed(path: Path) -> Any:
+    """The notebook after it ran, with a cell more that shows its operators."""
+    try:
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError
+    except ImportError as error:
+        raise TVMagicError(
+            f"a page of a notebook needs the package `{error.name}`", hint="pip install tvmagic[notebooks]"
+        ) from None
+    try:
+        content = nbformat.read(path, as_version=4)
+    except (OSError, ValueError, nbformat.ValidationError) as error:
+        raise TVMagicError(f"`{path}` cannot be read as a notebook: {str(error).splitlines()[0]}") from None
+    content.cells.append(nbformat.v4.new_code_cell(_OPERATORS, metadata={"tvmagic": "operators"}))
+    client = NotebookClient(
+        content,
+        timeout=_SECONDS,
+        kernel_name="python3",
+        store_widget_state=False,
+        coalesce_streams=True,
+        extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    try:
+        return client.execute()
+    except CellExecutionError as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise TVMagicError(f"a cell of `{path.name}` fails: {lines[-1]}") from None
+
+
+# ---------------------------------------------------------------------------- cells
+
+
+def _cell(cell: Any, folder: Path) -> Iterator[str]:
+    """A cell as HTML: what it says, then its outputs."""
+    if cell.cell_type == "markdown":
+        yield f'<section class="cell markdown">{_markdown(cell.source, folder)}</section>'
+    elif cell.cell_type == "code":
+        ours = cell.metadata.get("tvmagic") == "operators"
+        outputs = "".join(f'<div class="output">{text}</div>' for o in cell.outputs if (text := _output(o)))
+        if ours:
+            yield (
+                f'<section class="cell"><h2>The operators, computed in this page</h2>{outputs}</section>'
+                if outputs
+                else ""
+            )
+        elif cell.source.strip() or outputs:
+            yield f'<section class="cell"><div class="tvmagic">{_source(cell.source)}</div>{outputs}</section>'
+
+
+def _source(text: str) -> str:
+    lines = "\n".join(html_line(line, "python") for line in text.rstrip().split("\n"))
+    return f'<pre class="input" tabindex="0" role="group" aria-label="Cell">{lines}</pre>'
+
+
+def _output(output: Any) -> str:
+    """The form of an output that a page shows best."""
+    from nbconvert.filters.ansi import ansi2html
+
+    if output.output_type == "stream":
+        return f"<pre>{ansi2html(output.text)}</pre>"
+    if output.output_type == "error":
+        return "<pre>" + ansi2html("\n".join(output.traceback)) + "</pre>"
+    data = output.data
+    for kind in ("text/html", "image/svg+xml"):
+        if kind in data:
+            return str(data[kind])
+    for kind in ("image/png", "image/jpeg"):
+        if kind in data:
+            words = escape(data.get("text/plain", "picture"))
+            return f'<img alt="{words}" src="data:{kind};base64,{str(data[kind]).strip()}">'
+    if "text/markdown" in data:
+        return _markdown(str(data["text/markdown"]), Path())
+    return f"<pre>{ansi2html(str(data['text/plain']))}</pre>" if "text/plain" in data else ""
+
+
+def _markdown(text: str, folder: Path) -> str:
+    """Text as HTML, with pictures of files in it; those of other places stay away, as a page needs no network."""
+    from nbconvert.filters.markdown import markdown2html
+
+    def inside(found: re.Match[str]) -> str:
+        name = found[2]
+        place = folder / name
+        if re.match(r"data:", name):
+            return found[0]
+        if re.match(r"[a-z]+:", name) or not place.is_file():
+            return f"{found[1]}{found[3]}"
+        kind = mimetypes.guess_type(place.name)[0] or "image/png"
+        return f'{found[1]}src="data:{kind};base64,{base64.b64encode(place.read_bytes()).decode()}"{found[3]}'
+
+    return re.sub(r'(<img\b[^>]*?)src="([^"]*)"([^>]*>)', inside, markdown2html(text))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; gives its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tvmagic.page", description=__doc__)
+    parser.add_argument("notebook", metavar="NOTEBOOK", help="the notebook, which is run from top to bottom")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where the page goes (NOTEBOOK with the ending .html)")
+    chosen = parser.parse_args(arguments)
+    try:
+        path = notebook_page(chosen.notebook, chosen.output or Path(chosen.notebook).with_suffix(".html").name)
+    except TVMagicError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
