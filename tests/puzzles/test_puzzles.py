@@ -152,8 +152,8 @@ def test_a_goal_names_a_fact() -> None:
     goal = Goal.parse("loaded <= 65_536", FACTS)
     assert (goal.fact, goal.bound, goal.wanted) == ("loaded", 65536, "at most 65,536")
     assert goal.holds(65536) and not goal.holds(65537)
-    with pytest.raises(TVMagicError, match="nobody counts `lains`") as caught:
-        Goal.parse("lains >= 8", FACTS)
+    with pytest.raises(TVMagicError, match="nobody counts `lans`") as caught:
+        Goal.parse("lans >= 8", FACTS)
     assert caught.value.hint == "did you mean `lanes`?"
 
 

@@ -12,7 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.puzzles import AnswersPuzzle
 
 ROWS, COLUMNS, CORES = 960, 96, 8
-MACHINE = ascend.Machine(threads=CORES, l1=32 << 10, l2=256 << 10)
+MACHINE = ascend.Machine(threads=CORES, l1=56 << 10, l2=256 << 10)
 
 
 def softmax() -> ascend.AscGraph:
@@ -59,7 +59,7 @@ PUZZLE = AnswersPuzzle(
     task=f"""
 A softmax over {ROWS} rows of {COLUMNS} numbers runs on {CORES} cores. Auto Schedule has split the rows twice: into tiles of `rows` rows, which are
 loaded into a core's local memory, and the tiles into blocks of `tiles` tiles for each core. Choose both numbers: at least 8 KiB
-are to be moved at once, all buffers together have 32 KiB, and the cores should end at the same time.
+are to be moved at once, all buffers together have 56 KiB, and the cores should end at the same time.
 """,
     program=ascend.pseudo_code(scheduled()[1].groups[0].impls[0].graph),
     asks={"rows": "rows in a tile (z0t_size)", "tiles": "tiles in a block (z0Tb_size)"},
@@ -71,17 +71,17 @@ are to be moved at once, all buffers together have 32 KiB, and the cores should 
         "time": "nanoseconds by the cost model",
     },
     count=count,
-    goals=["wrong == 0", "local <= 32_768", "at_once >= 8_192", "cores == 8", "time <= 15_600"],
+    goals=["wrong == 0", "local <= 57_344", "at_once >= 8_192", "cores == 8", "time <= 15_600"],
     solution="rows = 24\ntiles = 5",
     hints={
-        "local <= 32_768": f"A row of {COLUMNS} numbers takes {COLUMNS * 4} bytes in each buffer, and there are several: halve the tile.",
+        "local <= 57_344": f"A row of {COLUMNS} numbers takes {COLUMNS * 4} bytes in each buffer, and there are several: halve the tile.",
         "cores == 8": f"{ROWS} rows are `{ROWS} / rows` tiles, and `tiles` of them make a block. Eight cores need eight blocks.",
         "at_once >= 8_192": f"A tile of `rows` rows moves `rows` * {COLUMNS * 4} bytes at once: these are too few.",
         "time <= 15_600": "The core with the most rows makes all others wait: take a tile that gives each core the same number of rows.",
         "refused": f"Both are whole numbers from 1 to {ROWS}.",
     },
     wrong=[
-        ("rows = 120\ntiles = 1", "local <= 32_768"),
+        ("rows = 120\ntiles = 1", "local <= 57_344"),
         ("rows = 15\ntiles = 8", "at_once >= 8_192"),
         ("rows = 24\ntiles = 10", "cores == 8"),
         ("rows = 32\ntiles = 4", "time <= 15_600"),
