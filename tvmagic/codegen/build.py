@@ -63,6 +63,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
         recompiled=lambda added: object_of(optimized(text + added, target, most, imports), target),
         refusal=refusal,
         externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
+        target=target,
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.codegen.target.names import target_text
+from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table
 from tvmagic.notebook.view import format_seconds
@@ -103,29 +104,6 @@ def llvm(
     return Listing(text, "llvm", f"{chosen.operator.name}: LLVM IR for {target or 'this machine'}")
 
 
-# Short names of targets and what they stand for.
-TARGETS = {
-    "aarch64": "llvm -mtriple=aarch64-linux-gnu",
-    "arm64": "llvm -mtriple=aarch64-linux-gnu",
-    "riscv64": "llvm -mtriple=riscv64-linux-gnu -mattr=+v,+d",
-    "wasm32": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128",
-    "nvptx64": "llvm -mtriple=nvptx64-nvidia-cuda",
-    "x86_64": "llvm -mtriple=x86_64-linux-gnu",
-    "avx2": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
-    "avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
-}
-
-
-def target_text(target: str | None) -> str | None:
-    """A target in full; None is this machine."""
-    if target in (None, "", "host", "llvm"):
-        return None
-    meant = did_you_mean(target or "", TARGETS)
-    if meant and target not in TARGETS:
-        raise TVMagicError(f"there is no target `{target}`", hint=f"{meant} The short names are {', '.join(TARGETS)}")
-    return TARGETS.get(target or "", target)
-
-
 def bounds(value: Operator | Version, version: str | None = None, phases: bool = True) -> Shown:
     """Every stage's iteration variables with their ranges, and how InferBound found them.
 
@@ -185,10 +163,11 @@ def phase_tables(record: Record) -> list[Shown]:
     return [Table([], [], "What is computed at a time, and why", sentences), *tables] if sentences else tables
 
 
-def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
-    """The version against NumPy on random inputs."""
-    result = check(version, seed, sizes)
-    title = f"{version.operator.name} ({version.name}): {result.word}"
+def check_result(version: Version, seed: int = 0, sizes: int = 16, target: str | None = None) -> Table:
+    """The version against NumPy on random inputs; compiled for `target` and run by what there is for it, if one is named."""
+    result = check(version, seed, sizes, target_text(target))
+    of = f", {target}" if target_text(target) else ""
+    title = f"{version.operator.name} ({version.name}{of}): {result.word}"
     row = [result.elements, f"{result.units:.2g}", f"{result.absolute:.3g}", result.place or "-"]
     values = [f"{v:.8g}" for v in (result.got, result.expected)] if result.place else ["-", "-"]
     columns = ["values", "worst error (in bounds)", "absolute error", "at", "got", "expected", "rounding bound"]

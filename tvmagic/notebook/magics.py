@@ -16,6 +16,7 @@ from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
+from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
@@ -46,7 +47,7 @@ def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
 
 
 def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
-    return commands.TARGETS
+    return TARGETS
 
 
 # Arguments that several magics have.
@@ -56,10 +57,18 @@ VERSION = argument(
 )
 ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
+CHECK_TARGET = argument(
+    "--target",
+    metavar="T",
+    help="what to compile for (this machine): aarch64, aarch64-sve, riscv64, ... With --check it is run, by an emulator "
+    "if need be (docs/targets.md)",
+    completes=_targets,
+)
+CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
 CODE_TARGET = argument(
     "--target",
     metavar="T",
-    help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
+    help=f"{', '.join(TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
     completes=_targets,
 )
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
@@ -128,13 +137,13 @@ class TensorMagics(Magics):
         NAME,
         ONLY,
         argument("-n", "--name", dest="version", metavar="V", default="default", help="keep the schedule as V"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
+        CHECK,
         argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
         VERIFY,
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
         argument("--cost", action="store_true", help="count what each loop costs"),
         _size(16),
-        TARGET,
+        CHECK_TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         cell=True,
@@ -177,12 +186,12 @@ class TensorMagics(Magics):
         ONLY,
         argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
         argument("-n", "--name", dest="version", metavar="V", default="auto", help="keep the schedule as V (auto)"),
-        argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races"),
+        CHECK,
         argument("-t", "--time", action="store_true", help="measure, with NumPy beside it"),
         VERIFY,
         argument("--cost", action="store_true", help="count what each loop costs"),
         _size(16),
-        TARGET,
+        CHECK_TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
     )
@@ -226,7 +235,8 @@ class TensorMagics(Magics):
         if arguments.quiet and arguments.verify:
             parts.append(commands.verify_table(version, marks))
         if arguments.check:
-            parts.append(commands.check_result(version, sizes=arguments.size))
+            target = arguments.target or self.target
+            parts.append(commands.check_result(version, sizes=arguments.size, target=target))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 

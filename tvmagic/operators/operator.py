@@ -302,11 +302,21 @@ class Operator:
 
         return random_inputs(self.inputs, seed, sizes, [self.accesses.limit(t) for t in self.inputs], coarse)
 
-    def check(self, version: str | None = None, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
-        """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops."""
+    def check(
+        self,
+        version: str | None = None,
+        seed: int = 0,
+        sizes: Mapping[str, int] | int = 16,
+        target: Any = None,
+    ) -> CheckResult:
+        """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops.
+
+        `target`: what to compile it for, such as `aarch64-sve`; it is run by an emulator where this machine cannot
+        (docs/targets.md). By default it is this machine.
+        """
         from tvmagic.operators.measure import check
 
-        return check(self.version(version), seed, sizes)
+        return check(self.version(version), seed, sizes, target)
 
     # ------------------------------------------------------------------------ text
 

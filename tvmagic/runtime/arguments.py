@@ -17,7 +17,7 @@ from tvmagic.ir import DataType, IntImm, PrimExpr, Var
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
-__all__ = ["ArrayParam", "Checker", "ScalarParam"]
+__all__ = ["ArrayParam", "Checker", "ScalarParam", "span"]
 
 
 class ScalarParam:
@@ -176,7 +176,7 @@ def _kind(value: Any) -> str:
     return f"`{value!r}`" if isinstance(value, (int, float, str)) else f"a `{type(value).__name__}`"
 
 
-def _span(array: np.ndarray) -> tuple[int, int]:
+def span(array: np.ndarray) -> tuple[int, int]:
     """The first address of an array and the one behind its last."""
     low = high = array.__array_interface__["data"][0]
     if array.size == 0:
@@ -234,7 +234,7 @@ class Checker:
         return result + [sizes.get(v, 0) for v in self.sizes]
 
     def _check_overlap(self, params: list[ArrayParam], arrays: list[np.ndarray]) -> None:
-        spans = [_span(a) for a in arrays]
+        spans = [span(a) for a in arrays]
         for i, param in enumerate(params):
             if not param.written:
                 continue

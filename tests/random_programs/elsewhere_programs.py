@@ -1,0 +1,61 @@
+"""Random programs compiled for other machines, each run in all ways that there are for its target.
+
+A seed's program is one of tensor expressions or a TensorIR function, as the seed is even or odd; it is compiled for
+every target of `TARGETS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import te_programs
+import tir_programs
+
+TARGETS = ("aarch64", "aarch64-sve", "aarch64-sve -vector-width=256", "riscv64", "x86-64-v2", "haswell", "x86-64-v4")
+
+
+def target_named(name: str) -> str:
+    """A target in full: a short name of the package, perhaps with options."""
+    from tvmagic.codegen.target.names import target_text
+
+    short, _, options = name.partition(" ")
+    return f"{target_text(short)} {options}".strip()
+
+
+class Elsewhere:
+    """A case whose function is called by the runners for its target."""
+
+    source: Any
+
+    def functions(self) -> list[Any]:
+        from tvmagic.runners import ways
+
+        built = self.source.names["f"]
+        return [lambda *arrays, way=way: way.run(built, arrays) for way in ways(built.target)]
+
+
+class _Te(Elsewhere, te_programs.Case):
+    pass
+
+
+class _Tir(Elsewhere, tir_programs.Case):
+    pass
+
+
+class Case:
+    """The program of a seed, for each target; `targets` may name those that are meant, divided by blanks."""
+
+    def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
+        self.seed, self.without = seed, without
+
+    def check(self) -> None:
+        """Raise `Wrong` unless the program is right on every target."""
+        from outcomes import Wrong
+
+        for name in TARGETS:
+            case = (_Te, _Tir)[self.seed % 2](self.seed // 2, self.without)
+            case.target = target_named(name)
+            try:
+                case.check()
+            except Wrong as error:
+                raise Wrong(error.kind, f"{name}: {error}") from error
