@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import weakref
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from tvmagic.runners.families import runner
 from tvmagic.runners.linking import CALLER, linked_library, server_program
 from tvmagic.runners.process import Process
 from tvmagic.runners.tools import program, system_libraries
-from tvmagic.runtime.arguments import ArrayParam, span
+from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.module import Module
 
@@ -27,7 +26,6 @@ __all__ = ["run_in_qemu"]
 LENGTHS = (128, 256, 512)  # bits of scalable vectors
 _GUARD = b"\xa5" * 64  # in front of each array and behind it
 _ERROR_BYTES = 16 * 8
-_NOTHING = np.zeros(0, np.uint8)
 
 # The process for each architecture and processor, and what it has loaded of each module.
 _PROCESSES: dict[tuple[str, str], Process] = {}
@@ -122,7 +120,7 @@ class _Placed:
 
     def put(self, array: np.ndarray) -> int:
         """Copy an array, with what is between its elements; the address of its first element."""
-        memory, first = _memory_of(array)
+        memory, first = memory_of(array)
         place = self.room(len(memory) + 2 * len(_GUARD))
         self.process.write(place, _GUARD + memory.tobytes() + _GUARD)
         self.arrays.append((memory, place))
@@ -142,13 +140,6 @@ class _Placed:
         """Give the memory back, if the process is still there."""
         for place in self.rooms if self.process.alive else ():
             self.process.release(place)
-
-
-def _memory_of(array: np.ndarray) -> tuple[np.ndarray, int]:
-    """The bytes from an array's first address to its last, as an array on the same memory, and where element 0 is in it."""
-    low, high = span(array)
-    memory = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low)) if high > low else _NOTHING
-    return memory, array.ctypes.data - low if high > low else 0
 
 
 def _long_enough(bits: int, target: Target) -> bool:

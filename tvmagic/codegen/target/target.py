@@ -178,9 +178,19 @@ class Target(Identified):
         return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
 
     @property
+    def is_opencl(self) -> bool:
+        """Whether OpenCL C is written."""
+        return self.kind.name == "opencl"
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether threads and blocks are launched, as GPUs do; other targets run them as loops."""
+        return self.is_nvptx or self.is_opencl
+
+    @property
     def is_host(self) -> bool:
         """Whether the code can run in this process."""
-        if self.is_nvptx:
+        if self.has_kernels:
             return False
         own, asked = _host_triple().split("-"), self.mtriple.split("-")
         return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})

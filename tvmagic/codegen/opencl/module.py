@@ -1,0 +1,106 @@
+"""A lowered module in OpenCL C: its text, and what the host does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.abi import ABI, abi_of
+from tvmagic.codegen.kernels import Kernel, Step, divided
+from tvmagic.codegen.opencl.statements import KernelWriter
+from tvmagic.codegen.target import Target
+from tvmagic.codegen.work_estimate import Work
+from tvmagic.errors import BuildError
+from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
+from tvmagic.runtime.module import Module
+
+__all__ = ["DeviceFunction", "DeviceKernel", "DeviceModule", "build_opencl", "opencl_text"]
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A kernel as it is launched: `params` are the variables whose values it takes, `shared` the allocations whose
+    bytes it is given after them."""
+
+    kernel: Kernel
+    params: tuple[Var, ...]
+    shared: tuple[Allocate, ...]
+
+
+@dataclass(frozen=True)
+class DeviceFunction:
+    """What the host does for a function, and the kernels that it launches, by name."""
+
+    abi: ABI
+    steps: tuple[Step, ...]
+    kernels: dict[str, DeviceKernel]
+    reach: dict[Var, int]  # the bytes that the buffers over a pointer need
+
+
+class DeviceModule(Module):
+    """A module in OpenCL C. `functions_of_host` is what the host does, by function; `tvmagic.runners` runs it."""
+
+    def __init__(self, text: str, functions: dict[str, DeviceFunction], target: Target) -> None:
+        refusal = BuildError(
+            f"code for `{target}` does not run by itself on this machine",
+            hint="`tvmagic.runners.run(built, arrays)` runs it if OpenCL is installed; its text is `get_source()`",
+        )
+        abis = [f.abi for f in functions.values()]
+        super().__init__(b"", abis, [], {"cl": lambda: text}, set(), len(text), refusal=refusal, target=target)
+        self.functions_of_host = functions
+
+    def get_source(self, fmt: str = "cl") -> str:
+        """The text: `cl`."""
+        return super().get_source(fmt)
+
+    @property
+    def type_key(self) -> str:
+        """What kind of module it is."""
+        return "opencl"
+
+
+def _written(mod: IRModule) -> tuple[str, dict[str, DeviceFunction]]:
+    helpers: dict[str, str] = {}
+    texts: list[str] = []
+    functions: dict[str, DeviceFunction] = {}
+    for var, func in mod.functions.items():
+        abi = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
+        if abi.result is not None:
+            raise BuildError(f"`{abi.name}` gives a number, which no kernel can")
+        kernels, steps = divided(func, abi.symbol)
+        made: dict[str, DeviceKernel] = {}
+        arguments, types = _arguments(func)
+        for kernel in kernels:
+            writer = KernelWriter(kernel, helpers, arguments, types)
+            texts.append(writer.text())
+            made[kernel.name] = DeviceKernel(kernel, tuple(writer.params), tuple(writer.shared))
+        functions[abi.name] = DeviceFunction(abi, steps, made, Work(func.body).reach)
+    double = (
+        "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+        if any("double" in t for t in [*texts, *helpers.values()])
+        else ""
+    )
+    return "\n".join([double, *(f"{h}\n" for h in helpers.values()), *texts]).lstrip("\n"), functions
+
+
+def _arguments(func: PrimFunc) -> tuple[dict[Var, Buffer], dict[Var, DataType]]:
+    """The buffers of the function's arguments, and the types of the elements behind all pointers that are not a kernel's own."""
+    buffers = {buffer.data: buffer for buffer in func.buffer_map.values()}
+    types = {data: buffer.dtype for data, buffer in buffers.items()}
+
+    def look(node: Any) -> None:
+        if isinstance(node, Allocate):
+            types[node.buffer_var] = node.dtype
+
+    post_order_visit(func.body, look)
+    return buffers, types
+
+
+def opencl_text(mod: IRModule) -> str:
+    """The OpenCL C of a lowered module that has what threads need (`codegen.with_threads`)."""
+    return _written(mod)[0]
+
+
+def build_opencl(mod: IRModule, target: Target) -> DeviceModule:
+    """A lowered module in OpenCL C, with what the host does."""
+    return DeviceModule(*_written(mod), target)
