@@ -116,10 +116,10 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     from tvmagic.codegen.build import build_host_module
 
     target = resolved(target)
-    if target.is_opencl:
-        from tvmagic.codegen.opencl import build_opencl
+    if target.has_kernels:
+        from tvmagic.codegen.opencl import DeviceModule
 
         device = with_threads(mod, target)
-        made = lambda: build_opencl(device, target)  # noqa: E731
+        made = lambda: DeviceModule(device, target)  # noqa: E731
         return run_step("codegen.build", made, before=device, after=lambda built: built.get_source(), kind="codegen")
     return build_host_module(with_threads(mod, target), target, check_bounds)

@@ -27,9 +27,20 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
-from tvmagic.tir.transform.uses import loads_memory
+from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
 
-__all__ = ["Allocation", "Binding", "Branch", "Check", "Kernel", "Launch", "Repeat", "Step", "divided"]
+__all__ = [
+    "Allocation",
+    "Binding",
+    "Branch",
+    "Check",
+    "Kernel",
+    "Launch",
+    "Repeat",
+    "Step",
+    "divided",
+    "kernel_functions",
+]
 
 # Bytes of memory of its own that a kernel may have; more is global memory that the host allocates.
 _OWN_BYTES = 16 * 1024
@@ -37,11 +48,16 @@ _OWN_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class Kernel:
-    """What all threads of a launch run: `blocks` and `threads` are the variables of the axes by their tags, with extents."""
+    """What all threads of a launch run: the `launches` of its axes, and the statements below them."""
 
     name: str
-    axes: dict[str, tuple[Var, PrimExpr]]
+    launches: tuple[AttrStmt, ...]
     body: Stmt
+
+    @property
+    def axes(self) -> dict[str, tuple[Var, PrimExpr]]:
+        """The variables of the axes and their extents, by tag."""
+        return {launch.node.thread_tag: (launch.node.var, launch.value) for launch in self.launches}
 
 
 @dataclass(frozen=True)
@@ -108,6 +124,31 @@ def divided(func: PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
     return divider.kernels, divider.steps(func.body)
 
 
+def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
+    """The kernels of a function as functions, each with its parameters and, after them, what the host gives besides.
+
+    A function that is one kernel keeps its name.
+    """
+    kernels, steps = divided(func, name)
+    if len(kernels) == 1 and steps == (Launch(kernels[0]),):
+        return [func]
+    made: list[PrimFunc] = []
+    known = {*func.params, *(buffer.data for buffer in func.buffer_map.values())}
+    known.update(
+        var
+        for buffer in func.buffer_map.values()
+        for part in (*buffer.shape, *buffer.strides, buffer.elem_offset)
+        for var in used_vars(part)
+    )
+    for kernel in kernels:
+        body = kernel.body
+        for launch in reversed(kernel.launches):
+            body = launch.replace(body=body)
+        extra = [var for var in free_vars(body) if var not in known]
+        made.append(func.replace(params=(*func.params, *extra), body=body).with_attr("global_symbol", kernel.name))
+    return made
+
+
 @dataclass
 class _Divider:
     name: str
@@ -131,21 +172,21 @@ class _Divider:
     def _alone(self, stmts: Sequence[Stmt]) -> list[Step]:
         """Statements without a launch, as a kernel of one thread."""
         some = [s for s in stmts if not (isinstance(s, Evaluate) and isinstance(s.value, IntImm))]
-        return [self._launch({}, SeqStmt.flatten(*some))] if some else []
+        return [self._launch((), SeqStmt.flatten(*some))] if some else []
 
-    def _launch(self, axes: dict[str, tuple[Var, PrimExpr]], body: Stmt) -> Launch:
+    def _launch(self, launches: tuple[AttrStmt, ...], body: Stmt) -> Launch:
         number = f"_{len(self.kernels)}" if self.kernels else ""
-        self.kernels.append(Kernel(f"{self.name}_kernel{number}", axes, body))
+        self.kernels.append(Kernel(f"{self.name}_kernel{number}", launches, body))
         return Launch(self.kernels[-1])
 
     def _step(self, stmt: Stmt) -> Sequence[Step]:
         if is_launch(stmt):
-            axes: dict[str, tuple[Var, PrimExpr]] = {}
+            launches: list[AttrStmt] = []
             body: Any = stmt
             while is_launch(body):
-                axes[body.node.thread_tag] = (body.node.var, body.value)
+                launches.append(body)
                 body = body.body
-            return [self._launch(axes, body)]
+            return [self._launch(tuple(launches), body)]
         if isinstance(stmt, Allocate):
             return [Allocation(stmt, self.steps(stmt.body))]
         if isinstance(stmt, For):

@@ -95,8 +95,9 @@ def _kernels(mod: IRModule, reduce: bool) -> IRModule:
 
 def _synchronized(mod: IRModule, scopes: tuple[str, ...], reduce: bool) -> IRModule:
     """`mod` with barriers for memory of the scopes, and with the steps of what threads reduce together."""
-    from tvmagic.tir.transform import LowerThreadAllreduce, ThreadSync
+    from tvmagic.tir.transform import GuardRepeatedStores, LowerThreadAllreduce, ThreadSync
 
+    mod = GuardRepeatedStores()(mod)
     for scope in scopes:
         mod = ThreadSync(scope)(mod)
     # one thread a warp: no two are taken to run in step

@@ -13,6 +13,7 @@ from typing import Any
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.math_text import MathText
 from tvmagic.codegen.types import llvm_type
+from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
 __all__ = ["LIBRARY", "OWN", "define", "lane_loop", "libm_call", "library_function"]
@@ -110,6 +111,11 @@ done:
 def libm_call(emitter: Any, name: str, dtype: DataType, args: list[str]) -> str:
     """A call of C's function, lane by lane."""
     scalar, text, out = dtype.element_of, emitter.context.text, emitter.out
+    if emitter.context.target.is_nvptx:
+        raise BuildError(
+            f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
+            hint="OpenCL C has it: `--target opencl`",
+        )
     kinds = _library_types(name, scalar)
     if dtype.lanes == 1:
         values = ", ".join(f"{k} {v}" for k, v in zip(kinds, args))

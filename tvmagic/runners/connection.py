@@ -7,10 +7,11 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from tvmagic.errors import TVMagicError
 
@@ -24,10 +25,11 @@ class Connection:
 
     def __init__(self, command: Sequence[str], name: str, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
+        self._said = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, bufsize=0, env=environment
         )
-        self._end = weakref.finalize(self, _finish, self._process)
+        self._end = weakref.finalize(self, _finish, self._process, self._said)
 
     @property
     def alive(self) -> bool:
@@ -86,7 +88,8 @@ class Connection:
             status = self._process.wait(5)
         except subprocess.TimeoutExpired:
             status = 0
-        said = self._process.stderr.read().decode(errors="replace").strip() if self._process.stderr else ""
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip()
         self.kill()
         number = -status if status < 0 else status - 128
         names = {s.value: s.name for s in signal.Signals}
@@ -97,11 +100,11 @@ class Connection:
         )
 
 
-def _finish(process: subprocess.Popen[bytes]) -> None:
+def _finish(process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
     """End a process and close what connects it."""
     if process.poll() is None:
         process.kill()
     process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
+    for pipe in (process.stdin, process.stdout, said):
         if pipe is not None:
             pipe.close()

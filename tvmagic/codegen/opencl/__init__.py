@@ -1,5 +1,5 @@
 """OpenCL C for lowered functions: kernels, and what the host does between their launches."""
 
-from tvmagic.codegen.opencl.module import DeviceModule, build_opencl, opencl_text
+from tvmagic.codegen.opencl.module import DeviceModule, opencl_text
 
-__all__ = ["DeviceModule", "build_opencl", "opencl_text"]
+__all__ = ["DeviceModule", "opencl_text"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +14,10 @@ from tvmagic.codegen.target import Target
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
+from tvmagic.ir.deep import deep
 from tvmagic.runtime.module import Module
 
-__all__ = ["DeviceFunction", "DeviceKernel", "DeviceModule", "build_opencl", "opencl_text"]
+__all__ = ["DeviceFunction", "DeviceKernel", "DeviceModule", "opencl_text"]
 
 
 @dataclass(frozen=True)
@@ -38,25 +41,47 @@ class DeviceFunction:
 
 
 class DeviceModule(Module):
-    """A module in OpenCL C. `functions_of_host` is what the host does, by function; `tvmagic.runners` runs it."""
+    """A module of kernels for a GPU. Its text is OpenCL C (`cl`) and, for NVIDIA's, PTX (`asm`) and LLVM IR (`ll`).
 
-    def __init__(self, text: str, functions: dict[str, DeviceFunction], target: Target) -> None:
+    `mod` is the lowered module with what threads need (`codegen.with_threads`).
+    """
+
+    def __init__(self, mod: IRModule, target: Target) -> None:
+        from tvmagic.codegen.optimize import assembly_of
+
         refusal = BuildError(
             f"code for `{target}` does not run by itself on this machine",
-            hint="`tvmagic.runners.run(built, arrays)` runs it if OpenCL is installed; its text is `get_source()`",
+            hint="`tvmagic.runners.run(built, arrays)` runs its kernels if OpenCL is installed; its text is `get_source()`",
         )
-        abis = [f.abi for f in functions.values()]
-        super().__init__(b"", abis, [], {"cl": lambda: text}, set(), len(text), refusal=refusal, target=target)
-        self.functions_of_host = functions
+        abis = [abi_of(str(f.attrs.get("global_symbol", v.name_hint)), f) for v, f in mod.functions.items()]
+        sources: dict[str, Callable[[], str]] = {"cl": lambda: self.written[0]}
+        if target.is_nvptx:
+            sources |= {"ll": lambda: str(self.llvm), "asm": lambda: assembly_of(self.llvm, target)}
+        super().__init__(b"", abis, [], sources, set(), refusal=refusal, target=target)
+        self.mod = mod
 
-    def get_source(self, fmt: str = "cl") -> str:
-        """The text: `cl`."""
-        return super().get_source(fmt)
+    @functools.cached_property
+    def llvm(self) -> Any:
+        """LLVM's module, optimized."""
+        from tvmagic.codegen.module import emit_module
+        from tvmagic.codegen.optimize import optimized
+
+        made = emit_module(self.mod, self.target).text
+        return optimized(made.text(), self.target, 3, tuple(made.imports))
+
+    @functools.cached_property
+    def written(self) -> tuple[str, dict[str, DeviceFunction]]:
+        """The OpenCL C, and what the host does, by function; `tvmagic.runners` runs it."""
+        return deep(_written)(self.mod)
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text: OpenCL C, or PTX of a module for NVIDIA's GPUs, by default."""
+        return super().get_source(fmt or ("asm" if self.target.is_nvptx else "cl"))
 
     @property
     def type_key(self) -> str:
         """What kind of module it is."""
-        return "opencl"
+        return str(self.target.kind.name)
 
 
 def _written(mod: IRModule) -> tuple[str, dict[str, DeviceFunction]]:
@@ -99,8 +124,3 @@ def _arguments(func: PrimFunc) -> tuple[dict[Var, Buffer], dict[Var, DataType]]:
 def opencl_text(mod: IRModule) -> str:
     """The OpenCL C of a lowered module that has what threads need (`codegen.with_threads`)."""
     return _written(mod)[0]
-
-
-def build_opencl(mod: IRModule, target: Target) -> DeviceModule:
-    """A lowered module in OpenCL C, with what the host does."""
-    return DeviceModule(*_written(mod), target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvmagic.codegen.kernels import Kernel
@@ -36,9 +37,11 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.tir.transform.threads.kernel_threads import scope_of
+from tvmagic.tir.transform.uses import used_vars
 
 __all__ = ["KernelWriter", "pointee"]
 
+_SHARED_BYTES = 48 * 1024  # that a block has on every GPU
 _AXES = {"x": 0, "y": 1, "z": 2}
 _WORDS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
 
@@ -214,12 +217,26 @@ class KernelWriter(ExpressionWriter):
             else:
                 self.lines.append(declared)
         elif shared and self.kernel.axes:
-            self.shared.append(stmt)
+            self._shared_of_sizes(stmt, name)
         else:
             raise BuildError(
                 f"memory that a thread has of its own has a constant size, `{pointer.name}` has not", node=stmt
             )
         return stmt.body
+
+    def _shared_of_sizes(self, stmt: Allocate, name: str) -> None:
+        """Shared memory whose size follows from what the host knows, or has a bound that is small enough."""
+        if not any(
+            var in self.inside or var in self.values and var not in self.params
+            for e in stmt.extents
+            for var in used_vars(e)
+        ):
+            self.shared.append(stmt)
+            return
+        most = math.prod(max(0, self.intervals.of(extent)[1]) for extent in stmt.extents)
+        if most * stmt.dtype.bytes > _SHARED_BYTES:
+            raise BuildError(f"the size of `{name}` in shared memory depends on what the kernel computes", node=stmt)
+        self.local.append(f"__local {memory_type(stmt.dtype)} {name}[{max(most, 1)}];")
 
     def _count(self, stmt: Allocate) -> int:
         """How many elements are allocated; -1 if that is not constant."""

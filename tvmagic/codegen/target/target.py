@@ -417,7 +417,7 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     features = ",".join(target.mattr)
     if target.is_nvptx:
         arch = str(target.attrs.get("arch", "") or target.mcpu or "sm_70")
-        return target.mtriple or "nvptx64-nvidia-cuda", arch, features or "+ptx70"
+        return target.mtriple or "nvptx64-nvidia-cuda", arch, features
     triple = target.mtriple or _host_triple()
     if target.mtriple or target.mcpu:
         return triple, target.mcpu, features
