@@ -67,7 +67,15 @@ def _library_types(name: str, scalar: DataType) -> list[str]:
 
 
 def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
-    """C's function `name` on floats of type `scalar`, declared."""
+    """C's function `name` on floats of type `scalar`, declared.
+
+    Raises BuildError for GPUs, which have no C library.
+    """
+    if text.triple.startswith("nvptx"):
+        raise BuildError(
+            f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
+            hint="OpenCL C has it: `--target opencl`",
+        )
     symbol = name + ("f" if scalar.bits == 32 else "")
     types = ", ".join(_library_types(name, scalar))
     return text.declare(symbol, llvm_type(scalar), types, "nounwind willreturn memory(none)")
@@ -111,11 +119,6 @@ done:
 def libm_call(emitter: Any, name: str, dtype: DataType, args: list[str]) -> str:
     """A call of C's function, lane by lane."""
     scalar, text, out = dtype.element_of, emitter.context.text, emitter.out
-    if emitter.context.target.is_nvptx:
-        raise BuildError(
-            f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
-            hint="OpenCL C has it: `--target opencl`",
-        )
     kinds = _library_types(name, scalar)
     if dtype.lanes == 1:
         values = ", ".join(f"{k} {v}" for k, v in zip(kinds, args))

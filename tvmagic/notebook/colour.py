@@ -49,6 +49,10 @@ def _lexer(language: str) -> Lexer | None:
             return PythonLexer(**options)
         case "asm":
             return AsmLexer(**options)
+        case "opencl":
+            from pygments.lexers.c_cpp import CLexer
+
+            return CLexer(**options)
         case "llvm":
             from pygments.lexers.asm import LlvmLexer
 

@@ -84,13 +84,33 @@ def verify_table(version: Version, marks: Sequence[str]) -> Table:
     return Table(["step", "verdict"], wrong, title)
 
 
-def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing:
-    """The assembly of an operator, for this machine or any target that LLVM here knows."""
+def asm(value: Operator | Version, target: str | None = None, version: str | None = None) -> Listing | Parts:
+    """The assembly of an operator, for this machine or any target that LLVM here knows; OpenCL C for `opencl`.
+
+    Beside PTX is what each kernel needs of a GPU, if there is a ptxas that tells it.
+    """
     from tvmagic import codegen
 
-    chosen = version_of(value, version)
-    text = codegen.assembly(chosen.lower(), target_text(target))
-    return Listing(text, "asm", f"{chosen.operator.name}: assembly for {target or 'this machine'}")
+    chosen, wanted = version_of(value, version), codegen.resolved(target_text(target))
+    text = codegen.assembly(chosen.lower(), wanted)
+    what = "OpenCL C" if wanted.is_opencl else "assembly"
+    listing = Listing(
+        text, "opencl" if wanted.is_opencl else "asm", f"{chosen.operator.name}: {what} for {target or 'this machine'}"
+    )
+    return Parts(needs_table(chosen.operator.name, text, wanted), listing) if wanted.is_nvptx else listing
+
+
+def needs_table(name: str, text: str, target: Any) -> Table:
+    """What the kernels of a text in PTX need of a GPU, or why that is not known."""
+    from tvmagic.runners.ptx import needs_of
+
+    title = f"{name}: what its kernels need"
+    try:
+        rows = [[n.name, n.registers, n.spilled, n.shared, n.stack] for n in needs_of(text, target)]
+    except TVMagicError as error:
+        return Table([], [], title, [error.message, *([error.hint] if error.hint else [])])
+    columns = ["kernel", "registers a thread", "bytes spilled", "bytes of shared memory", "bytes of stack"]
+    return Table(columns, rows, title)
 
 
 def llvm(

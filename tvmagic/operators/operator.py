@@ -19,7 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.covered_elements import check_reach
-from tvmagic.passes import Record, recording, run_step
+from tvmagic.passes import Record, note, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.operators.measure import CheckResult
@@ -359,10 +359,29 @@ def _add_code_steps(module: IRModule, target: Any) -> None:
     """What threads need, then LLVM IR and assembly, as steps of the open record."""
     from tvmagic import codegen
 
-    mod = codegen.with_threads(module, target)
+    mod, chosen = codegen.with_threads(module, target), codegen.resolved(target)
+    if chosen.is_opencl:
+        run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
+        return
     llvm, assembly = codegen.code_texts(mod, target)
     ir = run_step("codegen.llvm", llvm, before=mod, kind="codegen")
-    run_step("codegen.assembly", assembly, before=ir, kind="codegen")
+    made = (lambda: _with_needs(assembly(), chosen)) if chosen.is_nvptx else assembly
+    run_step("codegen.assembly", made, before=ir, kind="codegen")
+
+
+def _with_needs(made: Any, target: Any) -> Any:
+    """The assembly of kernels, with a note on what each needs if there is a ptxas that tells it."""
+    from tvmagic.runners import MissingTool
+    from tvmagic.runners.ptx import needs_of
+
+    try:
+        for needs in needs_of("\n".join(made.assembly).replace(", debug", ""), target):
+            note("ptxas", str(needs))
+    except MissingTool:
+        pass
+    except TVMagicError as error:
+        note("ptxas", error.message)
+    return made
 
 
 class Version:

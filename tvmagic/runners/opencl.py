@@ -97,7 +97,7 @@ def _imm(var: Var, value: Any) -> PrimExpr:
 def host_launches(built: DeviceModule, arrays: Sequence[Any]) -> tuple[list[Any], list[Any], list[np.ndarray]]:
     """The buffers and launches of a call of the entry function, and the memory of the arrays whose content the first
     buffers are."""
-    function = built.written[1][built.entry_name]
+    function = built.on_host[built.entry_name]
     checker = checker_of(function.abi)
     numbers, given, _ = checker.check(tuple(arrays))
     values: dict[Var, Any] = {}

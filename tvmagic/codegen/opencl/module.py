@@ -47,32 +47,30 @@ class DeviceModule(Module):
     """
 
     def __init__(self, mod: IRModule, target: Target) -> None:
+        from tvmagic.codegen.build import recently_optimized
+        from tvmagic.codegen.module import emit_module
         from tvmagic.codegen.optimize import assembly_of
 
         refusal = BuildError(
             f"code for `{target}` does not run by itself on this machine",
             hint="`tvmagic.runners.run(built, arrays)` runs its kernels if OpenCL is installed; its text is `get_source()`",
         )
-        abis = [abi_of(str(f.attrs.get("global_symbol", v.name_hint)), f) for v, f in mod.functions.items()]
-        sources: dict[str, Callable[[], str]] = {"cl": lambda: self.written[0]}
+        written = self._written = functools.cache(lambda: deep(_written)(mod))
+        made = functools.cache(lambda: emit_module(mod, target).text)
+        # LLVM's modules are kept elsewhere: of an object that refers to itself they would go away in any order
+        llvm = lambda: recently_optimized(made().text(), target, 3, tuple(made().imports))  # noqa: E731
+        sources: dict[str, Callable[[], str]] = {"cl": lambda: written()[0]}
         if target.is_nvptx:
-            sources |= {"ll": lambda: str(self.llvm), "asm": lambda: assembly_of(self.llvm, target)}
+            sources |= {"ll": lambda: str(llvm()), "asm": lambda: assembly_of(llvm(), target)}
+        else:
+            written()  # what cannot be written is refused now
+        abis = [abi_of(str(f.attrs.get("global_symbol", v.name_hint)), f) for v, f in mod.functions.items()]
         super().__init__(b"", abis, [], sources, set(), refusal=refusal, target=target)
-        self.mod = mod
 
-    @functools.cached_property
-    def llvm(self) -> Any:
-        """LLVM's module, optimized."""
-        from tvmagic.codegen.module import emit_module
-        from tvmagic.codegen.optimize import optimized
-
-        made = emit_module(self.mod, self.target).text
-        return optimized(made.text(), self.target, 3, tuple(made.imports))
-
-    @functools.cached_property
-    def written(self) -> tuple[str, dict[str, DeviceFunction]]:
-        """The OpenCL C, and what the host does, by function; `tvmagic.runners` runs it."""
-        return deep(_written)(self.mod)
+    @property
+    def on_host(self) -> dict[str, DeviceFunction]:
+        """What the host does, by function; `tvmagic.runners` does it."""
+        return self._written()[1]
 
     def get_source(self, fmt: str = "") -> str:
         """The text: OpenCL C, or PTX of a module for NVIDIA's GPUs, by default."""

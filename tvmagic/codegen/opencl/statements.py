@@ -220,7 +220,7 @@ class KernelWriter(ExpressionWriter):
             self._shared_of_sizes(stmt, name)
         else:
             raise BuildError(
-                f"memory that a thread has of its own has a constant size, `{pointer.name}` has not", node=stmt
+                f"memory of a thread has a constant size, that of `{pointer.name}` is not constant", node=stmt
             )
         return stmt.body
 
