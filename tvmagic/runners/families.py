@@ -91,5 +91,10 @@ def _is_there(family: str) -> bool:
 
 
 def run(built: Any, arrays: Sequence[Any]) -> None:
-    """Run the entry function of a built module on arrays, in the first way that there is for its target."""
+    """Run the entry function of a built module on arrays, in the first way that there is for its target.
+
+    Raises TVMagicError if there is no way, or the module does not say what it was compiled for, as one that was saved.
+    """
+    if built.target is None:
+        raise TVMagicError("the module does not say what it was compiled for", hint="build it again for its target")
     ways(built.target)[0].run(built, arrays)

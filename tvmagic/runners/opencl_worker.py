@@ -32,10 +32,15 @@ class Worker:
             raise RuntimeError("no device")
         self.context = pyopencl.Context([devices[0]])
         self.queue = pyopencl.CommandQueue(self.context)
+        self.source, self.program = "", None
 
     def run(self, source: str, buffers: list[Any], launches: list[Any]) -> list[bytes]:
         """The content of the buffers with content after all launches."""
-        program = self.cl.Program(self.context, source).build(["-cl-std=CL1.2", "-cl-opt-disable"])
+        if source != self.source:
+            # without optimization: pocl 3.1 ends the process on some loops around barriers that LLVM has changed
+            self.program = self.cl.Program(self.context, source).build(["-cl-std=CL1.2", "-cl-opt-disable"])
+            self.source = source
+        program = self.program
         whole = [self._buffer(b) for b in buffers]
         kernels: dict[str, Any] = {}
         for name, blocks, threads, arguments in launches:

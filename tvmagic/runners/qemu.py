@@ -16,7 +16,7 @@ from tvmagic.ir import DataType
 from tvmagic.runners.families import runner
 from tvmagic.runners.linking import CALLER, linked_library, server_program
 from tvmagic.runners.process import Process
-from tvmagic.runners.tools import program, system_libraries
+from tvmagic.runners.tools import MissingTool, program, system_libraries
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.module import Module
@@ -55,12 +55,25 @@ def run_in_qemu(arch: str, cpu: str, built: Module, arrays: Sequence[Any]) -> No
         slots.append(struct.pack("<Q", placed.room(8) if abi.result is not None else 0))
         place = placed.room(8 * len(slots))
         process.write(place, b"".join(slots))
-        status = process.call(process.symbol(library, f"{CALLER}{number}"), place)
+        status = _called(process, process.symbol(library, f"{CALLER}{number}"), place)
         if status:
             raise failure(abi.name, built.sites, _error_record(process, library), status)
         placed.fetch(abi.name)
     finally:
         placed.release()
+
+
+def _called(process: Process, function: int, place: int) -> int:
+    """The status of a function. QEMU before 8.0 ends at vector conversions of RISC-V that name their rounding."""
+    try:
+        return process.call(function, place)
+    except TVMagicError as error:
+        if "decode_save_opc" not in (error.hint or ""):
+            raise
+        raise MissingTool(
+            "this QEMU ends at RISC-V's vector instructions that round in a way of their own, such as conversions to integers",
+            hint="QEMU 8.0 or newer emulates them",
+        ) from error
 
 
 def _process(arch: str, cpu: str) -> Process:

@@ -266,6 +266,9 @@ class _Axes(Visitor):
         self.visit(node.body)
 
     def _add(self, node: AttrStmt, tag: str) -> None:
+        if tag not in _ORDER:
+            hint = "run InjectVirtualThread" if tag.startswith("vthread") else "axes are blockIdx.x to threadIdx.z"
+            raise BuildError(f"there is no thread axis `{tag}`", node=node, hint=hint)
         known = self.axes.setdefault(tag, node)
         if not structural_equal(known.value, node.value):
             raise BuildError(
