@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+EXTRAS ?= dev,notebooks,docs
 # Processors without AVX-512, and the tests that are run for each of them besides all tests for this machine.
 OLDER := x86-64-v2 haswell
 REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py tests/codegen/test_calls.py \
@@ -20,7 +21,7 @@ venv: $(STAMP)  ## the virtual environment with everything installed
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev,notebooks,docs]'
+	$(BIN)/python -m pip install --quiet -e '.[$(EXTRAS)]'
 	touch $@
 
 demo: $(STAMP)  ## run the first notebook headless: accuracy, difference to scikit-learn, times

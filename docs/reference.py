@@ -114,7 +114,7 @@ def write(folder: Path) -> list[Path]:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "api").mkdir(parents=True)
-    for name in ("index.md", "checking.md", "tuning.md"):
+    for name in ("index.md", "checking.md", "targets.md", "tuning.md"):
         shutil.copy(ROOT / "docs" / name, folder / name)
     written: list[Path] = []
     missing: list[str] = []

@@ -38,18 +38,17 @@ class Case(elsewhere_programs.Elsewhere, te_programs.Case):
         """Raise `Wrong` unless ptxas accepts the program's PTX; what has no PTX is left alone."""
         from outcomes import Wrong
 
-        from tvmagic import codegen
-        from tvmagic.codegen.target import Target
         from tvmagic.errors import BuildError
         from tvmagic.runners.ptx import needs_of
 
+        call = self.source.lines[-1].removeprefix("f = ")
         for arch in ARCHITECTURES:
-            target = Target(f"nvptx -arch={arch}")
             try:
-                text = codegen.assembly(self.source.names["f"].mod, target)
+                built = self.source.get(call.replace("'opencl'", f"'nvptx -arch={arch}'"))
+                text = built.get_source("asm")
             except BuildError:  # sizes of shared memory that are variables, functions of CUDA's library
                 return
             try:
-                needs_of(text, target)
+                needs_of(text, built.target)
             except BuildError as error:
                 raise Wrong("ptx", str(error)) from error
