@@ -44,6 +44,12 @@ def _cpu_seconds(run: Callable[[], Any], repeat: int = 1) -> float:
     return min(times)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there before the first test stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Which processor the tests ran on and what code was made for: `-q` shows no header."""
     import llvmlite.binding as llvm

@@ -15,7 +15,7 @@ from tvmagic.script import cinn_text, from_cinn
 from tvmagic.te.reference import evaluate_all
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", [*range(80), *(pytest.param(n, marks=pytest.mark.soak) for n in range(80, 300))])
 def test_a_random_graph(seed: int) -> None:
     graph = Graph(seed, 3 + seed % 7)
     function = graph.function()

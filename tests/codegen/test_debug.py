@@ -31,11 +31,11 @@ def test_the_inner_loop_of_a_matmul_belongs_to_its_update():
 
 def test_llvm_knows_its_lines_and_is_the_text_that_is_made_without_them():
     mod = codegen.with_threads(matmul(64))
-    llvm, assembly = codegen.code_texts(mod)
-    text = llvm()
+    texts = codegen.code_texts(mod)
+    text = texts.llvm()
     assert text == codegen.llvm_ir(matmul(64)), "nothing of the debug locations is left, metadata are numbered from 0"
     source, rows = text.source.splitlines(), text.splitlines()
     update = next(i for i, line in enumerate(source, 1) if "T.Broadcast(A_1[" in line)
     fused = [i for i, row in enumerate(rows) if re.search(r"\bf(mul|ma)|llvm.fm", row) and "declare" not in row]
     assert fused and all(text.line_of[i] == update for i in fused)
-    assert len(text.line_of) == len(rows) and assembly().source == text.source
+    assert len(text.line_of) == len(rows) and texts.assembly().source == text.source

@@ -132,7 +132,7 @@ def test_remarks_belong_to_the_innermost_loop_of_their_line() -> None:
 
 
 def test_a_failing_worker_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "_asked", lambda text, target: None)
+    monkeypatch.setattr(facts_module, "optimized_apart", lambda *asked: None)
     mod = matmul().version("plain").lower()
     assert facts_of(mod, resolved(WIDE), {}).notes == [
         "LLVM's remarks are missing: the process that asks for them failed"
@@ -289,12 +289,12 @@ def explained_both(seed: int) -> None:
             schedule(op, finding.cell.split("\n", 1)[1], "pasted", version.scope)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), 42])  # 42: a batched product whose store has fewer loops than axes
 def test_any_cell_is_explained(seed: int) -> None:
     explained_both(seed)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(SEEDS, 400))
+@pytest.mark.parametrize("seed", [n for n in range(SEEDS, 400) if n != 42])
 def test_many_cells_are_explained(seed: int) -> None:
     explained_both(seed)

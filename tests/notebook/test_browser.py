@@ -469,7 +469,8 @@ def test_the_stepper_is_as_large_as_the_window(page: Any, record: Record, screen
     assert current(stepper).startswith("y.compute_at"), "the keys work there, too"
     screenshot(page, "maximised")
     page.keyboard.press("Escape")
-    assert page.locator("dialog").count() == 0 and page.locator("#at .tm-stepper").count() == 1
+    page.locator("dialog").wait_for(state="detached")
+    assert page.locator("#at .tm-stepper").count() == 1
     assert page.evaluate("document.activeElement.className").startswith("tm-view")
 
 

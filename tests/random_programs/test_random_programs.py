@@ -20,7 +20,7 @@ from tir_schedules import CALLS
 
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-SHORT = {"te": 80, "beyond": 20, "tir": 60, "cell": 100}
+SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60}
 LONG = 20_000
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {

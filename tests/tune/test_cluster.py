@@ -116,3 +116,18 @@ def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(TVMagicError, match="needs the package `distributed`") as caught:
         tune_operator(operator("rows", ROWS), 2, on="tcp://127.0.0.1:1")
     assert "tvmagic[cluster]" in str(caught.value)
+
+
+def test_a_result_that_went_with_its_worker_is_lost_and_not_an_error() -> None:
+    """The task was done, and its worker is killed before the result has been fetched: Dask cancels the future then."""
+    from concurrent.futures import CancelledError
+
+    from tvmagic.tune.cluster import _result_of
+
+    class Fetched:
+        status = "finished"
+
+        def result(self) -> None:
+            raise CancelledError("_work-1 cancelled for reason: unknown.")
+
+    assert _result_of(Fetched()) is None

@@ -6,7 +6,6 @@ text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.target import Target, default_target, host_target, resolved
@@ -81,29 +80,16 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
 def assembly_lines(mod: Any, target: Any = None) -> Any:
     """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
     (`tvmagic.codegen.debug.AssemblyLines`)."""
-    llvm, assembly = code_texts(with_threads(mod, target), target)
-    llvm()
-    return assembly()
+    return code_texts(with_threads(mod, target), target).assembly()
 
 
 @deep
-def code_texts(mod: Any, target: Any = None) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What makes the LLVM IR (`LLVMText`) and then the assembly (`AssemblyLines`) of `mod`, which comes from
-    `with_threads`; both know the line of the lowered text that each of their lines comes from."""
-    from tvmagic.codegen.debug import Lines, lines_of_assembly, lines_of_llvm
-    from tvmagic.codegen.module import emit_module
-    from tvmagic.codegen.optimize import assembly_of, optimized
+def code_texts(mod: Any, target: Any = None) -> Any:
+    """What makes the LLVM IR, its passes and the assembly of `mod`, which comes from `with_threads`, with the line of the
+    lowered text that each of their lines comes from (`tvmagic.codegen.texts.CodeTexts`)."""
+    from tvmagic.codegen.texts import CodeTexts
 
-    target = resolved(target)
-    lines = Lines(_module_of(mod))
-    made: list[Any] = []
-
-    def llvm() -> Any:
-        emitted = emit_module(_module_of(mod), target, lines=lines, debug=True).text
-        made.append(optimized(emitted.text(), target, 3, tuple(emitted.imports)))
-        return lines_of_llvm(lines.text, str(made[0]))
-
-    return deep(llvm), lambda: lines_of_assembly(lines.text, assembly_of(made[0], target))
+    return CodeTexts(_module_of(mod), resolved(target))
 
 
 @deep

@@ -63,6 +63,15 @@ class Cost:
             _merged(self.stored, other.stored),
         )
 
+    def without(self, part: Cost) -> Cost:
+        """What is left when a part of it is left out; never less than nothing."""
+        return Cost(
+            max(self.arithmetic - part.arithmetic, 0),
+            max(self.integer - part.integer, 0),
+            {k: max(v - part.loaded.get(k, 0), 0) for k, v in self.loaded.items()},
+            {k: max(v - part.stored.get(k, 0), 0) for k, v in self.stored.items()},
+        )
+
     def times(self, factor: int) -> Cost:
         """The cost of doing it `factor` times."""
         scale = lambda table: {k: v * factor for k, v in table.items()}  # noqa: E731
@@ -85,7 +94,7 @@ def _merged(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass
 class ProgramCost:
-    """The cost of a function: the total, that of each statement by identity, and widths.
+    """The cost of a function: the total, that of each statement by identity (`own`: without the statements in it), and widths.
 
     `lanes` is the widest vector, `parallel` the iterations of the outermost parallel loops,
     `allocated` bytes of memory allocated inside, at their most for one iteration.
@@ -93,6 +102,7 @@ class ProgramCost:
 
     total: Cost
     of: dict[int, Cost]
+    own: dict[int, Cost]
     lanes: int
     parallel: int
     allocated: int
@@ -101,13 +111,17 @@ class ProgramCost:
         """The cost of one statement over all iterations of the loops around it."""
         return self.of.get(id(stmt), Cost())
 
+    def own_of(self, stmt: Stmt) -> Cost:
+        """The same without the statements in it: nothing for a loop, the value alone for a `LetStmt`."""
+        return self.own.get(id(stmt), Cost())
+
 
 def count(func: PrimFunc, sizes: Mapping[Any, int] | int = 256) -> ProgramCost:
     """Count what a function costs; symbolic sizes are as given, by variable or one number for all."""
     tally = CostTally(sizes)
     total = tally.visit(func.body)
     tally.spread(func.body, 1)
-    return ProgramCost(total, tally.of, tally.lanes, tally.parallel, tally.allocated)
+    return ProgramCost(total, tally.of, tally.own, tally.lanes, tally.parallel, tally.allocated)
 
 
 class CostTally(Tally[Cost]):
@@ -116,6 +130,7 @@ class CostTally(Tally[Cost]):
     def __init__(self, sizes: Mapping[Any, int] | int) -> None:
         self.sizes = sizes
         self.of: dict[int, Cost] = {}
+        self.own: dict[int, Cost] = {}
         self.once: dict[int, Cost] = {}
         self.factors: dict[int, int] = {}  # how often the body of a loop runs
         self.lanes, self.parallel, self.allocated, self.depth = 1, 1, 0, 0
@@ -230,18 +245,28 @@ class CostTally(Tally[Cost]):
         self.allocated += math.prod(self.number(size) for size in sizes) * dtype.bytes
 
     def spread(self, stmt: Any, factor: int) -> None:
-        """Set the cost of each statement over all iterations around it."""
+        """Set the cost of each statement over all iterations around it, with and without the statements in it."""
         pending = [(stmt, factor)]
         while pending:
             node, times = pending.pop()
-            self.of[id(node)] = self.once.get(id(node), Cost()).times(times)
+            whole = self.once.get(id(node), Cost()).times(times)
             times *= self.factors.get(id(node), 1)
-            if isinstance(node, BlockRealize):
-                pending += [(part, times) for part in (node.block.init, node.block.body) if part is not None]
-            else:
-                for f in node.FIELDS:
-                    value: Any = getattr(node, f.name)
-                    if f.kind.name == "STMT" and value is not None:
-                        pending.append((value, times))
-                    elif f.kind.name == "STMTS" and value:
-                        pending += [(part, times) for part in value]
+            inside = Cost()
+            for part in _statements_in(node):
+                inside += self.once.get(id(part), Cost()).times(times)
+                pending.append((part, times))
+            self.of[id(node)], self.own[id(node)] = whole, whole.without(inside)
+
+
+def _statements_in(node: Any) -> list[Stmt]:
+    """The statements right inside a statement, in order."""
+    if isinstance(node, BlockRealize):
+        return [part for part in (node.block.init, node.block.body) if part is not None]
+    found: list[Stmt] = []
+    for f in node.FIELDS:
+        value: Any = getattr(node, f.name)
+        if f.kind.name == "STMT" and value is not None:
+            found.append(value)
+        elif f.kind.name == "STMTS" and value:
+            found += value
+    return found

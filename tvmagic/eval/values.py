@@ -34,6 +34,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.meaning import plain
+from tvmagic.ir.memory_scope import MemoryScope
 from tvmagic.ir.numpy_types import numpy_dtype
 
 __all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
@@ -225,6 +226,11 @@ class Values(Visitor):
         storage = self.memory.get(buffer.data)
         if storage is None:
             raise Unsupported(f"the buffer `{buffer.name}` is used where it has no memory")
+        size = numpy_dtype(buffer.dtype.element_of).itemsize
+        if size != storage.data.dtype.itemsize and MemoryScope.of(buffer.scope()).is_special:
+            raise Unsupported(
+                f"`{storage.name}` holds elements of several sizes in the special memory `{buffer.scope()}`"
+            )
         if len(storage.extents) == len(buffer.shape) > 1 and not buffer.strides:
             return storage, places
         place = self._flat(buffer, places)

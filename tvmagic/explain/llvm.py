@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen import with_threads
+from tvmagic.codegen.apart import optimized_apart
 from tvmagic.codegen.debug import AssemblyLines, Lines, lines_of_assembly
 from tvmagic.codegen.module import emit_module
 from tvmagic.codegen.target.target import cpu_and_features
@@ -23,7 +22,6 @@ from tvmagic.ir.deep import deep
 __all__ = ["Body", "Facts", "facts_of", "mca_command"]
 
 OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
-_SECONDS = 60.0  # after which LLVM's remarks are given up
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
 _WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, if it is installed, counts them with the tables of the processor"  # fmt: skip
 
@@ -118,7 +116,7 @@ def facts_of(mod: Any, target: Any, loops: Mapping[int, For]) -> Facts:
     prepared = with_threads(mod, target)
     lines = Lines(prepared)
     text = emit_module(prepared, target, lines=lines, debug=True).text.text()
-    done = _asked(text, json.dumps(target.export()))
+    done = optimized_apart(text, target, OPTIONS)
     if done is None:
         return Facts(notes=["LLVM's remarks are missing: the process that asks for them failed"])
     assembly, said = done
@@ -126,21 +124,6 @@ def facts_of(mod: Any, target: Any, loops: Mapping[int, For]) -> Facts:
     if prepared is mod or lines.text == Lines(mod).text:
         _read_remarks(facts, said, loops)
     return facts
-
-
-@lru_cache(maxsize=64)
-def _asked(text: str, target: str) -> tuple[str, str] | None:
-    """The assembly of LLVM's text and the remarks, from a process of its own; None if that fails."""
-    asked = json.dumps({"text": text, "target": target, "options": OPTIONS})
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-m", "tvmagic.explain.worker"]
-    try:
-        done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=_SECONDS, env=environment, check=True
-        )
-        return json.loads(done.stdout)["assembly"], done.stderr
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
-        return None
 
 
 def _read_remarks(facts: Facts, said: str, loops: Mapping[int, For]) -> None:

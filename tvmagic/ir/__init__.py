@@ -94,6 +94,7 @@ from tvmagic.ir.functor import (
 )
 from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.json import load_json, make_node, register_json, save_json
+from tvmagic.ir.memory_scope import MemoryInfo
 from tvmagic.ir.node import NODE_CLASSES, Field, Identified, Kind, Node, Span
 from tvmagic.ir.op import CallEffect, CallEffectKind, Op
 from tvmagic.ir.path import ObjectPath

@@ -30,9 +30,9 @@ def version_of(value: Operator | Version, name: str | None = None) -> Version:
     return value.version(name) if isinstance(value, Operator) else value
 
 
-def record_of(version: Version, target: str | None = None, code: bool = True) -> Record:
-    """The whole timeline of a version: its schedule calls, the passes, the machine code."""
-    return version.operator.passes(version, target, code)
+def record_of(version: Version, target: str | None = None, code: bool = True, llvm: str = "none") -> Record:
+    """The whole timeline of a version: its schedule calls, the passes, the machine code; see `Operator.passes`."""
+    return version.operator.passes(version, target, code, llvm)
 
 
 def passes(
@@ -44,6 +44,7 @@ def passes(
     code: bool = True,
     verify: bool = False,
     notation: str = "tvmscript",
+    llvm: str = "loops",
 ) -> Passes:
     """Every schedule call and pass of an operator, to step through.
 
@@ -56,9 +57,10 @@ def passes(
     code: end with LLVM IR and assembly.
     verify: run the program after every step and compare it with NumPy.
     notation: how programs are written: `tvmscript`, `classic` (as TVM printed them before) or `cinn`.
+    llvm: LLVM's own passes: `loops` (each that changed loops, the others between them as one step), `all` or `none`.
     """
     chosen = version_of(value, version)
-    record = record_of(chosen, target, code)
+    record = record_of(chosen, target, code, llvm)
     marks = verify_marks(record, chosen.operator) if verify else ()
     return Passes(record, only, show_unchanged, marks, notation)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.explain import differences
 from tvmagic.notebook.commands import bench_table, record_of
 from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
@@ -111,7 +112,9 @@ def compare(first: Version, second: Version, time: bool = False) -> Comparison:
         "Cost",
     )
     listings = [CostListing(func, cost, label(v)) for (func, cost), v in zip(costs, (first, second))]
-    parts: list[Shown] = [table, *listings]
+    said = differences(first, second)
+    words = [Table([], [], "What differs", said)] if said else []
+    parts: list[Shown] = [*words, table, *listings]
     if time:
         op = first.operator
         chosen = [first, second] if second.operator is op else [first]
@@ -120,5 +123,5 @@ def compare(first: Version, second: Version, time: bool = False) -> Comparison:
             other = bench(second.operator, [second])
             rows = [(label(first), result.rows[0][1]), (label(second), other.rows[0][1]), *result.rows[1:]]
             result = Benchmark(op, rows, result.baselines, result.notes)
-        parts.insert(1, bench_table(result))
+        parts.insert(len(words) + 1, bench_table(result))
     return Comparison(record, parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.eval.cost import Cost, ProgramCost, count
-from tvmagic.ir import For, Stmt
+from tvmagic.ir import Stmt
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame
 from tvmagic.notebook.results import Parts, Shown, Table
@@ -14,7 +14,8 @@ from tvmagic.script import script_with_spans
 
 __all__ = ["CostListing", "cost_rows", "cost_view", "human", "program_cost"]
 
-_BAR = 12
+_BAR = 12  # characters of a whole bar
+_NUMBERS = 20  # characters for operations and bytes
 
 
 def human(number: float) -> str:
@@ -54,48 +55,53 @@ def cost_view(version: Version) -> Shown:
     return Parts(totals, CostListing(func, cost), title="Cost")
 
 
+_LEGEND = (
+    "A bar is the share of a line in all that the program does: operations, and elements of four bytes loaded and stored. "
+    "A loop has none: what it repeats is counted at its statements, over all iterations."
+)
+
+
 class CostListing(Shown):
-    """A program with what each line costs, as a bar beside it."""
+    """A program with what each line costs, over all iterations, as a bar and in numbers beside it."""
 
     def __init__(self, func: Any, cost: ProgramCost, title: str = "Program with costs") -> None:
         text, spans = script_with_spans(func)
         self.lines = text.rstrip("\n").split("\n")
-        self.costs: list[Cost | None] = [None] * len(self.lines)
+        self.costs = [Cost() for _ in self.lines]
         for place in spans.places:
             number = place.span.line - 1
-            loop = isinstance(place.node, For)
-            if isinstance(place.node, Stmt) and number < len(self.lines) and (self.costs[number] is None or loop):
-                self.costs[number] = cost.of_statement(place.node)
-        self.whole = max(1, cost.total.weight)
+            if isinstance(place.node, Stmt) and number < len(self.lines):
+                self.costs[number] += cost.own_of(place.node)
+        self.whole = max(1, sum(c.weight for c in self.costs))
         self.title = title
 
-    def _share(self, cost: Cost | None) -> float:
-        return cost.weight / self.whole if cost is not None else 0.0
+    def _share(self, cost: Cost) -> float:
+        return cost.weight / self.whole
+
+    @staticmethod
+    def _words(cost: Cost) -> str:
+        return f"{human(cost.arithmetic)} op, {human(cost.touched)}B" if cost.weight else ""
 
     def html(self, styled: bool = True) -> str:
         rows = []
         for line, cost in zip(self.lines, self.costs):
             share = self._share(cost)
             width = f"{max(share * 100, 1 if share else 0):.0f}"
-            words = (
-                f"{human(cost.arithmetic)} operations, {human(cost.touched)} bytes"
-                if cost is not None and share
-                else ""
-            )
             bar = (
-                f'<span style="display:inline-block;width:8em;margin-right:1em;background:var(--tm-panel)" title="{escape(words)}">'
-                f'<span style="display:inline-block;height:.8em;width:{width}%;background:var(--tm-accent)"></span>'
-                f'<span class="tm-sr">{escape(words)}</span></span>'
+                '<span style="display:inline-block;width:8em;margin-right:.5em;background:var(--tm-panel)" aria-hidden="true">'
+                f'<span style="display:inline-block;height:.8em;width:{width}%;background:var(--tm-accent)"></span></span>'
+                f'<span style="display:inline-block;width:{_NUMBERS}ch;margin-right:1em;text-align:right;color:var(--tm-muted)">'
+                f"{escape(self._words(cost))}</span>"
             )
             rows.append(f'<span class="tm-row">{bar}{html_line(line, "tvmscript")}\n</span>')
         box = (
             '<div class="tm-scroll" style="max-height:32em" tabindex="0" role="group" aria-label="Program with costs">'
         )
-        head = f'<div class="tm-title">{escape(self.title)}</div>'
+        head = f'<div class="tm-title">{escape(self.title)}</div><p style="color:var(--tm-muted)">{escape(_LEGEND)}</p>'
         return frame(f"{head}{box}<pre>{''.join(rows)}</pre></div>", self.title, styled)
 
     def text(self, colour: bool | None = None) -> str:
-        def bar(cost: Cost | None) -> str:
-            return ("#" * round(self._share(cost) * _BAR)).ljust(_BAR)
+        def beside(cost: Cost) -> str:
+            return f"{('#' * round(self._share(cost) * _BAR)).ljust(_BAR)} {self._words(cost).rjust(_NUMBERS)}"
 
-        return "\n".join([self.title, *(f"{bar(cost)} {line}" for line, cost in zip(self.lines, self.costs))])
+        return "\n".join([self.title, _LEGEND, *(f"{beside(c)}  {line}" for line, c in zip(self.lines, self.costs))])

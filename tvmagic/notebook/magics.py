@@ -266,6 +266,13 @@ class TensorMagics(Magics):
             metavar="N",
             help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
         ),
+        argument(
+            "--llvm",
+            type=Choice("loops", "all", "none"),
+            default="loops",
+            metavar="W",
+            help="LLVM's own passes: loops (those that change loops, the others between them as one step), all or none",
+        ),
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -277,6 +284,7 @@ class TensorMagics(Magics):
             code=self.show_code,
             verify=arguments.verify,
             notation=arguments.notation,
+            llvm=arguments.llvm,
         )
         if arguments.text:
             print(shown.text())

@@ -81,8 +81,8 @@ class StepView:
 
     @property
     def time(self) -> str:
-        """How long it took; empty for what is no run of a pass."""
-        return "" if self.kind == "compare" else format_seconds(self.seconds)
+        """How long it took; empty if that is not known, and for a comparison."""
+        return "" if self.kind == "compare" or not self.seconds else format_seconds(self.seconds)
 
 
 @dataclass
@@ -155,6 +155,7 @@ class _Maker:
         self.of_object: dict[int, tuple[Any, int]] = {}
         self.of_text: dict[tuple[str, ...], int] = {}
         self.of_pair: dict[tuple[int, int], list[Row]] = {}
+        self.made_of_lines: dict[int, tuple[int, ...]] = {}  # of texts that are made of another one
         self.threads = _Threads()
 
     def make(self, steps: list[Step]) -> View:
@@ -219,6 +220,7 @@ class _Maker:
         self.texts.append(Text(program.language, lines, origins, self.threads.fresh(len(lines))))
         self.of_text[key] = len(self.texts) - 1
         if program.made_of is not None:
+            self.made_of_lines[len(self.texts) - 1] = program.made_of_lines
             self.link(self.texts[-1], program)
         return len(self.texts) - 1
 
@@ -270,7 +272,9 @@ class _Maker:
             rows = [Row("added", None, i) for i in range(len(b.lines))]
         else:
             rows = diff_lines([self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines])
-        if before != after and a.language == b.language:
+        if before in self.made_of_lines and after in self.made_of_lines:
+            self.thread_unplaced(before, after, rows)
+        elif before != after and a.language == b.language:
             self.thread_on(a, b, rows)
         self.of_pair[before, after] = rows
         return rows
@@ -290,6 +294,14 @@ class _Maker:
                 self.threads.join(a.threads[row.before], b.threads[row.after])
         for line, source in copied.items():
             self.threads.derive(a.threads[source], b.threads[line])
+
+    def thread_unplaced(self, before: int, after: int, rows: list[Row]) -> None:
+        """Join the paired lines of two texts that are made of one program, such as LLVM's: those that no line of it is known
+        for. The others are of its lines already."""
+        a, b = self.made_of_lines[before], self.made_of_lines[after]
+        for row in rows if before != after else ():
+            if row.before is not None and row.after is not None and a[row.before] == b[row.after] == 0:
+                self.threads.join(self.texts[before].threads[row.before], self.texts[after].threads[row.after])
 
     def renumber_threads(self) -> list[int]:
         """Number the threads from 0 in the order of their appearance, a line by itself -1; gives their parents."""

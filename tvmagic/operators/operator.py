@@ -19,7 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.covered_elements import check_reach
-from tvmagic.passes import Record, note, recording, run_step
+from tvmagic.passes import Note, Record, Step, note, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.operators.measure import CheckResult
@@ -188,11 +188,12 @@ class Operator:
             lowered = self.lower(schedule)
         return compile_module(lowered, target, self.check_bounds)
 
-    def passes(self, schedule: Any = None, target: Any = None, code: bool = True) -> Record:
+    def passes(self, schedule: Any = None, target: Any = None, code: bool = True, llvm: str = "none") -> Record:
         """The record of lowering and (unless `code` is False) of code generation.
 
         `schedule` is a version, a schedule or None for the plain loops; the schedule calls that a
-        version recorded come first.
+        version recorded come first. `llvm`: LLVM's own passes that changed the program, too: `loops` (those that change
+        loops, with the others between them as one step), `all` or `none`.
         """
         version = schedule if isinstance(schedule, Version) else Version(self, schedule)
         calls = [s for s in version.record if s.kind == "schedule"] if version.record is not None else []
@@ -200,7 +201,7 @@ class Operator:
         with recording(record=record):
             module = self.lower(version.schedule)
             if code:
-                _add_code_steps(module, target)
+                _add_code_steps(record, module, target, llvm)
         if version.record is not None:
             record.sources.update(version.record.sources)
         self.add_sources(record)
@@ -355,17 +356,19 @@ class _Shown(str):
         return str(self)
 
 
-def _add_code_steps(module: IRModule, target: Any) -> None:
-    """What threads need, then LLVM IR and assembly, as steps of the open record."""
+def _add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> None:
+    """What threads need, LLVM's passes if they are asked for, then LLVM IR and assembly, as steps of the open record."""
     from tvmagic import codegen
 
     mod, chosen = codegen.with_threads(module, target), codegen.resolved(target)
     if chosen.is_opencl:
         run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
         return
-    llvm, assembly = codegen.code_texts(mod, target)
-    ir = run_step("codegen.llvm", llvm, before=mod, kind="codegen")
-    made = (lambda: _with_needs(assembly(), chosen)) if chosen.is_nvptx else assembly
+    texts = codegen.code_texts(mod, target)
+    if llvm != "none":
+        _add_llvm_steps(record, mod, texts, llvm == "all")
+    ir = run_step("codegen.llvm", texts.llvm, before=mod, kind="codegen")
+    made = (lambda: _with_needs(texts.assembly(), chosen)) if chosen.is_nvptx else texts.assembly
     run_step("codegen.assembly", made, before=ir, kind="codegen")
 
 
@@ -382,6 +385,29 @@ def _with_needs(made: Any, target: Any) -> Any:
     except TVMagicError as error:
         note("ptxas", error.message)
     return made
+
+
+def _add_llvm_steps(record: Record, mod: IRModule, texts: Any, each: bool) -> None:
+    """The IR that LLVM gets, and what its passes make of it."""
+    from tvmagic.codegen.llvm_passes import grouped
+
+    text = run_step("codegen.emit", texts.emitted, before=mod, kind="codegen")
+    passes = texts.passes()
+    if passes is None:
+        failed = "LLVM's passes are not shown: the process that runs them one by one failed"
+        record.steps[-1].notes.append(Note("llvm", failed))
+        return
+    for one in passes if each else grouped(passes):
+        single = len(one.names) == 1
+        where = ", ".join(one.places if single else one.names)
+        options = {"on" if single else "passes": where} if where else {}
+        notes = [Note("llvm.remark", said, {"line": line}) for line, said in one.remarks]
+        after = text if one.after is None else one.after
+        name = one.names[0] if single else "others"
+        record.steps.append(
+            Step(f"llvm.{name}", "codegen", text, after, changed=one.after is not None, notes=notes, options=options)
+        )
+        text = after
 
 
 class Version:

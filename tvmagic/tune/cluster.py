@@ -122,14 +122,16 @@ class Cluster:
 
 
 def _result_of(future: Any) -> Result | None:
+    """The result; None if it is not in the cluster any more, also if it went with its worker before it could be fetched."""
     from distributed import CancelledError, KilledWorker
 
-    if future.status == "finished":
-        return future.result()
-    if future.status in ("cancelled", "lost"):
+    try:
+        if future.status == "finished":
+            return future.result()
+        error = None if future.status in ("cancelled", "lost") else future.exception()
+    except CancelledError:
         return None
-    error = future.exception()
-    if isinstance(error, CancelledError):
+    if error is None or isinstance(error, CancelledError):
         return None
     if isinstance(error, KilledWorker):
         return {"error": "several workers of the cluster ended while they had it", "lost": True}

@@ -391,10 +391,14 @@ class _Search:
         return tried
 
     def add(self, proposal: _Proposal, result: Result) -> None:
-        """Take in a trial, and tell of it."""
+        """Take in a trial, and tell of it; one whose seed turned out to give the schedule of another trial does not count."""
         right = "error" not in result
         if "trace" in result:
-            proposal.candidate = Candidate.of_trace(result["trace"])
+            made = Candidate.of_trace(result["trace"])
+            if made.text != proposal.candidate.text and made.text in self.texts:
+                return
+            self.texts.add(made.text)
+            proposal.candidate = made
         self.hashes.add(result.get("hash", ""))
         if "looked" in result:
             self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)

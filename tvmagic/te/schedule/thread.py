@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from typing import NamedTuple
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.memory_scope import MemoryScope, StorageRank
 
 __all__ = ["StorageRank", "ThreadScope", "default_storage_rank", "storage_rank"]
 
 
-class StorageRank(enum.IntEnum):
-    """How widely a memory is shared (the numbers are TVM's)."""
-
-    GLOBAL = 0
-    SHARED = 1
-    WARP = 2
-    LOCAL = 3
-    WMMA_A = 4
-    WMMA_B = 5
-    WMMA_ACC = 6
-    TEXTURE = 7
-
-
-_RANKS = {
-    "": StorageRank.GLOBAL,
-    "global": StorageRank.GLOBAL,
-    "shared": StorageRank.SHARED,
-    "warp": StorageRank.WARP,
-    "local": StorageRank.LOCAL,
-    "wmma.matrix_a": StorageRank.WMMA_A,
-    "wmma.matrix_b": StorageRank.WMMA_B,
-    "wmma.accumulator": StorageRank.WMMA_ACC,
-    "global.texture": StorageRank.TEXTURE,
-}
-
-
 def storage_rank(scope: str) -> int:
     """The rank of the memory named `scope`."""
-    for name in (scope, scope.split(".", 1)[0]):
-        if name in _RANKS:
-            return _RANKS[name]
-    raise TVMagicError(f"there is no memory scope `{scope}`", hint="scopes are global, shared, warp, local")
+    return MemoryScope.of(scope).rank
 
 
 def default_storage_rank(thread_rank: int) -> int:

@@ -21,6 +21,7 @@ from tvmagic.ir import (
     handles,
     mutate_all,
 )
+from tvmagic.ir.memory_scope import MemoryScope
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_row
@@ -44,11 +45,10 @@ __all__ = [
 
 def check_storage_scope(storage_scope: str) -> None:
     """The name of a memory must be one that a program can have."""
-    known = ("global", "shared", "local", "warp", "wmma.", "texture", "m16n8k8.", "metal.", "amx.")
-    if storage_scope != "" and not storage_scope.startswith(known):
-        raise ScheduleError(
-            f"`{storage_scope}` is not a storage scope", hint="write global, shared, local, warp or one of their parts"
-        )
+    try:
+        MemoryScope.of(storage_scope)
+    except TVMagicError as error:
+        raise ScheduleError(f"`{storage_scope}` is not a storage scope", hint=error.hint) from error
 
 
 def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tvmagic.codegen.target.machine import Machine, Tile
 from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import chunks, copy_block, hint_partition
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
@@ -293,7 +294,8 @@ class _Application:
         sch.reorder(*outer, *panel, *inner, *reduced, rows, columns, lanes)
         # 3. what stores the tile, and the copies
         self.notes.say("the tile is stored once its sums are complete")
-        sch.reverse_compute_at(last, (inner or panel or outer)[-1])
+        tiles = (inner or panel or outer)[-1]
+        sch.reverse_compute_at(last, tiles)
         batches = {sch.get_sref(loops[a]) for a in self._batch()}
         each = wide is not None and bool(panel) and {sch.get_sref(loop) for loop in together} == batches
         everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
@@ -309,7 +311,7 @@ class _Application:
         sch.unroll(columns)
         sch.vectorize(lanes)
         sch.decompose_reduction(self.block, reduced[0])
-        self._store(last)
+        self._store(last, tiles)
         if wide is not None:
             copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine, below=1 if each else 0)
         if narrow is not None:
@@ -385,20 +387,23 @@ class _Application:
         extent = self.sch.get(loop).extent
         return extent.value if isinstance(extent, IntImm) else _SYMBOLIC
 
-    def _store(self, last: Any) -> None:
-        """Vectors for the block that stores the tile, along the axis in which its result is contiguous."""
+    def _store(self, last: Any, tiles: Any) -> None:
+        """Vectors for the block that stores the tile, in the loop `tiles`, along the axis in which its result is contiguous."""
         sch, tile = self.sch, self.plan.tile
         loops = sch.get_loops(last)
+        outside = [sch.get_sref(loop) for loop in loops].index(sch.get_sref(tiles)) + 1
         info = sch.get(last)
-        axes = [iv.var for iv in info.iter_vars]
-        inner = loops[-len(axes) :]
+        values = sch.state.realize_of(sch.get_sref(last)).iter_values
         store = info.body
         contiguous = Access(store.buffer, tuple(store.indices))
-        for loop, var in zip(inner, axes):
-            extent = self._extent(loop)
-            if extent < 2:
+        for loop in loops[outside:]:
+            extent, loop_var = self._extent(loop), sch.get(loop).loop_var
+            if extent < 2 or not isinstance(sch.get(loop).extent, IntImm):
                 continue
-            if contiguous.step(var) == 1 and extent == tile.columns:
+            step = sum(
+                contiguous.step(iv.var) or 0 for iv, v in zip(info.iter_vars, values) if loop_var in variables_in(v)
+            )
+            if step == 1 and extent == tile.columns:
                 pieces = sch.split(loop, [None, tile.lanes]) if tile.vectors > 1 else [loop]
                 for piece in pieces[:-1]:
                     sch.unroll(piece)

@@ -8,11 +8,13 @@ the scope of its allocation; at its end its memory is free for a later one.
 from __future__ import annotations
 
 import bisect
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
     AssertStmt,
@@ -38,8 +40,10 @@ from tvmagic.ir import (
     Var,
     Visitor,
     While,
+    decl_buffer,
     handles,
 )
+from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
@@ -48,7 +52,7 @@ from tvmagic.tir.transform.memory.inplace import works_in_place
 from tvmagic.tir.transform.memory.vector_types import rewrite_vector_types
 
 MATCH_RANGE = 16
-_IN_REGISTERS = ("local", "warp", "wmma")
+_ALIGNMENT = 32  # bits, of buffers in one special memory of which nothing is known
 
 
 @dataclass
@@ -135,7 +139,11 @@ class _Linearizer(Visitor):
 
 @dataclass(eq=False)
 class _Entry:
-    """One piece of memory and the allocations that share it."""
+    """One piece of memory and the allocations that share it, one after the other.
+
+    In a special memory (`local.UB`) all pieces are parts of the first one's allocation: `parts` are those of it, `offset`
+    is where a part begins, in bits.
+    """
 
     attach: Stmt | None
     scope: str
@@ -143,6 +151,20 @@ class _Entry:
     bits: int
     allocs: list[Allocate] = field(default_factory=list[Allocate])
     var: Var | None = None
+    parts: list[_Entry] = field(default_factory=list["_Entry"])
+    offset: int = 0
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether it is small or local memory, which a compiler keeps in registers if it is alone."""
+        scope = MemoryScope.of(self.scope)
+        if scope.tag:
+            return False
+        return scope.in_registers or self.allocs[0].dtype.is_handle or 0 < self.bits <= 32
+
+    def shifted(self, index: PrimExpr, dtype: DataType) -> PrimExpr:
+        """An index into one of its buffers, of elements of a type, as one into the whole allocation."""
+        return index if not self.offset else IntImm(index.dtype, self.offset // (dtype.bits * dtype.lanes)) + index
 
 
 def scope_of(var: Var) -> str:
@@ -226,12 +248,13 @@ class _Planner:
 
     def _find(self, alloc: Allocate) -> _Entry:
         scope, bits = scope_of(alloc.buffer_var), constant_bits(alloc)
-        small = scope.startswith(_IN_REGISTERS) or alloc.dtype.is_handle or 0 < bits <= 32
+        new = _Entry(self.scope, scope, alloc.dtype.element_of, bits, [alloc])
         entry = None
-        if self.reuse and not small and len(alloc.extents) == 1:
+        if self.reuse and not new.in_registers and len(alloc.extents) == 1:
             entry = self._free_sized(alloc, scope, bits) if bits else self._free_symbolic(alloc, scope)
         if entry is None:
-            entry = _Entry(self.scope, scope, alloc.dtype.element_of, bits)
+            entry = new
+            entry.allocs.clear()
             self.entries.append(entry)
         elif is_recording():
             names = ", ".join(f"`{a.buffer_var.name}`" for a in entry.allocs)
@@ -263,7 +286,7 @@ class _Planner:
         return None
 
     def _free(self, entry: _Entry) -> None:
-        if entry.scope.startswith(_IN_REGISTERS) or entry.allocs[0].dtype.is_handle or 0 < entry.bits <= 32:
+        if entry.in_registers:
             return
         if entry.bits:
             self.freed += 1
@@ -306,12 +329,14 @@ class _Rewriter(Mutator):
         for entry in planner.entries:
             self.at.setdefault(entry.attach, []).append(entry)
             entry.var = entry.allocs[0].buffer_var
+        for entries in self.at.values():
+            _merge_special(entries)
 
     def rewrite(self, body: Stmt) -> Stmt:
         for entries in self.at.values():
             for entry in entries:
                 first = entry.allocs[0].body
-                if isinstance(first, DeclBuffer) and _alike(entry):
+                if isinstance(first, DeclBuffer) and _alike(entry) and not entry.parts:
                     self.declared.add(first.buffer)
         return self.attach(None, self.visit(body))
 
@@ -323,6 +348,9 @@ class _Rewriter(Mutator):
     def allocation(self, entry: _Entry, body: Stmt) -> Stmt:
         assert entry.var is not None
         first = entry.allocs[0]
+        if entry.parts:
+            size = IntImm(first.extents[0].dtype, -(-entry.bits // entry.element.bits))
+            return Allocate(entry.var, entry.element, (size,), True, body, span=first.span)
         dtype = max((a.dtype for a in entry.allocs), key=lambda d: d.lanes)
         if _alike(entry):
             if isinstance(first.body, DeclBuffer):
@@ -343,10 +371,27 @@ class _Rewriter(Mutator):
         size = self.analyzer.simplify(size if whole else size + 1)
         return Allocate(entry.var, dtype, (size,), True, body, span=first.span)
 
-    @handles(Var)
-    def var(self, var: Var) -> Var:
+    def memory_of(self, var: Var) -> Var:
+        """The pointer to the allocation that a buffer is in."""
         entry = self.planner.entry_of.get(var)
         return var if entry is None or entry.var is None else entry.var
+
+    @handles(Var)
+    def var(self, var: Var) -> PrimExpr:
+        entry = self.planner.entry_of.get(var)
+        if entry is None or not entry.offset:
+            return self.memory_of(var)
+        first = next(a for a in entry.allocs if a.buffer_var is var)
+        own = decl_buffer(first.extents, first.dtype, self.memory_of(var).name, data=self.memory_of(var))
+        place = entry.shifted(IntImm(first.extents[0].dtype, 0), first.dtype)
+        return Call("handle", "tir.address_of", [BufferLoad(own, [place])])
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: Any) -> Any:
+        new, entry = self.visit_children(node), self.planner.entry_of.get(node.buffer.data)
+        if entry is None or not entry.offset:
+            return new
+        return new.replace(indices=(*new.indices[:-1], entry.shifted(new.indices[-1], node.buffer.dtype)))
 
     def visit_buffer_use(self, buffer: Buffer) -> Buffer:
         new = self.buffers.get(buffer)
@@ -374,7 +419,7 @@ class _Rewriter(Mutator):
     def scope(self, node: Any) -> Stmt:
         new = self.visit_children(node)
         if isinstance(node, AttrStmt) and isinstance(node.node, Var):
-            moved = self.var(node.node)
+            moved = self.memory_of(node.node)
             new = new if moved is node.node else new.replace(node=moved)
         return new.replace(body=self.attach(node, new.body)) if node in self.at else new
 
@@ -382,7 +427,51 @@ class _Rewriter(Mutator):
     def call(self, node: Call) -> PrimExpr:
         if isinstance(node.op, Op) and node.op.name == "tir.type_annotation":
             return node
-        return self.visit_children(node)
+        entry = (
+            self.planner.entry_of.get(node.args[1]) if is_access_ptr(node) and isinstance(node.args[1], Var) else None
+        )
+        if entry is None:
+            return self.visit_children(node)
+        kind, var, offset, extent, mask = node.args
+        offset = entry.shifted(self.visit(offset), kind.dtype)
+        return node.replace(args=(kind, self.memory_of(var), offset, self.visit(extent), self.visit(mask)))
+
+
+def is_access_ptr(node: Call) -> bool:
+    """Whether a call is `tvm_access_ptr(type, pointer, offset, extent, mask)`."""
+    return isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr"
+
+
+def _merge_special(entries: list[_Entry]) -> None:
+    """Make what is in one special memory, at one place, parts of one allocation; they are taken out of `entries`.
+
+    Each begins at a multiple of the memory's widest vector. Raises `TVMagicError` if a size is not constant, or the memory
+    too small.
+    """
+    whole: dict[str, _Entry] = {}
+    for entry in list(entries):
+        if not MemoryScope.of(entry.scope).is_special:
+            continue
+        if not entry.bits:
+            names = ", ".join(f"`{a.buffer_var.name}`" for a in entry.allocs)
+            raise TVMagicError(f"Special tagged memory must be const size: {names} in `{entry.scope}`")
+        first = whole.setdefault(entry.scope, entry)
+        if first is not entry:
+            entries.remove(entry)
+            first.parts.append(entry)
+    for scope, first in whole.items():
+        info = memory_info(scope)
+        align = _ALIGNMENT if info is None else info.max_simd_bits
+        for part in first.parts:
+            unit = math.lcm(align, *(a.dtype.bits * a.dtype.lanes for a in part.allocs))
+            part.offset, part.var = -(-first.bits // unit) * unit, first.var
+            first.bits = part.offset + part.bits
+        if first.parts:
+            first.bits = -(-first.bits // align) * align
+        if info is not None and first.bits > info.max_num_bits:
+            raise TVMagicError(
+                f"Allocation exceed bound of memory tag {scope}: {first.bits} bits of {info.max_num_bits}"
+            )
 
 
 def _alike(entry: _Entry) -> bool:

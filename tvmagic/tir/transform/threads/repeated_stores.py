@@ -45,7 +45,7 @@ class GuardRepeatedStores(Mutator):
 
     def _tags(self, *exprs: PrimExpr) -> frozenset[str]:
         """The axes that the values of expressions depend on: all, if they load what each thread has of its own."""
-        found: frozenset[str] = frozenset()
+        found = frozenset[str]()
         for expr in exprs:
             if _loads_own(expr):
                 return frozenset(self.axes)
@@ -94,7 +94,7 @@ class GuardRepeatedStores(Mutator):
         return _by_first(node, [var for tag, var in self.axes.items() if tag not in own])
 
     def _named(self, value: PrimExpr) -> frozenset[str]:
-        return frozenset().union(*(self.depends.get(var, frozenset()) for var in used_vars(value)))
+        return frozenset[str]().union(*(self.depends.get(var, frozenset()) for var in used_vars(value)))
 
 
 def _by_first(node: BufferStore, axes: Iterable[Var]) -> Stmt:

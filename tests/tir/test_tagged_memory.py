@@ -1,0 +1,180 @@
+# pyright: reportInvalidTypeForm=false
+"""Special memories of a device (`local.UB`): one allocation for each, used again, described by what is registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import tir
+from tvmagic.errors import TVMagicError
+from tvmagic.eval.machine import run_function
+from tvmagic.eval.values import Unsupported
+from tvmagic.ir import IRModule, MemoryInfo, make_node
+from tvmagic.ir.memory_scope import MemoryScope, StorageRank, memory_info
+from tvmagic.ir.registry import register_func, remove_global_func
+from tvmagic.script import tir as T
+
+
+def rewritten(func: Any) -> Any:
+    (found,) = tir.transform.StorageRewrite()(IRModule.from_expr(func)).functions.values()
+    return found
+
+
+def allocations(func: Any) -> list[tuple[int, str, str]]:
+    found: list[tuple[int, str, str]] = []
+
+    def see(node: Any) -> None:
+        if isinstance(node, tir.Allocate):
+            found.append((int(node.extents[0]), str(node.dtype), node.buffer_var.type_annotation.storage_scope))
+
+    tvmagic.tir.stmt_functor.post_order_visit(func.body, see)
+    return found[::-1]
+
+
+@T.prim_func
+def both_alive(X: T.Buffer((64,), "float32"), Y: T.Buffer((32,), "int16"), Z: T.Buffer((32,), "float32")):
+    a = T.allocate([64], "float32", "local.UB")
+    A = T.Buffer((64,), data=a, scope="local.UB")
+    b = T.allocate([32], "int16", "local.UB")
+    B = T.Buffer((32,), "int16", data=b, scope="local.UB")
+    for i in range(64):
+        A[i] = X[i] * T.float32(2)
+    for i in range(32):
+        B[i] = Y[i] + T.int16(1)
+    for i in range(32):
+        Z[i] = A[i + 32] + T.cast(B[i], "float32")
+
+
+def test_buffers_of_one_special_memory_are_one_allocation() -> None:
+    func = rewritten(both_alive)
+    assert allocations(func) == [(80, "float32", "local.UB")]
+    text = func.script()
+    assert "[i + 128] = Y[i] + T.int16(1)" in text or "[128 + i] = Y[i] + T.int16(1)" in text
+    x, y, z = np.arange(64, dtype="float32"), np.arange(32, dtype="int16"), np.zeros(32, "float32")
+    with pytest.raises(Unsupported, match="elements of several sizes in the special memory `local.UB`"):
+        run_function(func, [x, y, z])
+    tvmagic.build(both_alive)(x, y, z)
+    np.testing.assert_array_equal(z, 2 * x[32:] + y + 1)
+
+
+@T.prim_func
+def in_turn(X: T.Buffer((96,), "float32"), Y: T.Buffer((96,), "float32")):
+    for i in range(4):
+        a = T.allocate([96], "float32", "local.UB")
+        A = T.Buffer((96,), data=a, scope="local.UB")
+        for j in range(96):
+            A[j] = X[j]
+        for j in range(96):
+            Y[j] = A[j]
+    for i in range(4):
+        b = T.allocate([96], "float32", "local.UB")
+        B = T.Buffer((96,), data=b, scope="local.UB")
+        for j in range(96):
+            B[j] = Y[j]
+        for j in range(96):
+            Y[j] = B[j] + T.float32(1)
+
+
+def test_memory_whose_last_use_has_passed_is_used_again() -> None:
+    assert allocations(rewritten(in_turn)) == [(96, "float32", "local.UB")]
+    local = tvmagic.script.from_source(in_turn.script().replace("local.UB", "local"))
+    assert len(allocations(rewritten(local))) == 2, "ordinary local memory is not shared"
+
+
+@T.prim_func
+def of_unknown_size(n: T.int32, y: T.handle):
+    Y = T.match_buffer(y, (n,))
+    a = T.allocate([n], "float32", "local.UB")
+    A = T.Buffer((n,), data=a, scope="local.UB")
+    for i in range(n):
+        A[i] = T.float32(1)
+    for i in range(n):
+        Y[i] = A[i]
+
+
+def test_a_size_must_be_constant_in_special_memory() -> None:
+    with pytest.raises(TVMagicError, match="Special tagged memory must be const size: `A` in `local.UB`"):
+        rewritten(of_unknown_size)
+
+
+def test_what_is_registered_aligns_and_limits() -> None:
+    def describe(bits: int) -> None:
+        register_func(
+            "tvm.info.mem.local.UB",
+            lambda: make_node("MemoryInfo", unit_bits=8, max_simd_bits=256, max_num_bits=bits, head_address=None),
+            override=True,
+        )
+
+    try:
+        describe(1 << 16)
+        info = memory_info("local.UB")
+        assert isinstance(info, MemoryInfo) and (info.unit_bits, info.max_simd_bits) == (8, 256)
+        assert allocations(rewritten(both_alive)) == [(80, "float32", "local.UB")], "2048 and 512 are multiples of 256"
+        describe(2048)
+        with pytest.raises(TVMagicError, match="Allocation exceed bound of memory tag local.UB"):
+            rewritten(both_alive)
+    finally:
+        remove_global_func("tvm.info.mem.local.UB")
+    assert memory_info("local.UB") is None
+
+
+@T.prim_func
+def pointers(Y: T.Buffer((4,), "float32")):
+    a = T.allocate([4], "float32", "local.L0A")
+    A = T.Buffer((4,), data=a, scope="local.L0A")
+    b = T.allocate([4], "float32", "local.L0A")
+    B = T.Buffer((4,), data=b, scope="local.L0A")
+    for i in range(4):
+        A[i] = T.float32(1)
+    for i in range(4):
+        B[i] = T.float32(2)
+    T.evaluate(T.call_extern("int32", "use", A.data, B.data))
+    T.evaluate(T.call_extern("int32", "use", B.access_ptr("r")))
+    for i in range(4):
+        Y[i] = A[i] + B[i]
+
+
+def test_pointers_into_merged_memory_point_to_their_own_part() -> None:
+    func = rewritten(pointers)
+    assert allocations(func) == [(8, "float32", "local.L0A")]
+    text = func.script()
+    assert 'T.call_extern("int32", "use", A, T.address_of(A_3[4]))' in text
+    assert 'T.tvm_access_ptr(T.type_annotation("float32"), A, 4, 4, 1)' in text
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "tag", "special"),
+    [
+        ("", StorageRank.GLOBAL, "", False), ("global", StorageRank.GLOBAL, "", False),
+        ("global:tag", StorageRank.GLOBAL, ":tag", True), ("local_TB2", StorageRank.LOCAL, "_TB2", True),
+        ("local.L0A", StorageRank.LOCAL, ".L0A", True), ("shared.dyn", StorageRank.SHARED, ".dyn", False),
+        ("global.vtcm", StorageRank.GLOBAL, ".vtcm", False), ("global.workspace", StorageRank.GLOBAL, ".workspace", False),
+        ("wmma.matrix_a", StorageRank.WMMA_A, "", False), ("m16n8k8.matrixC", StorageRank.MMA_C, "", False),
+        ("texture", StorageRank.TEXTURE, "", False), ("global.texture", StorageRank.TEXTURE, "", False),
+    ],
+)  # fmt: skip
+def test_ranks_and_tags(name: str, rank: StorageRank, tag: str, special: bool) -> None:
+    scope = MemoryScope.of(name)
+    assert scope == (rank, tag) and scope.is_special == special
+
+
+def test_a_scope_that_there_is_not() -> None:
+    with pytest.raises(TVMagicError, match="there is no memory scope `near`"):
+        MemoryScope.of("near")
+    sch = tir.Schedule(both_alive_blocks)
+    with pytest.raises(tir.ScheduleError, match="`near` is not a storage scope"):
+        sch.cache_read("Y", 0, "near")
+    sch.cache_read("Y", 0, "local.L0A")
+    assert 'scope="local.L0A"' in sch.mod.script()
+
+
+@T.prim_func
+def both_alive_blocks(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("Y"):
+            v = T.axis.spatial(8, i)
+            Y[v] = X[v] + T.float32(1)
