@@ -33,8 +33,8 @@ class Refused(Exception):
     """The package refuses the program as a whole, with a rule."""
 
 
-class Unavailable(Exception):
-    """What would run the program is not there."""
+class Unavailable(Refused):
+    """What would run the program is not there, or cannot."""
 
 
 class Source:

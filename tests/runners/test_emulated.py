@@ -164,8 +164,8 @@ def test_functions_that_the_machine_lacks_are_named() -> None:
 def test_a_missing_tool_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingTool, match="`no-such-program` is not installed\n.*`apt-get install some-package`"):
         tool_finder.program("no-such-program", "some-package")
-    with pytest.raises(MissingTool, match="`no_such_package` is not installed\n.*`pip install it`"):
-        tool_finder.package("no_such_package", "it")
+    with pytest.raises(MissingTool, match="`no_such_package` is not installed\n.*`pip install no_such_package`"):
+        tool_finder.need_package("no_such_package")
     with pytest.raises(
         MissingTool, match="C library for `sparc` is not installed\n.*`apt-get install libc6-sparc-cross`"
     ):

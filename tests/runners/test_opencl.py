@@ -226,6 +226,16 @@ def test_kernels_that_go_wrong_are_errors_and_end_nothing() -> None:
     assert list(b) == [0, 0, 0, 0, 0, 1, 2, 3]
 
 
+def test_many_launches_are_refused() -> None:
+    body = [
+        "for i, j in T.grid(256, 128):",
+        '    with T.launch_thread("threadIdx.x", 4) as tx:',
+        "        B[tx] = A[tx]",
+    ]
+    with tools_there(), pytest.raises(TVMagicError, match="the host launches kernels more than 20000 times"):
+        run(codegen.compile_module(lowered(*body), "opencl"), [np.zeros(8, "float32"), np.zeros(8, "float32")])
+
+
 def test_llvm_ir_of_opencl_is_refused() -> None:
     s, args = product()
     with pytest.raises(BuildError, match="OpenCL C is made without LLVM"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import math
 import os
 import pathlib
@@ -18,17 +19,19 @@ from tvmagic.codegen.kernels import Allocation, Binding, Branch, Check, Launch, 
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.opencl.module import DeviceFunction
 from tvmagic.errors import AssertionFailedError, InternalError, TVMagicError
-from tvmagic.ir import FloatImm, IntImm, PrimExpr, Var, substitute
+from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var, substitute
+from tvmagic.ir.meaning import compute
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runners.connection import Connection
 from tvmagic.runners.families import runner
-from tvmagic.runners.tools import MissingTool, package
+from tvmagic.runners.tools import MissingTool, need_package
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of
 
 __all__ = ["host_launches", "run_opencl"]
 
 _DIMENSIONS = ("x", "y", "z")
+_MOST_LAUNCHES = 20_000  # each takes some 0.1 ms
 
 
 class _Host:
@@ -40,6 +43,12 @@ class _Host:
 
     def number(self, expr: PrimExpr) -> Any:
         """The value of an expression of sizes and of variables of the host."""
+        if isinstance(expr, (IntImm, FloatImm)):
+            return expr.value
+        if isinstance(expr, Var) and expr in self.values:
+            return self.values[expr]
+        if isinstance(expr, BinaryOp):
+            return compute(type(expr), self.number(expr.a), self.number(expr.b), expr.a.dtype)
         bound = {var: _imm(var, value) for var, value in self.values.items() if not var.dtype.is_handle}
         found = self.analyzer.simplify(substitute(expr, bound))
         if not isinstance(found, (IntImm, FloatImm)):
@@ -114,7 +123,12 @@ def host_launches(built: DeviceModule, arrays: Sequence[Any]) -> tuple[list[Any]
             values[param.var] = number
     values.update(zip(function.abi.sizes, numbers[len(checker.params) :]))
     buffers: list[Any] = [memory.tobytes() for memory in memories]
-    launches = list(_Host(function, values, buffers).launches(function.steps))
+    launches = list(itertools.islice(_Host(function, values, buffers).launches(function.steps), _MOST_LAUNCHES + 1))
+    if len(launches) > _MOST_LAUNCHES:
+        raise TVMagicError(
+            f"the host launches kernels more than {_MOST_LAUNCHES} times",
+            hint="launch threads outside of the loops, or take smaller sizes",
+        )
     return buffers, launches, memories
 
 
@@ -125,7 +139,7 @@ def run_opencl(built: DeviceModule, arrays: Sequence[Any]) -> None:
     Raises MissingTool without pyopencl or a device; TVMagicError if a kernel ends its process or writes outside of its
     buffers.
     """
-    package("pyopencl", "pyopencl")
+    need_package("pyopencl")
     buffers, launches, memories = host_launches(built, arrays)
     answer = _connection().ask((built.get_source("cl"), buffers, launches))
     if isinstance(answer, str):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import pathlib
 import shutil
-from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["MissingTool", "package", "program", "system_libraries"]
+__all__ = ["MissingTool", "need_package", "program", "system_libraries"]
 
 
 class MissingTool(TVMagicError):
@@ -30,17 +28,10 @@ def program(names: str, package: str) -> str:
     raise MissingTool(f"the program `{first}` is not installed", hint=f"`apt-get install {package}` brings it")
 
 
-def package(name: str, brought_by: str) -> Any:
-    """The Python module `name`, which `pip install {brought_by}` brings.
-
-    Raises MissingTool if it is not there.
-    """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingTool(
-            f"the Python package `{name}` is not installed", hint=f"`pip install {brought_by}` brings it"
-        ) from error
+def need_package(name: str) -> None:
+    """Raise MissingTool unless the Python package `name` is installed; it is not imported here."""
+    if importlib.util.find_spec(name) is None:
+        raise MissingTool(f"the Python package `{name}` is not installed", hint=f"`pip install {name}` brings it")
 
 
 def system_libraries(arch: str) -> pathlib.Path:
