@@ -328,3 +328,49 @@ def test_random_regions():
 def test_random_regions_long():
     for seed in range(1_000, 6_000):
         check_regions(seed)
+
+
+def test_shifts_in_front_of_quotients_share_the_padding_of_the_iterator():
+    """The padding on the left is what the outermost quotient needs: 5 of `(x + 5) // 3 % 4`, 1 + 3 * 3 of the second."""
+    x, y = Var("x", "int32"), Var("y", "int32")
+
+    def extents(indices, domains, level="surjective"):
+        found = arith.detect_iter_map(indices, domains, check_level=level)
+        return [evaluate(i.args[0].extent, {}) for i in found.indices]
+
+    iters = {x: Range(0, 60)}
+    assert extents([(x + 5) % 3, (x + 5) // 3 % 4], iters) == [3, 4]
+    assert extents([(x + 1) % 3, ((x + 10) // 3 + 4) % 4], iters) == [3, 4]
+    assert extents([(x + 2) % 3, (x + 7) // 3 % 4], iters) == [], "shifts by 2 and by 1 have no common padding"
+    # a shift by what is not iterated: only its remainder is padding
+    assert extents([(x * 200 + y) % 16], {y: Range(0, 200)}) == [16]
+    (steps,) = arith.detect_iter_map([(x * 200 + y) // 16], {y: Range(0, 200)}).indices
+    assert str(steps.base) == "(x * 200 - x % 2 * 8) // 16" and str(steps.args[0].extent) == "13"
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_random_shifted_quotients(first):
+    """What is written as iterators has the expressions' values; a surjective map that says so takes all values."""
+    for seed in range(first, first + 100):
+        draw = random.Random(seed)
+        x, y = Var("x", "int32"), Var("y", "int32")
+        extent, free = draw.randint(3, 40), draw.random() < 0.3
+        indices = []
+        for _ in range(draw.randint(1, 3)):
+            index = x + draw.randint(-9, 12) + (y * draw.choice([2, 3, 4, 8]) if free else 0)
+            for _ in range(draw.randint(1, 3)):
+                by = draw.choice([2, 3, 4])
+                index = index // by if draw.random() < 0.6 else index % by
+                index = index + draw.randint(-9, 12) if draw.random() < 0.3 else index
+            indices.append(index)
+        for level in ("nocheck", "surjective", "bijective"):
+            found = arith.detect_iter_map(indices, {x: Range(0, extent)}, check_level=level)
+            again = [arith.normalize_iter_map_to_expr(i) for i in found.indices]
+            places = [{x: v, y: w} for v in range(extent) for w in ((0, 1, 5, -3) if free else (0,))]
+            values = [tuple(evaluate(i, p) for i in indices) for p in places]
+            assert not again or values == [tuple(evaluate(i, p) for i in again) for p in places], (seed, level)
+            if level != "nocheck" and not free and found.indices and found.takes_all_values:
+                count = 1
+                for split in (s for i in found.indices for s in i.args):
+                    count *= evaluate(split.extent, {})
+                assert len(set(values)) == count, (seed, level)

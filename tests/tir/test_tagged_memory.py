@@ -17,6 +17,7 @@ from tvmagic.ir import IRModule, MemoryInfo, make_node
 from tvmagic.ir.memory_scope import MemoryScope, StorageRank, memory_info
 from tvmagic.ir.registry import register_func, remove_global_func
 from tvmagic.script import tir as T
+from tvmagic.tir.transform.memory.storage_rewrite import scope_of
 
 
 def rewritten(func: Any) -> Any:
@@ -29,7 +30,7 @@ def allocations(func: Any) -> list[tuple[int, str, str]]:
 
     def see(node: Any) -> None:
         if isinstance(node, tir.Allocate):
-            found.append((int(node.extents[0]), str(node.dtype), node.buffer_var.type_annotation.storage_scope))
+            found.append((node.extents[0].value, str(node.dtype), scope_of(node.buffer_var)))  # type: ignore[attr-defined]
 
     tvmagic.tir.stmt_functor.post_order_visit(func.body, see)
     return found[::-1]

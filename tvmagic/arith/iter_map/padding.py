@@ -35,6 +35,7 @@ class _Padding:
     def __init__(self) -> None:
         self.factor: PrimExpr = int_const("int32", 1)
         self.left: PrimExpr = int_const("int32", 0)
+        self.below: dict[object, PrimExpr] = {}  # by a divisor, how much of the left padding its remainder takes
         self.padded: IterMark | None = None
 
 
@@ -73,9 +74,10 @@ class Padder:
         if self.collecting:
             return self._collect(split, divisor, left, right)
         padded = self._apply(split, divisor, left)
-        if padded is not None and not self.prover.divisible(base - padded[1], divisor):
-            return self._incompatible(split, padded[1])
-        return padded
+        # what is left of the base without its own remainder is a multiple, whatever variables are in it
+        if padded is None or self.prover.equal(padded[1], left) or self.prover.divisible(base - padded[1], divisor):
+            return padded
+        return self._incompatible(split, padded[1])
 
     def _collect(
         self, split: IterSplitExpr, divisor: PrimExpr, left: PrimExpr, right: PrimExpr
@@ -86,10 +88,15 @@ class Padder:
             self.report.add("The divisors of {} have no common multiple of its type", split.source)
             return split, int_const("int32", 0)
         info.factor = factor
+        # a quotient is shifted by what is left of the shift below it, in units of the divisor
+        below = info.below.get(structure_key(split.lower_factor), int_const("int32", 0))
+        whole = self.analyzer.simplify(below + left * split.lower_factor)
+        quotient = structure_key(self.analyzer.simplify(divisor * split.lower_factor))
+        info.below[quotient] = self.analyzer.simplify(ops.maximum(info.below.get(quotient, whole), whole))
         if is_const(left, 0) and is_const(right, 0):
             return split, int_const("int32", 0)
         self.required = True
-        info.left = ops.maximum(info.left, left * split.lower_factor)
+        info.left = self.analyzer.simplify(ops.maximum(info.left, whole))
         return split.replace(extent=self.analyzer.simplify(left + split.extent + right)), left
 
     def _apply(self, split: IterSplitExpr, divisor: PrimExpr, left: PrimExpr) -> tuple[IterSplitExpr, PrimExpr] | None:
