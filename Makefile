@@ -1,4 +1,5 @@
 # The whole project by a few commands; `.venv` is made from pyproject.toml alone.
+SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,23 +10,44 @@ OLDER := x86-64-v2 haswell
 REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py tests/codegen/test_calls.py \
   tests/codegen/test_target.py tests/runtime/test_running.py tests/runtime/test_arguments.py \
   tests/runtime/test_bounds.py tests/operators/test_cell.py tests/operators/test_operator.py
+# What is installed in `.venv`: what a demo needs, JupyterLab also, or everything. More includes less.
+DEMO := $(VENV)/.demo
+LAB := $(VENV)/.lab
 STAMP := $(VENV)/.installed
+# Only the modules that are used are compiled, when they are first used; of pip's output, what takes its time is shown.
+INSTALL := set -o pipefail; $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
+PROGRESS := | { grep --line-buffered -E '^ *(Downloading|Installing collected)' || true; } | cut -c 1-110
 
-.PHONY: help venv demo test lint lab soak bench docs notebooks clean
+.PHONY: help venv demo test lint package lab soak bench docs notebooks clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
 
 venv: $(STAMP)  ## the virtual environment with everything installed
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[$(EXTRAS)]'
-	touch $@
+$(BIN)/python:
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tvmagic needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV)
 
-demo: $(STAMP)  ## run the first notebook headless: accuracy, difference to scikit-learn, times
-	$(BIN)/python notebooks/run.py notebooks/01_first_steps.ipynb --results
+$(DEMO): pyproject.toml | $(BIN)/python
+	@echo "Installing tvmagic and what the first tutorial uses (about 70 packages, 130 MB to download if pip has not kept them)"
+	@$(INSTALL) '.[demo]' $(PROGRESS)
+	@touch $@
+
+$(LAB): pyproject.toml | $(BIN)/python
+	@echo "Installing tvmagic, JupyterLab and what the tutorials use"
+	@$(INSTALL) '.[notebooks]' $(PROGRESS)
+	@touch $(DEMO) $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	@echo "Installing everything, with what the tests and the documentation use"
+	@$(INSTALL) '.[$(EXTRAS)]' $(PROGRESS)
+	@touch $(DEMO) $(LAB) $@
+
+demo: $(DEMO)  ## run the first tutorial without a browser: accuracy, difference to scikit-learn, times
+	@$(BIN)/python notebooks/run.py notebooks/01_first_steps.ipynb --results
+	@echo "Open that page in a browser to step through it; \`make lab\` opens all tutorials in JupyterLab."
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
@@ -39,7 +61,10 @@ test: lint  ## style, types and every test; on x86-64 some of them as code for o
 	  TVMAGIC_TARGET="llvm -mcpu=$$cpu" $(BIN)/python -m pytest -n $(WORKERS) $(REPRESENTATIVE) || exit 1; \
 	done;; esac
 
-lab: $(STAMP)  ## the tutorials in JupyterLab
+package: $(STAMP)  ## build the wheel and the sdist, and try both in empty environments
+	$(BIN)/python -m pytest tests/test_package.py
+
+lab: $(LAB)  ## the tutorials in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
 notebooks: $(STAMP)  ## run every notebook and save its outputs

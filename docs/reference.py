@@ -32,6 +32,8 @@ PACKAGES = {
     "tvmagic.codegen": "machine code",
     "tvmagic.runtime": "running it",
     "tvmagic.operators": "operators and the index notation",
+    "tvmagic.tune": "schedules at once, and searches",
+    "tvmagic.target": "what code is made for",
     "tvmagic.explain": "why a schedule takes the time that it does",
     "tvmagic.testing": "what test files share",
     "tvmagic.notebook": "what the magics do, as functions",
@@ -114,8 +116,8 @@ def write(folder: Path) -> list[Path]:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "api").mkdir(parents=True)
-    for name in ("index.md", "checking.md", "targets.md", "tuning.md"):
-        shutil.copy(ROOT / "docs" / name, folder / name)
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        shutil.copy(path, folder / path.name)
     written: list[Path] = []
     missing: list[str] = []
     for package, title in PACKAGES.items():

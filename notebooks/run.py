@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "pages"
 
 
-def execute(path: Path, timeout: int = 600) -> Any:
-    """The notebook with fresh outputs; raises CellExecutionError where a cell fails."""
+def execute(path: Path, timeout: int = 600, tell: Callable[[str], None] | None = None) -> Any:
+    """The notebook with fresh outputs. `tell` gets a line about each cell before it runs.
+
+    Raises CellExecutionError if a cell fails.
+    """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
@@ -38,9 +42,17 @@ def execute(path: Path, timeout: int = 600) -> Any:
         coalesce_streams=True,
         extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
         resources={"metadata": {"path": str(path.parent)}},
+        on_cell_execute=None if tell is None else lambda cell, cell_index: tell(progress(notebook, cell, cell_index)),
     )
     client.execute()
     return notebook
+
+
+def progress(notebook: Any, cell: Any, index: int) -> str:
+    """Which of the code cells this is, and its first line."""
+    before, of = (sum(c.cell_type == "code" for c in cells) for cells in (notebook.cells[:index], notebook.cells))
+    first = next((line for line in cell.source.splitlines() if line.strip()), "")
+    return f"  {before + 1:2} of {of}  {first if len(first) <= 80 else first[:77] + '...'}"
 
 
 def tagged_text(notebook: Any, tag: str) -> str:
@@ -81,7 +93,8 @@ def main() -> int:
     for path in arguments.notebooks:
         path = path.resolve()
         try:
-            notebook = execute(path)
+            print(f"Running {path.relative_to(ROOT)}", flush=True)
+            notebook = execute(path, tell=lambda line: print(line, flush=True))
         except CellExecutionError as error:
             print(f"{path.name} failed:\n{error}", file=sys.stderr)
             return 1

@@ -63,7 +63,7 @@ def get_binds(
 
 
 def _argument_buffer(tensor: Any, compact: bool) -> Buffer:
-    """The buffer of an argument; where some size is a variable and accesses allow it, of any strides."""
+    """The buffer of an argument; if some size is a variable and accesses allow it, of any strides."""
     dtype = DataType("int8") if tensor.dtype == "bool" else dtype_of(tensor.dtype)
     data = Var(tensor.op.name, PointerType(PrimType(dtype), ""))
     free = not compact and any(isinstance(size, Var) for size in tensor.shape)
@@ -135,7 +135,7 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
     return passes
 
 
-# TVM's list without the passes that change nothing where no GPU is meant.
+# TVM's list without the passes that change nothing if no GPU is meant.
 _BLOCK_PASSES = (
     "LowerCrossThreadReduction",
     "LowerInitBlock",
@@ -274,7 +274,7 @@ def with_checks(check_bounds: bool = True) -> contextlib.AbstractContextManager[
 
 
 def _threads_as_loops(inputs: Any, name: str) -> Any:
-    """`inputs`, where it is a function or a module with loops bound to threads of a GPU, for this machine."""
+    """`inputs`, if it is a function or a module with loops bound to threads of a GPU, for this machine."""
     if not isinstance(inputs, (IRModule, PrimFunc)):
         return inputs
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
@@ -296,7 +296,7 @@ def _has_thread_loop(body: Any) -> bool:
 
 
 def _plain_options() -> tuple[Any, ...] | None:
-    """The context's options as a key; None where some are objects that may do anything."""
+    """The context's options as a key; None if some are objects that may do anything."""
     context = PassContext.current()
     values = {key: getattr(value, "value", value) for key, value in context.config.items()}
     if context.instruments or not all(isinstance(v, (bool, int, str)) for v in values.values()):

@@ -3,7 +3,7 @@
 A pass takes a module to a module. `Sequential` runs several; `PassContext` holds the options.
 While `recording()` is open every pass that runs is kept as a `Step`: the program before and
 after, the time it took, whether it changed anything, and its notes. A note is one step inside a
-pass. Nothing is kept, and nothing is spent, where nobody records.
+pass. Nothing is kept, and nothing is spent, if nobody records.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Step:
     """One pass, or one schedule call, as it ran.
 
     `kind` is `pass`, `schedule` or `codegen`. `before` and `after` are the programs (IR objects,
-    schedules or texts); `after` is None where it failed, and `error` says why. `seconds` is the
+    schedules or texts); `after` is None if it failed, and `error` says why. `seconds` is the
     time it took. `span` is the place in the user's cell that asked for it.
     """
 
@@ -142,7 +142,7 @@ def is_watched() -> bool:
 def user_span() -> Any:
     """The line of the user's code that led here, for calls that a user writes.
 
-    It is the nearest frame outside this package; None where there is none.
+    It is the nearest frame outside this package; None if there is none.
     """
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("tvmagic"):
@@ -151,7 +151,7 @@ def user_span() -> Any:
 
 
 def note(topic: str, text: str, node: Any = None, **facts: Any) -> None:
-    """Add a note to the pass that is running, where somebody records."""
+    """Add a note to the pass that is running, if somebody records."""
     record = _record.get()
     if record is not None and record._open:
         record._open[-1].notes.append(Note(topic, text, facts, node))
@@ -171,8 +171,8 @@ def run_step(
     """Run one step of a pipeline; kept in the record where somebody records.
 
     `before` is the program it starts from; `after` makes the program to show from the result
-    (the result itself unless told); `changed` tells whether anything changed (`before is not
-    after` unless told).
+    (the result itself by default); `changed` tells whether anything changed (`before is not
+    after` by default).
     """
     record = _record.get()
     if record is None:

@@ -18,7 +18,7 @@ from tvmagic.errors import TVMagicError
 
 
 def value_at(e: Any, point: Any) -> Any:
-    """The value, or None where the original divides by zero."""
+    """The value, or None if the original divides by zero."""
     try:
         return evaluate(e, point)
     except ZeroDivisionError:

@@ -5,7 +5,7 @@ import pytest
 
 from tvmagic import codegen, lower, te, tir
 
-kernels = pytest.importorskip("benchmarks.kernels", reason="the benchmarks stand in the repository only")
+kernels = pytest.importorskip("benchmarks.kernels", reason="the benchmarks are in the repository only")
 SMALL = [k for k in kernels.KERNELS if "float" not in k.work or "4194304" in k.work]
 
 

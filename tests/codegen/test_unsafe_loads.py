@@ -64,7 +64,7 @@ def test_contiguous_lanes_beside_the_array_are_not_read() -> None:
         lambda i, j, x: tir.Select(x[i] > 0, x[i], other("float32")),
         lambda i, j, x: tir.Select(x[j[i]] > 0, x[j[i]], other("float32")),
     ],
-    ids=["inside of the array", "read by the condition", "gathered by the condition"],
+    ids=["inside the array", "read by the condition", "gathered by the condition"],
 )
 def test_what_is_there_in_any_case_is_read_without_a_mask(value: Any) -> None:
     s, args = vectorized(value)

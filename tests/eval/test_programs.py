@@ -232,7 +232,7 @@ def _bound_to_data(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")) -> No
     B[3] = T.Cast("int32", T.Cast("uint8", x)) // 2
 
 
-@pytest.mark.parametrize("function", [_stored_anew, _bound_to_data], ids=["stored anew", "bound to data"])
+@pytest.mark.parametrize("function", [_stored_anew, _bound_to_data], ids=["stored again", "bound to data"])
 @pytest.mark.parametrize("first", [3, (1 << 31) - 1, -(1 << 31), 300])
 def test_what_is_known_of_a_load(function: PrimFunc, first: int) -> None:
     """A condition on what is loaded says nothing after a store; a variable of what is loaded wraps around."""

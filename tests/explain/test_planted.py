@@ -68,7 +68,7 @@ def test_each_planted_mistake_is_found(number: int, target: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(len(PLANTED)), ids=lambda n: f"{n}-{PLANTED[n].kernel}")
 def test_the_call_makes_it_faster(number: int) -> None:
-    """Measured on this machine for this machine, in turns."""
+    """Measured on this machine for this machine, interleaved."""
     planted = PLANTED[number]
     version = schedule(kernel(planted.kernel), planted.cell, f"planted{number}")
     found = [f for f in explain(version, llvm=False, seconds=120).findings if f.call and f.code in planted.codes]

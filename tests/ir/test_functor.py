@@ -56,5 +56,5 @@ def test_expressions_are_left_alone() -> None:
 def test_a_subclass_may_ask_for_some_expressions() -> None:
     loops = Loops()
     loops.visit(FUNC.body)
-    # not the condition; the sum and the load stand in the store, which asks for its children
+    # not the condition; the sum and the load are in the store, which asks for its children
     assert loops.found == [ir.For, ir.BufferStore, ir.Add, ir.BufferLoad, ir.Var, ir.Var]

@@ -51,7 +51,9 @@ def test_the_requirements_hold_all_that_the_notebooks_import() -> None:
     (line,) = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8").split()
     assert line == ".[notebooks]"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    required = [name_of(r) for r in [*project["dependencies"], *project["optional-dependencies"]["notebooks"]]]
+    extras = project["optional-dependencies"]
+    assert "tvmagic[demo]" in extras["notebooks"], "the demo's packages are among those of the notebooks"
+    required = [name_of(r) for r in [*project["dependencies"], *extras["notebooks"], *extras["demo"]]]
     known = {"tvmagic", *(IMPORTED.get(name, name) for name in required)}
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         assert imports_of(notebook) <= known, notebook.name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import pydoc
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tvmagic import te
+from tvmagic import ascend, cinn, te
 from tvmagic.te.schedule import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +48,46 @@ def test_the_reference_builds_and_a_warning_makes_it_fail(tmp_path: Path) -> Non
         index.write("\n[nowhere](api/nowhere.md)\n")
     done = mkdocs(tmp_path)
     assert done.returncode != 0 and "nowhere.md" in done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------------------- the pages that people wrote
+
+WITH_CODE = ["guide", "for_tvm", "for_halide", "for_cinn", "for_ascend"]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_the_code_of_a_page_runs(
+    shell: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```$", text_of(name))
+    assert blocks
+    for block in blocks:
+        result = shell.run_cell(block)
+        assert result.success, (block, result.error_in_exec or result.error_before_exec, capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", WITH_CODE[1:])
+def test_the_names_in_a_table_exist(name: str) -> None:
+    rows = [re.split(r"(?<!\\) \| ", line) for line in text_of(name).splitlines() if line.startswith("| `")]
+    assert len(rows) > 3
+    here = " ".join(row[1] for row in rows)
+    assert re.search(r"`tvmagic\.", here)
+    for dotted in re.findall(r"`(tvmagic(?:\.\w+)+)", here):
+        assert pydoc.locate(dotted) is not None, dotted
+    kinds = {"for_cinn": (cinn.IRSchedule,), "for_ascend": (ascend.AscGraph,)}.get(name, (Stage, te.Schedule))
+    for method in re.findall(r"(?:`|s|s\[\w\])\.(\w+)(?=[(`])", re.sub(r"`tvmagic[.\w]*`", "", here)):
+        assert any(hasattr(kind, method) for kind in kinds), f"{method} of {kinds}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+        assert target.startswith("api/") or (path.parent / target).exists(), target
 
 
 def test_a_public_name_without_a_docstring_makes_it_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

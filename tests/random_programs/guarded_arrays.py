@@ -35,7 +35,7 @@ class Guarded:
         self._before = self.memory.copy()
 
     def outside_written(self) -> int:
-        """How many bytes outside of the array (of the whole memory for an input) have changed."""
+        """How many bytes outside the array (of the whole memory for an input) have changed."""
         changed = self.memory != self._before
         if not self.filled:
             inside = np.zeros_like(self.memory)

@@ -118,7 +118,7 @@ def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.R
         if isinstance(given, int):
             continue
         if count := array.outside_written():
-            what = "outside of it" if given.written else "of it or around it"
+            what = "outside it" if given.written else "of it or around it"
             raise Wrong("outside", f"argument {n}: {count} bytes {what} were written")
     for n, (given, array) in enumerate(zip(arguments, arrays)):
         if isinstance(given, int) or not given.written:

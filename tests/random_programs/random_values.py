@@ -179,7 +179,7 @@ class Values:
         return sl.constant(float(value) if dtype in FLOATS else value, dtype)
 
     def clamp(self, e: Expr, size: int | None = None) -> Expr:
-        """`e` between -size and size (0 and size, where it has no sign), and whole if it is a float."""
+        """`e` between -size and size (0 and size, if it has no sign), and whole if it is a float."""
         size = size or SMALL.get(e.dtype, 64)
         if e.fraction > 2:
             e = sl.apply("floor", e)

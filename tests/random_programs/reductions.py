@@ -1,4 +1,4 @@
-"""What reductions mean: the last dimension of an array, reduced by NumPy."""
+"""What reductions mean: the last dimension of an array, reduced in NumPy."""
 
 from __future__ import annotations
 

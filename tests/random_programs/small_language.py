@@ -1,4 +1,4 @@
-"""The testers' own language of expressions: what a text means is computed here, by NumPy alone.
+"""The testers' own language of expressions: what a text means is computed here, in NumPy alone.
 
 An expression knows its dtype, an interval that holds its values, how many binary digits its fraction has, and
 whether it may be NaN or infinite. Whoever makes expressions uses these to keep floats exact: then the result has

@@ -37,7 +37,7 @@ SEEDS: dict[str, dict[int, str]] = {
         55: "a double buffer of a size that depends on a loop",
         72: "scan inside compute_at",
         30063: "a copy in shared memory is read where it is not realized",
-        30133: "an update outside of a launch, by each thread that has memory of its own",
+        30133: "an update outside a launch, by each thread that has memory of its own",
         892: "a stage in a scan whose time axis is fused, of a size whose sign is not known",
         50769: "vectors in memory whose bytes are no power of two",
         51831: "a reduction over threads for each lane of a vector",

@@ -191,7 +191,7 @@ def _ordered_copy(c: Schedules, method: str) -> None:
 
 
 def _transform_layout(c: Schedules) -> None:
-    """A new layout; where it is one of an argument, the array that is passed has it too."""
+    """A new layout; if it is one of an argument, the array that is passed has it too."""
     block = c.block()
     side, n, region = c.side(block)
     buffer = region.buffer
@@ -263,7 +263,7 @@ def _buffer_access(c: Schedules) -> None:
 
 
 def _tensorize(c: Schedules) -> None:
-    """A copy of some elements, where a block is one."""
+    """A copy of some elements, if a block is one."""
     block = c.block()
     stmt = c.statement(block)
     count = c.loop_count(block)

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import pathlib
 import re
+from typing import Any
 
 import llvmlite.binding as llvm
 import pytest
 
+import tvmagic
 import tvmagic.codegen as codegen
 import tvmagic.runtime as runtime
+from tvmagic import te
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS
-from tvmagic.runtime.support_code import PARTS, machine_part, support_module
+from tvmagic.runtime.support_code import PARTS, machine_part, support_module, system_part
 
 RUNTIME = pathlib.Path(runtime.__file__).parent / "ll"
 CODEGEN = pathlib.Path(codegen.__file__).parent / "ll"
-TRIPLES = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu"]
+POSIX = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "arm64-apple-macosx14.0"]
+WINDOWS = ["x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc"]
+# What kernel32 and the C runtime of Windows have; `__chkstk` and `_fltused` are asked for by code of large frames and of floats.
+OF_WINDOWS = set(
+    """InitializeSRWLock AcquireSRWLockExclusive ReleaseSRWLockExclusive InitializeConditionVariable
+    SleepConditionVariableSRW WakeAllConditionVariable CreateThread WaitForSingleObject CloseHandle SwitchToThread
+    _aligned_malloc _aligned_free __chkstk _fltused memset memcpy memmove expf logf tanhf""".split()
+)
 
 
 @pytest.mark.parametrize("path", sorted(RUNTIME.glob("*.ll")), ids=lambda p: p.stem)
@@ -28,18 +38,52 @@ def test_a_helper_assembles_and_is_named_after_its_file(path: pathlib.Path) -> N
     text = path.read_text(encoding="utf-8")
     module = llvm.parse_assembly("\n".join([*GLOBALS.values(), text]))
     module.verify()
-    assert [f.name for f in module.functions if not f.is_declaration] == [f"tvm.{path.stem}"]
+    assert [f.name for f in module.functions if not f.is_declaration] == [f"tvm.{path.stem.partition('_')[0]}"]
+
+
+def missing(module: Any) -> set[str]:
+    """The functions that a module calls and does not define."""
+    return {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
 
 
 def test_the_parts_of_the_runtime_define_what_they_use() -> None:
-    found = {machine_part(triple) for triple in TRIPLES}
-    assert {p.stem for p in RUNTIME.glob("*.ll")} == {*found, *PARTS, "builtins"}
-    for triple in TRIPLES:
+    machines = {part(triple) for triple in [*POSIX, *WINDOWS] for part in (machine_part, system_part)}
+    assert {p.stem for p in RUNTIME.glob("*.ll")} == {*machines, *PARTS, "builtins"}
+    for triple in [*POSIX, *WINDOWS]:
         module = support_module(triple)
         assert module.triple == triple
-        missing = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
-        assert {n for n in missing if not n.startswith(("Py", "pthread_"))} == {"sched_yield", "posix_memalign", "free"}
+        asked = {name for name in missing(module) if not name.startswith("Py")}
+        if triple in WINDOWS:
+            assert asked <= OF_WINDOWS
+        else:
+            assert {n for n in asked if not n.startswith("pthread_")} == {"sched_yield", "posix_memalign", "free"}
         assert not [g.name for g in module.global_variables if g.is_declaration]
+        assert len(machine_of(triple).emit_object(module)) > 1000
+
+
+def machine_of(triple: str) -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(triple).create_target_machine(reloc="pic")
+
+
+@pytest.mark.parametrize("triple", [*POSIX, *WINDOWS])
+def test_a_kernel_asks_its_system_only_for_what_it_has(triple: str) -> None:
+    """A kernel with scratch memory, threads, a check of its arguments and functions of mathematics."""
+    n = te.var("n")
+    a = te.placeholder((n, 64), name="A")
+    b = te.compute((n, 64), lambda i, j: te.tanh(a[i, j]) + te.exp(a[i, j]), name="B")
+    c = te.compute((n, 64), lambda i, j: b[i, j] * b[i, 63 - j], name="C")
+    s = te.create_schedule(c.op)
+    s[c].parallel(c.op.axis[0])
+    built = tvmagic.build(s, [a, c], target=f"llvm -mtriple={triple}")
+    module = llvm.parse_assembly(built.get_source("ll"))
+    asked = missing(module)
+    assert "tvm.alloc" in {f.name for f in module.functions} or {"aligned_alloc", "_aligned_malloc"} & asked
+    if triple in WINDOWS:
+        assert asked <= OF_WINDOWS
+    else:
+        assert not {name for name in asked if name.startswith("_aligned")}
 
 
 def test_helpers_look_functions_up_where_the_runtime_puts_them() -> None:

@@ -153,7 +153,7 @@ def test_builders_nest() -> None:
 
 
 def test_frames_that_reach_to_the_end_of_the_one_around() -> None:
-    """An allocation entered by hand is closed with the loop that it stands in."""
+    """An allocation entered by hand is closed with the loop that it is in."""
     with IRBuilder() as ib:
         with T.serial(4):
             frame = T.allocate([4], "float32")
@@ -181,7 +181,7 @@ def wrong(action: Any) -> TVMagicError:
         (lambda ib: T.Then().__enter__(), "stands directly inside `T.If`"),
         (lambda ib: T.If(T.int32() < 3).__enter__(), "needs a `T.Then()`"),
         (lambda ib: T.buffer_store(3, 1, [0]), "only an element of a buffer"),
-        (lambda ib: I.module_attrs({}), "stands inside a module"),
+        (lambda ib: I.module_attrs({}), "is inside a module"),
         (lambda ib: T.launch_thread(Var("x", "int32"), 4), "takes the name of a thread axis"),
         (lambda ib: ib.name_many(["a"], []), "1 names are given for 0 values"),
         (lambda ib: ib.close(T.serial(4)), "is not open"),

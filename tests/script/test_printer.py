@@ -1,4 +1,4 @@
-"""The TVMScript printer: each construct's text, its options, and where nodes stand in the text."""
+"""The TVMScript printer: each construct's text, its options, and where nodes are in the text."""
 
 from __future__ import annotations
 

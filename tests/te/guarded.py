@@ -1,4 +1,4 @@
-"""Runs a schedule in memory with guard zones, and in the interpreter, which sees every access outside of a buffer."""
+"""Runs a schedule in memory with guard zones, and in the interpreter, which sees every access outside a buffer."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def assert_right(
         for _, array in outputs:
             array[...] = 77
         run()
-        assert all(m is None or m.intact() for m in memory), "memory outside of an array was written"
+        assert all(m is None or m.intact() for m in memory), "memory outside an array was written"
         for (tensor, array), value in zip(outputs, wanted):
             np.testing.assert_allclose(array, value, rtol=1e-5, atol=1e-5, err_msg=tensor.name)

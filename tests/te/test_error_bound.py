@@ -1,4 +1,4 @@
-"""The bounds of rounding errors: no correct program is outside of them, and they are no wider than they have to be."""
+"""The bounds of rounding errors: no correct program is outside them, and they are no wider than they have to be."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Unscheduled(Program):
 
 
 def judged(program: Program, seed: int, compiled: bool) -> CheckResult:
-    """A program, compiled or computed by NumPy in its own dtypes, against the bounds."""
+    """A program, compiled or computed in NumPy in its own dtypes, against the bounds."""
     arrays = arrays_of(program.args, seed)
     inputs = {t: a for t, a in zip(program.args, arrays) if not any(t is o for o in program.outputs)}
     expected = evaluate_with_errors(program.outputs, inputs)

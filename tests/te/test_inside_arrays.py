@@ -1,4 +1,4 @@
-"""Schedules whose loops, copies and layouts once ran outside of their arrays, or gave other values than NumPy."""
+"""Schedules whose loops, copies and layouts once ran outside their arrays, or gave other values than NumPy."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_extern_runs_a_statement() -> None:
     a = np.random.default_rng(0).random(16).astype("float32")
     np.testing.assert_allclose(evaluate(D, {A: a}), a * 2 + 1, rtol=1e-6)
     packed = te.extern((16,), [A], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="P")
-    with pytest.raises(TVMagicError, match="the call `tir.tvm_call_packed` has no value by NumPy"):
+    with pytest.raises(TVMagicError, match="the call `tir.tvm_call_packed` has no value in NumPy"):
         evaluate(packed, {A: a})
 
 

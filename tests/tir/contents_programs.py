@@ -68,7 +68,7 @@ class Generator:
         return Var(f"{name}{self.names}", "int32")
 
     def index(self, scope: list[Var]) -> PrimExpr:
-        """An index inside of a buffer."""
+        """An index inside a buffer."""
         loops = [v for v in scope if v.name.startswith("i")]  # they run over at most SIZE values
         if not loops or self.random.random() < 0.2:
             return IntImm("int32", self.random.randrange(SIZE))

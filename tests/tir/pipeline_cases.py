@@ -30,7 +30,7 @@ def script(func: Any) -> str:
 
 
 def record_of(case: dict[str, Any]) -> Record:
-    """The record of lowering a case; where it fails, up to the failure."""
+    """The record of lowering a case; if it fails, up to the failure."""
     with recording() as record:
         try:
             if case["kind"] == "te":

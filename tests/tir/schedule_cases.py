@@ -88,7 +88,7 @@ def random_arguments(function: PrimFunc, seed: int = 0) -> list[np.ndarray]:
 
 
 def check_results(case: dict[str, Any]) -> bool:
-    """Run the function before and after its schedule; False where it cannot be compared.
+    """Run the function before and after its schedule; False if it cannot be compared.
 
     A new layout of a parameter changes what callers pass, so such a case only has to compile.
     """

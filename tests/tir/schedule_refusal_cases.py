@@ -200,7 +200,7 @@ _LOOPS = [
     _case("opaque", "sch.reorder(*reversed(L('C')))", "is neither data parallel nor reduced", "block C"),
     _case("matmul", "i, j, k = L('C')\nf = sch.fuse(j, k)\na, b = sch.split(f, [8, None])\nsch.reorder(b, a)",
           "it would add up before it initializes", "loop j_k_fused_0"),
-    _case("chain", "sch.add_unit_loop('root')", "no loop can stand round the root block", "block root"),
+    _case("chain", "sch.add_unit_loop('root')", "no loop can be put around the root block", "block root"),
     _case("symbolic", "sch.loop_partition(L('C')[0], [2, None])", "has the symbolic extent `n`", "loop i"),
     _case("single", "sch.loop_partition(L('C')[0], [None, None])", "at most one factor may be None", "loop i"),
     _case("single", "sch.loop_partition(L('C')[0], [-1, None])", "of a partition are positive", "loop i"),
@@ -227,10 +227,10 @@ _BLOCKS = [
     _case("chain", "both = [B('C'), B('root')]\nsch.blockize(both)", "the root block cannot be joined", "block root"),
     _case("nested", "both = [B('N'), B('C')]\nsch.blockize(both)", "are not in the same scope", "block C", "block N"),
     _case("fork", "both = [B('B'), B('C')]\nsch.blockize(both)", "must follow one another", "block B", "block C"),
-    _case("three", "both = [B('D'), B('C')]\nsch.blockize(both)", "block `B` stands between", "block B"),
-    _case("sums_below", "both = [B('B'), B('C')]\nsch.blockize(both)", "cannot be divided at the loops round the blocks", "block B"),
-    _case("guarded_outside", "sch.blockize([B('C')])", "depends on the loops round the blocks", "block C"),
-    _case("reduced_outside", "sch.blockize([B('C')])", "is reduced over the loops round the blocks", "block C"),
+    _case("three", "both = [B('D'), B('C')]\nsch.blockize(both)", "block `B` is between", "block B"),
+    _case("sums_below", "both = [B('B'), B('C')]\nsch.blockize(both)", "cannot be divided at the loops around the blocks", "block B"),
+    _case("guarded_outside", "sch.blockize([B('C')])", "depends on the loops around the blocks", "block C"),
+    _case("reduced_outside", "sch.blockize([B('C')])", "is reduced over the loops around the blocks", "block C"),
     _case("chain", "sch.tensorize(L('C')[1], 'test.rootless')", "must have a root block"),
     _case("numbered", "sch.tensorize(L('Y')[1], 'test.add_variable')", "`vj_o` stands where the instruction has `vi`",
           "loop i"),
@@ -425,7 +425,7 @@ _KEPT = [
         for program in ("declared_more", "run_sometimes")
     ],
     *_for_all(
-        "sum_over_scope", "block `P` reduces over `k`, which is outside of block `outer`, and so updates buffer `P` in place",
+        "sum_over_scope", "block `P` reduces over `k`, which is outside block `outer`, and so updates buffer `P` in place",
         "block P", "cache_write('P', 0, 'local')", "write_at(L('P')[0], 'P', 0, 'local')", "reindex('P', ('write', 0))",
         "reindex_cache_write('P', 0, 'local', lambda i, k: (i,))",
     ),
@@ -529,9 +529,9 @@ _KEPT = [
     _case("rows", "sch.pad_einsum('C', [3])", "writes only a part of buffer `C`", "block C"),
     _case("squared_loop", "sch.transform_block_layout('C', lambda i, j: (j, i))", "are bound to the same loop", "block C"),
     _case("at_one_of_two", "sch.compute_at('B', L('C')[1])",
-          "the condition `i * 2 + u == 3` of block `B` cannot be said in its variables", "block B"),
+          "the condition `i * 2 + u == 3` of block `B` cannot be expressed in its variables", "block B"),
     _case("at_one_of_two", "sch.reverse_compute_at('C', L('B')[1])",
-          "the condition `i * 2 + u == 3` of block `C` cannot be said in its variables", "block C"),
+          "the condition `i * 2 + u == 3` of block `C` cannot be expressed in its variables", "block C"),
 ]  # fmt: skip
 
 CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]

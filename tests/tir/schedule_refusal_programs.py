@@ -684,7 +684,7 @@ for i in range(8):
 """
         + block("C", "C[vi, vj] = D[vi, vj]")
     ),
-    # a variable of both loops; a predicate and a reduction over the loop round both blocks
+    # a variable of both loops; a predicate and a reduction over the loop around both blocks
     "sum_of_loops": function(
         """
 for i in range(4):

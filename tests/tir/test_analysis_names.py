@@ -68,7 +68,7 @@ def test_where_a_buffer_is_used() -> None:
     ],
 )
 def test_accesses_outside_are_refused(body: str, message: str) -> None:
-    with pytest.raises(TVMagicError, match="an index of buffer A is outside of it") as caught:
+    with pytest.raises(TVMagicError, match="an index of buffer A is outside it") as caught:
         analysis.OOBChecker()(module(HEAD + body))
     assert message in caught.value.message
 

@@ -1,4 +1,4 @@
-"""Blocks built anew keep the conditions, the domains and the data that the old ones had: results stay."""
+"""Blocks built again keep the conditions, the domains and the data that the old ones had: results stay."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_refused(pad_value: Any, message: str) -> None:
 
 
 def test_a_layout_reaches_all_scopes() -> None:
-    """A parameter that is used inside and outside of an inner scope changes in both."""
+    """A parameter that is used inside and outside an inner scope changes in both."""
     sch = tir.Schedule(parse(SPLIT.replace("i0, j, i1 in T.grid(7, 10, 2)", "i0, i1, j in T.grid(7, 2, 10)")))
     sch.blockize(sch.get_loops("block")[2])
     sch.transform_layout("block", ("write", 0), lambda i, j: [j, i])

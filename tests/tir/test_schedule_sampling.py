@@ -157,7 +157,7 @@ def _location(text: str, seed: int | None = None, decision: int | None = None) -
 
 @pytest.mark.parametrize(("text", "places"), [(CHAIN, {-2, -1, 0, 1}), (INTO_SUM, {-2, -1, 1})])
 def test_places_to_compute(text: str, places: set[int]) -> None:
-    """Each sampled place is one where compute_at succeeds; unit loops and loops that only reduce are left out."""
+    """Each sampled place is one if compute_at succeeds; unit loops and loops that only reduce are left out."""
     found = set()
     for seed in SEEDS[::4]:
         sch, loop, taken = _location(text, seed)

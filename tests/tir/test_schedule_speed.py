@@ -10,7 +10,7 @@ import pytest
 
 from tvmagic.tir import Schedule
 
-primitives = pytest.importorskip("benchmarks.tir_primitives", reason="the benchmarks stand in the repository only")
+primitives = pytest.importorskip("benchmarks.tir_primitives", reason="the benchmarks are in the repository only")
 Count = Callable[[Callable[[], Any]], int]
 
 

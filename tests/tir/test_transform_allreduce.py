@@ -166,7 +166,7 @@ def test_threads_without_a_part_have_the_neutral_value() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("r[0], threadIdx_x)", "r[0], i)"), "a reduction over `i` stands outside of these threads"),
+        (("r[0], threadIdx_x)", "r[0], i)"), "a reduction over `i` is outside these threads"),
         (('launch_thread("threadIdx.x", 6)', 'launch_thread("threadIdx.x", T.Cast("int32", A[0, 0, 0]))'), "needs a constant extent"),
         (("r[0], threadIdx_x)", "A[i, 0, 0] + r[0], threadIdx_x)"), "is no place for the result"),
         (("T.uint32(1)", "T.uint32(2)"), "of 1 values has other arguments"),

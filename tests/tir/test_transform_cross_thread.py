@@ -107,7 +107,7 @@ def test_each_thread_reduces_its_part_first() -> None:
 
 
 # A block before the reduction in the same thread, as rfactor leaves it; the result in each thread's own memory,
-# from where a block outside of the threads' loop stores it.
+# from where a block outside the threads' loop stores it.
 BEFORE_AND_AFTER = """
 def main(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4,), "float32")):
     S = T.alloc_buffer((8, 4), scope="local")

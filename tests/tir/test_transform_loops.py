@@ -269,7 +269,7 @@ def test_double_buffer_errors() -> None:
                 b[0] = A[0]
         """
     )
-    with pytest.raises(TVMagicError, match="stands in no loop"):
+    with pytest.raises(TVMagicError, match="is in no loop"):
         InjectDoubleBuffer()(outside)
 
 

@@ -1,4 +1,4 @@
-"""Passes on memory: flattening, sharing, compaction, where buffers are allocated."""
+"""Passes on memory: flattening, sharing, compaction, if buffers are allocated."""
 
 import math
 

@@ -90,7 +90,7 @@ class Analyzer:
                 self.bind(var, range_)
 
     def __reduce__(self) -> Any:
-        """Refuse to be pickled: what is remembered is found by identity, which another process gives anew."""
+        """Refuse to be pickled: what is remembered is found by identity, and objects of another process have another."""
         raise TVMagicError("an Analyzer cannot be pickled", hint="make a new one and bind its variables again")
 
     def __deepcopy__(self, memo: object) -> Any:

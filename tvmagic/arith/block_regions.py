@@ -263,7 +263,7 @@ def condition_bounds(condition: PrimExpr, domains: Mapping[Var, Any], holds: boo
     """The sets of loop variables where `condition` holds (or, with `holds` False, does not).
 
     As in TVM, the comparisons of a conjunction narrow the sets where each of them is linear in one
-    variable of a known domain; where one of them is not, nothing is narrowed.
+    variable of a known domain; if one of them is not, nothing is narrowed.
     """
     comparisons = _comparisons(Analyzer().simplify(condition if holds else Not(condition)))
     sums = [_difference(comparison) for comparison in comparisons]
@@ -325,7 +325,7 @@ def _comparisons(condition: PrimExpr) -> list[CmpOp]:
 
 
 def _difference(node: CmpOp) -> dict[Var | None, int] | None:
-    """`a - b` as a sum of variables with integer factors; the constant stands under None."""
+    """`a - b` as a sum of variables with integer factors; the constant is under None."""
     terms: dict[Var | None, int] = {None: 0}
     stack: list[tuple[PrimExpr, int]] = [(node.a, 1), (node.b, -1)]
     while stack:

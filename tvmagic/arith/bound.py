@@ -114,7 +114,7 @@ class _Deducer:
         return self.analyzer.can_prove(ops.equal(interval.min(), interval.max()))
 
     def sign(self, factor: PrimExpr) -> int:
-        """1 or -1, where the sign of `factor` is known."""
+        """1 or -1, if the sign of `factor` is known."""
         if factor.dtype.is_uint:
             return 1
         values = self.hints.visit(factor)

@@ -154,7 +154,7 @@ class CanonicalSimplifier(RewriteSimplifier):
     def folded(self, op: type, a: Form, b: Form) -> Form | None:
         """What constant folding gives for two forms."""
         if op in DIVISIONS and _value(b) == 0:
-            return op(normalize(a), b)  # an error where it is reached, which may be nowhere
+            return op(normalize(a), b)  # an error if it is reached, which may be nowhere
         if isinstance(a, IntImm) or isinstance(b, IntImm):
             return _fold_forms(op, a, b)
         return None
@@ -518,7 +518,7 @@ def product_of(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def cancel_common_factors(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
-    """Both without their common factors, and these; None where there are none."""
+    """Both without their common factors, and these; None if there are none."""
     if isinstance(b, IntImm):
         return None
     left, c1 = factors_of(a)

@@ -199,7 +199,7 @@ class ConstIntBoundAnalyzer:
         if old is not None and old != bound and not allow_override:
             raise TVMagicError(
                 f"`{var.name}` is bound to {ConstIntBound(*old)!r} already, not to {ConstIntBound(*bound)!r}",
-                hint="pass allow_override=True to bind it anew",
+                hint="pass allow_override=True to bind it again",
             )
         self.vars[var] = _make(*bound)
         self.memo = {}

@@ -117,7 +117,7 @@ def side_effect(e: PrimExpr) -> CallEffect:
     An element of a tensor is a value and no state: it is the same whenever it is read.
     """
     worst = CallEffect.PURE
-    seen: set[int] = set()  # a part may stand in many places
+    seen: set[int] = set()  # a part may be in many places
 
     def look(node: Node) -> bool:
         nonlocal worst

@@ -130,7 +130,7 @@ class IndexMap(Node):
     ) -> IndexMap:
         """The map that `mapping_function` computes of variables named as its parameters.
 
-        `ndim` is the number of indices; needed where the function takes `*args`.
+        `ndim` is the number of indices; needed if the function takes `*args`.
         """
         index_map, separators = IndexMap.from_func_with_separators(
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype

@@ -302,7 +302,7 @@ def union_of(a: IntervalSet, b: IntervalSet) -> IntervalSet:
 
 
 def intersection_of(analyzer: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet:
-    """What both hold, its ends not simplified; nothing where that can be proved."""
+    """What both hold, its ends not simplified; nothing if that can be proved."""
     high = min_of(a.max_value, b.max_value)
     low = max_of(a.min_value, b.min_value)
     if not (is_infinite(low) or is_infinite(high)) and analyzer.can_prove_greater_equal(low - high, 1):

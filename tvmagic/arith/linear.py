@@ -97,7 +97,7 @@ class _Linear(Visitor):
 
 @deep
 def linear_parts(value: PrimExpr, variable: Var) -> tuple[PrimExpr, PrimExpr] | None:
-    """`(base, coefficient)` of `value` in `variable`; None where it is not linear in it."""
+    """`(base, coefficient)` of `value` in `variable`; None if it is not linear in it."""
     try:
         base, coefficient = _Linear(variable).visit(value)
     except _NotLinear:
@@ -115,7 +115,7 @@ def _variables(variables: Any) -> list[Var]:
 def detect_linear_equation(value: Any, variables: Sequence[Any]) -> list[PrimExpr]:
     """The coefficients of `variables` in `value`, in their order, and last the rest.
 
-    Empty where `value` is not linear in them, or a coefficient holds another of them.
+    Empty if `value` is not linear in them, or a coefficient holds another of them.
     """
     names, rest = _variables(variables), expr(value)
     coefficients: list[PrimExpr] = []
@@ -182,7 +182,7 @@ def _clip(term: PrimExpr, names: Sequence[Var]) -> tuple[Var, PrimExpr | None, P
 def detect_clip_bound(condition: Any, variables: Sequence[Any]) -> list[PrimExpr | None]:
     """The least and the greatest value of each of `variables` that the conjunction allows.
 
-    For each variable two values follow each other; None stands for no bound. Empty where a term
+    For each variable two values follow each other; None stands for no bound. Empty if a term
     of the conjunction is no bound of a single variable.
     """
     names, analyzer = _variables(variables), new_analyzer()

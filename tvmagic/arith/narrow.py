@@ -35,7 +35,7 @@ __all__ = ["narrow_predicate_expression"]
 
 
 def narrow_predicate_expression(expr: PrimExpr, free_parameters: Mapping[Var, Range]) -> PrimExpr:
-    """A condition without the free parameters that holds only where `expr` does for all of them.
+    """A condition without the free parameters that holds only if `expr` does for all of them.
 
     Each parameter is replaced by the end of its range that makes `expr` hardest to meet; a
     comparison that is not monotonic in it becomes False.
@@ -50,7 +50,7 @@ class _Narrower:
         self.ranges = ranges
 
     def is_free_of(self, e: PrimExpr) -> bool:
-        """Whether no parameter stands in `e`."""
+        """Whether no parameter is in `e`."""
         found = False
 
         def look(node: Any) -> None:
@@ -61,7 +61,7 @@ class _Narrower:
         return not found
 
     def condition(self, e: PrimExpr, wanted: bool) -> PrimExpr:
-        """A stronger condition than `e`; a weaker one where `wanted` is False."""
+        """A stronger condition than `e`; a weaker one if `wanted` is False."""
         if self.is_free_of(e):
             return e
         if isinstance(e, And):
@@ -86,7 +86,7 @@ class _Narrower:
         return IntImm(BOOL, not wanted) if a is None or b is None else ops.binary(op, a, b)
 
     def end(self, e: PrimExpr, largest: bool) -> PrimExpr | None:
-        """The largest or the least value of `e` over the parameters; None where it is not known."""
+        """The largest or the least value of `e` over the parameters; None if it is not known."""
         if self.is_free_of(e):
             return e
         if isinstance(e, Var):

@@ -20,7 +20,7 @@ __all__ = ["estimate_region_lower_bound", "estimate_region_strict_bound", "estim
 def _touched(first: IterSumExpr, extent: PrimExpr, analyzer: Analyzer) -> IntSet | None:
     """The interval that windows of `extent` integers, from the values of `first` on, cover.
 
-    None where the windows may leave gaps.
+    None if the windows may leave gaps.
     """
     if analyzer.can_prove(ops.equal(extent, 0)):
         return IntSet.nothing()
@@ -49,7 +49,7 @@ def estimate_region_strict_bound(
     var_dom: the iterators and their domains.
     predicate: a condition that holds for the iterators.
 
-    Returns None where the union is no box, or cannot be shown to be one.
+    Returns None if the union is no box, or cannot be shown to be one.
     """
     return _map_bound(region, var_dom, predicate, analyzer or new_analyzer(), exact=True)
 
@@ -78,7 +78,7 @@ def _map_bound(
 def _without_trivial(total: IterSumExpr, domains: Mapping[Var, Range]) -> IterSumExpr | None:
     """`total` with the only value of a trivial iterator in its place, for quotients of them stay as they are.
 
-    None where another iterator is left, which has one value because of the predicate.
+    None if another iterator is left, which has one value because of the predicate.
     """
     if isinstance(total.base, IntImm) or not uses_var(total.base, domains):
         return total

@@ -40,7 +40,7 @@ class Steps(NamedTuple):
         return range(self.first, self.last + 1, self.stride)
 
     def intersect(self, other: Steps) -> Steps | None:
-        """What both hold; None where it is nothing."""
+        """What both hold; None if it is nothing."""
         divisor = math.gcd(self.stride, other.stride)
         offset = other.first - self.first
         if offset % divisor:
@@ -76,7 +76,7 @@ class Steps(NamedTuple):
         return pieces
 
     def joined(self, other: Steps) -> Steps | None:
-        """The union, where it is one progression."""
+        """The union, if it is one progression."""
         a, b = (self, other) if self.first <= other.first else (other, self)
         stride = max(a.stride if a.count > 1 else 0, b.stride if b.count > 1 else 0)
         if not stride:
@@ -255,7 +255,7 @@ def eval_stride_set(value: Any, dom_map: Mapping[Any, Any]) -> StrideSet | None:
     value: sums, products with constants, quotients and remainders of variables.
     dom_map: for each variable its range or set, with constant ends.
 
-    Returns None where `value` uses another operation or a variable without a constant domain.
+    Returns None if `value` uses another operation or a variable without a constant domain.
     """
     value = expr(value)
     domains: dict[Var, Steps] = {}
@@ -373,7 +373,7 @@ def _box_minus(box: Box, other: Box) -> Iterable[Box]:
 
 
 def _joined_boxes(a: Box, b: Box) -> Box | None:
-    """The union of two boxes that do not overlap, where it is a box: they differ in one axis."""
+    """The union of two boxes that do not overlap, if it is a box: they differ in one axis."""
     differing = [axis for axis in range(len(a)) if a[axis] != b[axis]]
     if len(differing) != 1:
         return None
@@ -383,7 +383,7 @@ def _joined_boxes(a: Box, b: Box) -> Box | None:
 
 
 def exact_union(regions: Sequence[Sequence[Any]], max_boxes: int = 256) -> BoxUnion | None:
-    """The exact union of boxes with constant ends; None where an end is no constant.
+    """The exact union of boxes with constant ends; None if an end is no constant.
 
     Parameters
     ----------

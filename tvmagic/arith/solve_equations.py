@@ -122,7 +122,7 @@ def smith_normal_form(
 
 
 def _rows(system: IntConstraints, simplify: Any) -> tuple[Matrix, list[PrimExpr], list[PrimExpr]]:
-    """The equations as rows with right-hand sides, and the relations that are none."""
+    """The equations as rows with right-hand sides, and the relations that are not equations."""
     matrix: Matrix = []
     right: list[PrimExpr] = []
     rest: list[PrimExpr] = []
@@ -140,7 +140,7 @@ def _rows(system: IntConstraints, simplify: Any) -> tuple[Matrix, list[PrimExpr]
 
 
 def _solvability(matrix: Matrix, right: Sequence[PrimExpr], simplify: Any) -> list[PrimExpr] | None:
-    """The conditions under which each row has a solution; None where one never does."""
+    """The conditions under which each row has a solution; None if one never does."""
     conditions: list[PrimExpr] = []
     for i, row in enumerate(matrix):
         pivot = row[i] if i < len(row) else 0
@@ -205,7 +205,7 @@ def solve_linear_equations(equations: Any, variables: Any = None, ranges: Any = 
     Returns
     -------
     A system in as many new variables as stay free, with the old ones in terms of them; the
-    relation false where there is no solution.
+    relation false if there is no solution.
     """
     system = equations if isinstance(equations, IntConstraints) else IntConstraints(variables, ranges, equations)
     analyzer = new_analyzer(system.ranges)

@@ -231,7 +231,7 @@ class _Deskewer:
         return IntConstraintsTransform(self.system, target, self.src_to_dst, self.dst_to_src)
 
     def _replace(self, var: Var) -> bool:
-        """Find what `var` becomes; False where it can have no value."""
+        """Find what `var` becomes; False if it can have no value."""
         group = self.bounds[var].substitute(self.src_to_dst)
         if _is_equation(group):
             self.src_to_dst[var] = group.equal[0]
@@ -278,7 +278,7 @@ def solve_linear_inequalities(
     Returns
     -------
     The system with the ranges found and the relations that they do not imply; with `deskew_range`
-    the transform to the system in new variables. The relation false where there is no solution.
+    the transform to the system in new variables. The relation false if there is no solution.
     """
     system = _system(equations, variables, ranges)
     return _Deskewer(system).run() if deskew_range else _to_ranges(system)

@@ -49,7 +49,7 @@ class Known(NamedTuple):
     result: int
 
     def seen_from(self, left: int) -> Known | None:
-        """The same with `left` on the left side, where it is on one."""
+        """The same with `left` on the left side, if it is on one."""
         if left == self.left:
             return self
         if left == self.right:
@@ -109,7 +109,7 @@ class TransitiveComparisons:
         return e, 0
 
     def _find(self, e: PrimExpr | None, create: bool) -> int | None:
-        """The number of an expression; with `create` it gets one where it has none."""
+        """The number of an expression; with `create` it gets one if it has none."""
         if e is None:
             return 0
         if isinstance(e, Var):
@@ -171,7 +171,7 @@ class TransitiveComparisons:
         self._reached = {}
 
     def _known_from(self, e: PrimExpr) -> Known | None:
-        """What a comparison says; None where it is none, or of constants or floats."""
+        """What a comparison says; None if it compares nothing, or constants, or floats."""
         result = _OF_CLASS.get(type(e))
         if result is None or not isinstance(e, CmpOp) or not e.a.dtype.is_int:
             return None

@@ -119,7 +119,7 @@ def sigmoid(m: MathText, x: str) -> str:
     e = m.own("exp", m.neg(m.abs(x)))
     top = m.select(m.compare("olt", x, 0.0), e, 1.0)
     d = m.add(e, 1.0)
-    lost = m.sub(e, m.sub(d, 1.0))  # what rounding 1 + e lost: over d, nearly, where it counts
+    lost = m.sub(e, m.sub(d, 1.0))  # what rounding 1 + e lost: over d, nearly, if it counts
     q = m.div(top, d)
     return m.fma(m.neg(q), lost, q)
 
@@ -191,7 +191,7 @@ def _log_base(m: MathText, x: str, slope: float, power: float, low: float) -> st
     rest = m.fma(f, slope - high, curve)
     if low:
         rest = m.fma(e, low, rest)
-    # e is zero where the sum could lose digits to it
+    # e is zero if the sum could lose digits to it
     return _log_ends(m, x, m.fma(e, power, m.fma(f, high, rest)))
 
 

@@ -116,7 +116,7 @@ def _least(emitter: Any, a: str, b: str | None) -> str:
 
 
 def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | None:
-    """How many elements of the dtype of `element` the memory behind `data` holds; None where that is not known."""
+    """How many elements of the dtype of `element` the memory behind `data` holds; None if that is not known."""
     known = context.sizes.get(data)
     if known is None:
         return None

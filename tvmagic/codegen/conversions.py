@@ -33,7 +33,7 @@ def _int_to_int(emitter: Any, value: str, source: DataType, target: DataType) ->
 
 
 def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) -> str:
-    # C leaves open what lies outside of the target's range, and every machine has its own answer. Here it is the nearest
+    # C leaves open what lies outside the target's range, and every machine has its own answer. Here it is the nearest
     # end, and 0 for NaN, on all of them (`ir/meaning.py`).
     if source.bits == 16:
         wide = DataType("float32").with_lanes_of(source)
@@ -75,7 +75,7 @@ def _wide_of_bfloat(emitter: Any, value: str, source: DataType) -> str:
 
 
 def _narrow_to_bfloat(emitter: Any, value: str, source: DataType, target: DataType) -> str:
-    """float32 to bfloat16 on its bits, to even on a tie: the machine's instruction, where there is
+    """float32 to bfloat16 on its bits, to even on a tie: the machine's instruction, if there is
     one, would make subnormal numbers zero."""
     out, lanes = emitter.out, source.lane_code
     word = DataType("int32").with_lane_code(lanes)

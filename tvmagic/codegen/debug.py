@@ -22,7 +22,7 @@ class Lines:
         self.text, self.spans = script_with_spans(program)
 
     def line_of(self, node: Any) -> int:
-        """The first line that `node` stands on, counted from 1; 0 where it is not in the text."""
+        """The first line that `node` is on, counted from 1; 0 where it is not in the text."""
         span = self.spans.get(node) if isinstance(node, Node) else None
         return 0 if span is None else span.line
 
@@ -132,7 +132,7 @@ _REFERENCE = re.compile(r"!\d+")
 def lines_of_llvm(source: str, text: str) -> LLVMText:
     """Read the debug locations of LLVM IR, and leave out all that is there for debugging alone.
 
-    The text is then the one that is made without debug locations: what metadata is left has numbers from 0 on.
+    The text is then that made without debug locations: what metadata is left has numbers from 0 on.
     """
     rows = text.splitlines()
     nodes = {m[1]: m[2] for row in rows if (m := _NODE.match(row))}

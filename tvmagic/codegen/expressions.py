@@ -385,7 +385,7 @@ class ExpressionEmitter(Visitor):
         """`a & mask` for a mask of low bits.
 
         LLVM 22.1 reads an index `i & 3` as one that goes on by ones, and vectorizes loops so without asking whether
-        it wraps around. A mask that it does not see is safe; where the loop is unrolled and `i` a number, it may see it.
+        it wraps around. A mask that it does not see is safe; if the loop is unrolled and `i` a number, it may see it.
         """
         kind, number = llvm_type(dtype), constant(dtype, mask)
         if dtype.lane_code != 1 or dtype.bits < 32 or a[0] != "%":
@@ -451,7 +451,7 @@ class ExpressionEmitter(Visitor):
         return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
 
     def _masked_operand(self, node: BinaryOp, a: str) -> str:
-        """The vector `a and b` (`a or b`), where the lanes of `b` that `a` decides read nothing."""
+        """The vector `a and b` (`a or b`), if the lanes of `b` that `a` decides read nothing."""
         flags, is_and = llvm_type(node.dtype), isinstance(node, And)
         open_lanes = a if is_and else self.out.op(f"xor {flags} {a}, {constant(node.dtype, 1)}")
         b = self._in_lanes(open_lanes, node.b, node.dtype.lane_code)
@@ -468,7 +468,7 @@ class ExpressionEmitter(Visitor):
         return value
 
     def _short_circuit(self, word: str, a: str, right: PrimExpr) -> str:
-        """The right side may read memory that is there only where the left side says so."""
+        """The right side may read memory that is there only if the left side says so."""
         more, done = self.out.new_block("more"), self.out.new_block("done")
         first = self.out.block
         self.out.branch(a, *((more, done) if word == "and" else (done, more)))

@@ -1,6 +1,6 @@
 """The names of LLVM's intrinsics, and numbers for them.
 
-LLVM numbers its intrinsics anew in each version and its Python package does not tell the numbers. Ours are places in the
+LLVM numbers its intrinsics again in each version and its Python package does not tell the numbers. Ours are places in the
 table below, the same for every version; a program holds the names.
 """
 

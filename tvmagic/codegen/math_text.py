@@ -39,7 +39,7 @@ class MathText:
         return self.op(f"fptrunc {other.f} {x} to {self.f}")
 
     def where_any(self, flag: str, result: str, x: str, name: str) -> str:
-        """`result`, with C's function `name` of `x` in the lanes of `flag`, where any is on."""
+        """`result`, with C's function `name` of `x` in the lanes of `flag`, if any is on."""
         lanes, mark = self.dtype.lanes, len(self.lines)
         some = flag
         if lanes > 1:
@@ -169,7 +169,7 @@ class MathText:
         return self.floats(self.int_op("shl", self.int_op("add", n, bias), mantissa))
 
     def scale(self, x: str, n: str) -> str:
-        """`x` times 2 to the integral float `n`, rounded once; infinite or zero where it goes beyond."""
+        """`x` times 2 to the integral float `n`, rounded once; infinite or zero if it goes beyond."""
         if self.dtype.bits == 32 and self.dtype.lanes % 16 == 0 and self.context.has_avx512:
             return self._scalef(x, n)
         k = self.to_int(n)

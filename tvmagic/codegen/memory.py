@@ -45,7 +45,7 @@ class AliasScopes:
         self.nodes: dict[object, tuple[str, str, str]] = {}
 
     def add(self, pointer: Var, group: object = None) -> None:
-        """The memory behind `pointer` is apart from that of other groups (its own unless told)."""
+        """The memory behind `pointer` is apart from that of other groups (its own by default)."""
         self.group_of[pointer] = pointer if group is None else group
 
     def metadata(self, pointer: Var) -> str:
@@ -190,7 +190,7 @@ class MemoryEmitter(ExpressionEmitter):
         return self.mask if own is None else self.out.op(f"and {vector_type('i1', lanes)} {self.mask}, {own}")
 
     def _guarded(self, emit: Callable[[], str], dtype: DataType) -> str:
-        """A scalar load that is done only where some lane of the mask is on."""
+        """A scalar load that is done only if some lane of the mask is on."""
         assert self.mask is not None
         lanes = self.mask_lanes
         some = self.out.op(f"bitcast {vector_type('i1', lanes)} {self.mask} to i{lanes}")
@@ -214,7 +214,7 @@ class MemoryEmitter(ExpressionEmitter):
         return self.from_memory(value, dtype)
 
     def from_memory(self, value: str, dtype: DataType) -> str:
-        """A loaded value as it stands in a register."""
+        """A loaded value as it is in a register."""
         if not dtype.is_bool:
             return value
         kind = memory_type(dtype)

@@ -36,6 +36,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.passes import note
+from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -143,7 +144,8 @@ class ModuleContext:
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
-        self.text.helpers.setdefault(name, helper(name))
+        own = name in ("alloc", "free") and is_windows(self.target_triple)
+        self.text.helpers.setdefault(name, helper(f"{name}_windows" if own else name))
         return f"@tvm.{name}"
 
     def text_constant(self, value: str) -> str:
@@ -170,7 +172,7 @@ class ModuleContext:
         return vector_math.define(self, name, dtype)
 
     def is_guarded(self, expr: PrimExpr) -> bool:
-        """Whether `expr` may only be computed where a condition holds: it reads memory or calls."""
+        """Whether `expr` may only be computed if a condition holds: it reads memory or calls."""
         known = self._guarded.get(expr)
         if known is None:
             known = self._guarded[expr] = _ReadsOrCalls.test(expr)
@@ -279,7 +281,7 @@ def to_machine(emitter: Any, value: str, dtype: DataType) -> str:
 
 
 def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
-    """A scalar parameter as it stands in a register."""
+    """A scalar parameter as it is in a register."""
     if dtype.is_bool:
         return emitter.out.at_entry(f"icmp ne i8 {value}, 0")
     if dtype.is_float and dtype.bits == 16:

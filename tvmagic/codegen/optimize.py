@@ -54,7 +54,7 @@ def _optimized(text: str, target: Target, machine: Any, most: int, imports: tupl
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
-    llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, where they are
+    llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, if they are
     passes.detach()
     return module
 
@@ -85,7 +85,7 @@ def _parsed(source: str, context: Any) -> Any:
     if "\n" not in name and name.endswith(".bc"):
         return llvm.parse_bitcode(pathlib.Path(name).read_bytes(), context)
     is_file = "\n" not in name and name.endswith(".ll")
-    return llvm.parse_assembly(pathlib.Path(name).read_text() if is_file else source, context)
+    return llvm.parse_assembly(pathlib.Path(name).read_text(encoding="utf-8") if is_file else source, context)
 
 
 def object_of(module: Any, target: Target) -> bytes:

@@ -1,7 +1,7 @@
 """What compiled code asks of the runtime, as LLVM text.
 
 Each object holds a pointer `__tvmagic_runtime` to a table of functions. The runtime sets it when it
-loads the object; where it stays null, as in a C program that links a saved object, parallel
+loads the object; if it stays null, as in a C program that links a saved object, parallel
 loops run on the calling thread and memory comes from the C library.
 """
 

@@ -60,8 +60,9 @@ class _Threads(Visitor):
 def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     """`mod` with barriers where threads share memory, and with reductions over threads in steps.
 
-    For a GPU, all threads of a kernel are launched at its head. For a CPU, kernels with barriers become loops over the threads from barrier to barrier; there threads also
-    wait for what others of their block wrote to global memory. Raises `TVMagicError` where a barrier would stand
+    For a GPU, all threads of a kernel are launched at its head. For a CPU, kernels with barriers become loops over the
+    threads from barrier to barrier; there threads also
+    wait for what others of their block wrote to global memory. Raises `TVMagicError` where a barrier would be
     in a branch, unless the threads of a CPU may run one after another there, which the launch checks.
     """
     found = _Threads(("threadIdx", "blockIdx") if target.has_kernels else ("threadIdx",))

@@ -1,7 +1,6 @@
 """Which loads a vector `Select` may do only in the lanes that take them.
 
-A scalar `Select` that reads memory became a branch (`RewriteUnsafeSelect`); lanes cannot branch. A load that stays inside
-of its buffer in every lane is done for all of them, which costs less than a mask.
+A scalar `Select` that reads memory became a branch (`RewriteUnsafeSelect`); lanes cannot branch. A load that stays inside its buffer in every lane is done for all of them, which costs less than a mask.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ __all__ = ["needs_mask"]
 
 
 def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> bool:
-    """Whether `side`, taken in the lanes of `condition`, has a load that may be outside of its buffer in other lanes."""
+    """Whether `side`, taken in the lanes of `condition`, has a load that may be outside its buffer in other lanes."""
     finder = _Unsafe(condition.dtype.lane_code, intervals)
     finder.visit(side)
     if not finder.unsafe:
@@ -24,7 +23,7 @@ def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> boo
 
 
 class _Unsafe(Visitor):
-    """Collects the loads of lanes that are not provably inside of their buffers."""
+    """Collects the loads of lanes that are not provably inside their buffers."""
 
     def __init__(self, lanes: int, intervals: Intervals) -> None:
         self.lanes, self.intervals = lanes, intervals

@@ -59,7 +59,7 @@ class Work(ChainVisitor):
         return 0 if short else every  # the loop around a short one asks
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
-        """Note how many bytes the buffers over one pointer span, where that is constant."""
+        """Note how many bytes the buffers over one pointer span, if that is constant."""
         if buffer in self._seen:
             return
         self._seen.add(buffer)

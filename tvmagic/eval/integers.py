@@ -15,7 +15,7 @@ _OF_SIZES = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
 def evaluate(expr: PrimExpr, values: Mapping[Var, int]) -> Any:
-    """The value of `expr`; None where it names a variable that `values` does not have."""
+    """The value of `expr`; None if it names a variable that `values` does not have."""
     if isinstance(expr, IntImm):
         return expr.value
     if isinstance(expr, Var):

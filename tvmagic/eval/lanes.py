@@ -1,7 +1,7 @@
 """Memory and lanes of the interpreter: many iterations of a loop at once, each a lane of NumPy arrays.
 
 Iterations run as lanes only while no lane touches what another wrote, or writes what another
-read. Each access checks that; where it fails the memory goes back to what it was before the loop,
+read. Each access checks that; if it fails the memory goes back to what it was before the loop,
 and the loop runs one iteration after the other.
 """
 
@@ -44,7 +44,7 @@ class Storage:
 
 @dataclass
 class _Shadow:
-    """Per element: the lane that wrote it and the one that read it; -1 none, -2 several readers."""
+    """Per element: the lane that wrote it and the lane that read it; -1 none, -2 several readers."""
 
     writer: np.ndarray
     reader: np.ndarray

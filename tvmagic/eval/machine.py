@@ -279,7 +279,7 @@ class Machine(Values):
             raise TooLong("the program takes too long to be interpreted")
 
     def _as_lanes(self, node: For) -> bool:
-        """Run a nest of loops as lanes; False where it has to run one iteration after the other."""
+        """Run a nest of loops as lanes; False if it has to run one iteration after the other."""
         nest, chosen, body = lane_loops(node, self.serial)
         ranges = [(loop, self.visit(loop.min), self.visit(loop.extent)) for loop in nest if loop in chosen]
         if not ranges or any(np.ndim(m) or np.ndim(e) for _, m, e in ranges):

@@ -35,7 +35,7 @@ class Finding:
     code: what kind of finding, a key of `CODES`.
     text: a sentence.
     line: the line of the lowered program (from 1; 0 if none).
-    cell_line: the line of the cell, `%%schedule`'s if `replaces` is set, else the one that the loop is from; 0 if none.
+    cell_line: the line of the cell, `%%schedule`'s if `replaces` is set, else the line that the loop is from; 0 if none.
     call: the calls to paste at the end of the `%%schedule` cell, or with `replaces` into `cell_line`'s place; may be empty.
     gain: how many times faster the whole program is then, by the model; 1 if not known.
     replaces: whether `call` replaces the statement at `cell_line`.

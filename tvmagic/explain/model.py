@@ -151,7 +151,7 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
 
 
 def _rolled(nest: Nest) -> tuple[Loop, tuple[Loop, ...]]:
-    """The innermost loop that stays a loop, and those inside of it that LLVM unrolls."""
+    """The innermost loop that stays a loop, and those inside it that LLVM unrolls."""
     size = sum(1 + len(s.loads) + s.operations.fused + s.operations.simple + CALL * s.operations.calls for s in nest.statements)  # fmt: skip
     size *= max(1, *(s.lanes // 8 for s in nest.statements)) if nest.statements else 1
     number = len(nest.loops) - 1

@@ -132,7 +132,7 @@ def longest_inside(view: View) -> list[Edit]:
 
 
 def parallel(view: View, cores: int) -> list[Edit]:
-    """The outermost loop over the result on several threads; with the next one where it is too short."""
+    """The outermost loop over the result on several threads; with the next one if it is too short."""
     outer = view.leaves[0] if view.leaves else None
     if outer is None or outer.reduced or outer.kind or outer.extent < 2 or view.attached:
         return []
@@ -146,7 +146,7 @@ def parallel(view: View, cores: int) -> list[Edit]:
 
 
 def parallel_outside(view: View) -> list[Edit]:
-    """The loops outside of the parallel one fused with it, or the parallel loop moved outermost."""
+    """The loops outside the parallel one fused with it, or the parallel loop moved outermost."""
     leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
     found: list[Edit] = []
     if leaf is None or view.leaves[0] is leaf:
@@ -180,7 +180,7 @@ def fused_parallel(view: View, numbers: Sequence[Number], cores: int) -> list[Ed
 
 
 def blocked(view: View) -> list[Edit]:
-    """Outer loops in another order, and parts of a reduction or of an axis as blocks outside of the others."""
+    """Outer loops in another order, and parts of a reduction or of an axis as blocks outside the others."""
     found: list[Edit] = []
     outer = [leaf for leaf in view.leaves if leaf.kind in ("", "parallel")]
     for leaf in outer[1:]:
@@ -219,7 +219,7 @@ def square(view: View) -> list[Edit]:
 
 
 def compute_elsewhere(view: View, reader: View) -> Iterator[Edit]:
-    """A stage inside each loop of the one that reads it, and inside blocks of its rows; or inlined; or at the root."""
+    """A stage inside each loop of the stage that reads it, and inside blocks of its rows; or inlined; or at the root."""
     if view.is_output:
         return
     spatial = [leaf for leaf in reader.leaves if not leaf.reduced and leaf.kind in ("", "parallel")]

@@ -1,7 +1,7 @@
 """How many bytes each level of memory moves: footprints of loops against the sizes of caches.
 
 The data of a loop stays in a cache if all that the loop touches fits there. A buffer is then loaded into the cache once
-for each iteration of the loops outside of the one around that loop: successive iterations of that one share what is
+for each iteration of the loops outside the one around that loop: successive iterations of that one share what is
 still there.
 """
 

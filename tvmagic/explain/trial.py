@@ -134,7 +134,7 @@ def _numbers(lines: list[str], statement: ast.stmt, call: ast.Call) -> Iterator[
 
 
 def attachments(version: Version) -> list[Edit]:
-    """Each `sch.compute_at(block, loop)` of the cell moved outside of parts of the loop."""
+    """Each `sch.compute_at(block, loop)` of the cell moved outside parts of the loop."""
     if version.source is None:
         return []
     lines = version.source.lines

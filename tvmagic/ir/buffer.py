@@ -34,7 +34,7 @@ __all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "decl_buf
 class Buffer(Node):
     """An array: `data` points to it, `shape` are its sizes in elements of `dtype`.
 
-    `strides` (in elements) are empty where the array is dense and row-major; `elem_offset` is the
+    `strides` (in elements) are empty if the array is dense and row-major; `elem_offset` is the
     place of element 0 behind `data`. `data_alignment` is in bytes; `elem_offset` is a multiple of
     `offset_factor`. `axis_separators` are the places that divide the axes into groups, each
     flattened to one dimension. A buffer is what it is by identity.
@@ -247,7 +247,7 @@ def decl_buffer(
     axis_separators: Any = None,
     span: Span | None = None,
 ) -> Buffer:
-    """A new buffer of `shape` elements of `dtype` (float32 unless told).
+    """A new buffer of `shape` elements of `dtype` (float32 by default).
 
     With `offset_factor` other than 0 and no `elem_offset`, the offset is a new variable. With the `buffer_type`
     "auto_broadcast" and no `strides`, each stride is one, which is 0 in a dimension whose size is 1 when it is bound.

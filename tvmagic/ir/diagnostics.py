@@ -65,6 +65,6 @@ def override_renderer(render_func: Callable[[DiagnosticContext], Any] | Diagnost
 
 
 def render(error: DiagnosticError) -> None:
-    """Tell the renderer, where there is one, of the text that cannot be read."""
+    """Tell the renderer, if there is one, of the text that cannot be read."""
     if _renderer is not None:
         _renderer.render(DiagnosticContext([Diagnostic(DiagnosticLevel.ERROR, error.span, error.message)]))

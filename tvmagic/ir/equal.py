@@ -93,7 +93,7 @@ class Comparison:
     def differs(self, kind: str, key: Any, other_key: Any = None) -> bool:
         """Note a step to the difference; False, for the comparing functions to return.
 
-        `other_key`: the key on the other side, where it is not the same.
+        `other_key`: the key on the other side, if it is not the same.
         """
         self.where.append((kind, key, key if other_key is None else other_key))
         return False
@@ -279,7 +279,7 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
 
 @deep
 def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
-    """Where two programs differ first; None where they are equal."""
+    """Where two programs differ first; None if they are equal."""
     lhs, rhs = _as_node(lhs), _as_node(rhs)
     state = Comparison(map_free_vars)
     if state.equal(lhs, rhs):

@@ -2,7 +2,7 @@
 
 Each function takes two operands of one type and gives the folded result or None. What folds:
 two constants; a neutral or absorbing constant. Remainders fold on the index types only (scalar
-int32 and int64), and float16 constants are not added up, as in TVM. Floats fold only where the value is the same for
+int32 and int64), and float16 constants are not added up, as in TVM. Floats fold only if the value is the same for
 NaN, infinities and zeros of either sign: `x * 0.0` stays, and so does `x + 0.0`, which is 0.0 for -0.0.
 """
 
@@ -171,5 +171,5 @@ FOLDERS: dict[type, Folder] = {
 
 
 def fold(op: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """The folded `op(a, b)`, or None where nothing folds."""
+    """The folded `op(a, b)`, or None if nothing folds."""
     return FOLDERS[op](a, b)

@@ -146,20 +146,20 @@ class Visitor(_Functor):
     GENERATOR = staticmethod(_generate_visitor)
 
     def visit_var_def(self, var: Any) -> Any:
-        """Called at the definition of a variable, where a subclass has its own."""
+        """Called at the definition of a variable, if a subclass has its own."""
         return var
 
     def visit_buffer_def(self, buffer: Any) -> Any:
-        """Called at the definition of a buffer, where a subclass has its own."""
+        """Called at the definition of a buffer, if a subclass has its own."""
         return buffer
 
     def visit_buffer_use(self, buffer: Any) -> Any:
-        """Called at each access of a buffer, where a subclass has its own."""
+        """Called at each access of a buffer, if a subclass has its own."""
         return buffer
 
 
 class Mutator(Visitor):
-    """Rewrites a program. A handler returns the new node, or the same one where nothing changed.
+    """Rewrites a program. A handler returns the new node, or the same one if nothing changed.
 
     The three hooks give the variable or buffer to put in the place of the old one.
     """
@@ -175,7 +175,7 @@ class StmtVisitor(Visitor):
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> None:
-        """No statement stands in an expression."""
+        """No statement is in an expression."""
 
 
 class StmtMutator(Mutator):
@@ -296,10 +296,10 @@ class _Transform(Mutator):
 
 @deep
 def ir_transform(stmt: Any, preorder: Any, postorder: Any, only_enable: Any = None) -> Any:
-    """Rewrite `stmt` by functions: what `preorder` gives (other than None) stands in the node's
+    """Rewrite `stmt` by functions: what `preorder` gives (other than None) is in the node's
     place at once; else the children are transformed, then `postorder` is asked.
 
-    `only_enable`: names of node classes (`tir.For`) to call the functions for; all unless told.
+    `only_enable`: names of node classes (`tir.For`) to call the functions for; all by default.
     """
     only = frozenset(str(n).rsplit(".", 1)[-1] for n in only_enable) if only_enable else None
     return _Transform(preorder, postorder, only).visit(stmt)

@@ -61,7 +61,7 @@ class Range(Node):
 class IterVar(StandsFor):
     """An iteration variable: `var` over `dom`, of a kind `iter_type`.
 
-    `iter_type` is one of the numbers named on the class; `dom` is None where it follows from
+    `iter_type` is one of the numbers named on the class; `dom` is None if it follows from
     others. It stands for `var` in expressions.
     """
 

@@ -35,7 +35,7 @@ def register_json(name: str, cls: type, to_plain: Callable[[Any], Any], from_pla
     """Let objects of `cls` that attributes hold be saved, as `name`.
 
     `to_plain` gives what stands for one: numbers, texts, lists and mappings; `from_plain` makes one
-    of it again, and raises where it cannot.
+    of it again, and raises if it cannot.
     """
     _codecs[name] = cls, to_plain, from_plain
 
@@ -97,7 +97,7 @@ class _Writer:
         raise TVMagicError(f"an object of type `{type(value).__name__}` cannot be saved as JSON")
 
     def number(self, root: Any) -> int:
-        """The number of a node; it and what it is made of are written first, where they are not yet."""
+        """The number of a node; it and what it is made of are written first, if they are not yet."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -291,7 +291,7 @@ def make_node(type_key: str, **fields: Any) -> Node:
 
 def _node_at(reader: _Reader, number: Any) -> Node:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(reader.built):
-        raise TVMagicError(f"the JSON text refers to node `{number}`, which does not stand before its use")
+        raise TVMagicError(f"the JSON text refers to node `{number}`, which is not before its use")
     return reader.built[number]
 
 

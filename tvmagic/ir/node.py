@@ -21,9 +21,9 @@ sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 class Kind(enum.Enum):
     """What a field holds, and so how a walk treats it."""
 
-    EXPR = "expression, or None where the field is optional"
+    EXPR = "expression, or None if the field is optional"
     EXPRS = "tuple of expressions"
-    STMT = "statement, or None where the field is optional"
+    STMT = "statement, or None if the field is optional"
     STMTS = "tuple of statements"
     NODE = "another node that is walked into (Range, IterVar, BufferRegion, ...), or None"
     NODES = "tuple of such nodes"
@@ -137,7 +137,7 @@ class Node(Identified):
         return _print(self, script=True, **options)
 
     def show(self, style: str | None = None, **options: Any) -> None:
-        """Print the TVMScript text, coloured where the output can show colours."""
+        """Print the TVMScript text, coloured if the output can show colours."""
         provided("show")(self, style=style, **options)
 
     def __copy__(self: _Self) -> _Self:

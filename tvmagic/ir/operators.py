@@ -309,7 +309,7 @@ class Shuffle(PrimExpr):
 
 @node
 class BufferLoad(PrimExpr):
-    """The element (or, where the last index is a vector, the vector) of a buffer."""
+    """The element (or, if the last index is a vector, the vector) of a buffer."""
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]

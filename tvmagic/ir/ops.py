@@ -487,7 +487,7 @@ def isfinite(x: Any, span: Span | None = None) -> PrimExpr:
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
-    """`t` where `cond` holds, else `f`; only the one that is taken is computed."""
+    """`t` where `cond` holds, else `f`; only the value that is taken is computed."""
     cond, t, f = expr(cond), expr(t), expr(f)
     if not cond.dtype.is_bool:
         raise TVMagicError(f"the condition of `if_then_else` is a bool, not `{cond.dtype}`")

@@ -67,7 +67,7 @@ class EnvFunc(Node):
 
     @staticmethod
     def get(name: str) -> EnvFunc:
-        """The function registered as `name`; an error where there is none."""
+        """The function registered as `name`; an error if there is none."""
         get_global_func(name)
         return EnvFunc(name)
 

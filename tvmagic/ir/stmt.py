@@ -272,7 +272,7 @@ class Block(Stmt):
 
 @node
 class BlockRealize(Stmt):
-    """`block` run with its iteration variables bound to `iter_values`, where `predicate` holds."""
+    """`block` run with its iteration variables bound to `iter_values`, if `predicate` holds."""
 
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr

@@ -1,7 +1,7 @@
 """What expressions are made of: the operators that Python code writes, conversion of Python values,
 types, variables and constants.
 
-The functions behind the operators (`ops`) build the classes that stand above them in the order of
+The functions behind the operators (`ops`) build the classes that are above them in the order of
 loading, so `expr` puts them in place once all are there.
 """
 
@@ -235,7 +235,7 @@ def convert(value: Any) -> Any:
         return ops.const(value.item(), str(value.dtype))
     if callable(value) or hasattr(value, "__array__"):
         return value
-    raise TVMagicError(f"`{value!r}` cannot stand in a program", hint="use a number or an expression")
+    raise TVMagicError(f"`{value!r}` cannot be converted to an IR expression", hint="use a number or an expression")
 
 
 def expr(value: Any) -> PrimExpr:

@@ -151,7 +151,7 @@ class _Checker(Visitor):
         self._opened[-1].append(var)
 
     def define_all_in(self, buffer: Buffer) -> None:
-        """Define what a parameter's or matched buffer brings with it, where it is new."""
+        """Define what a parameter's or matched buffer brings with it, if it is new."""
         for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
             for var in variables_in(part):
                 if var not in self.in_scope:
@@ -446,7 +446,7 @@ def _leaves(index: PrimExpr, region: Range, loops: dict[Var, For]) -> bool:
 def _affine(expr: PrimExpr, factor: int, terms: dict[Var | None, int] | None) -> dict[Var | None, int] | None:
     """`terms` with `factor * expr` added: factors by variable, the constant under None.
 
-    None where an expression is not affine.
+    None if an expression is not affine.
     """
     if terms is None:
         return None

@@ -1,4 +1,4 @@
-"""Sums of index names with whole factors, as they stand in the accesses of the index notation."""
+"""Sums of index names with whole factors, as they are in the accesses of the index notation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Affine:
 
 
 def affine_of(node: ast.expr, names: set[str], numbers: Mapping[str, int]) -> Affine | None:
-    """The sum that an index expression is; None where it is none.
+    """The sum that an index expression is; None if it is not one.
 
     `names` are the index names, `numbers` the cell's own whole numbers.
     """

@@ -124,7 +124,7 @@ def check_rank(source: Source, access: ast.Subscript, tensor: Any) -> None:
 
 
 def _same_kind(a: Any, b: Any) -> tuple[Any, Any]:
-    """A plain number beside an expression takes the expression's type, where that can hold it."""
+    """A plain number beside an expression takes the expression's type, if that can hold it."""
     if isinstance(a, PrimExpr) and isinstance(b, (int, float)):
         return a, _as_type_of(a, b)
     if isinstance(b, PrimExpr) and isinstance(a, (int, float)):

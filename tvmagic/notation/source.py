@@ -86,7 +86,7 @@ def known_sources(names: set[str]) -> dict[str, str]:
 
 
 def excerpt(span: Span | None) -> str:
-    """The line of a cell that `span` is in with carets under the place; empty where unknown."""
+    """The line of a cell that `span` is in with carets under the place; empty if unknown."""
     return "\n".join(_excerpt_lines(span))
 
 

@@ -184,7 +184,7 @@ class Notation:
 
 
 def dtype_hint(text: str) -> str:
-    """A hint for a data type that is none."""
+    """A hint for a data type that is not one."""
     known = sorted(DTYPES, key=lambda name: (name != "float32", name))
     inside = next((d for d in known if re.search(rf"\b{d}\b", text)), None)
     if inside is not None:
@@ -252,7 +252,7 @@ class _Statement:
                     )  # fmt: skip
 
     def _check_reductions(self) -> None:
-        """What follows `over=` indexes something, and no other keyword stands in its place."""
+        """What follows `over=` indexes something, and no other keyword is in its place."""
         indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
         for node in ast.walk(self.value):
             if (
@@ -484,7 +484,7 @@ class _Statement:
             fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
         for name_over in over:
             if name_over in axes and axes is self.axes:
-                fail_at(self.source, call, f"`{name_over}` is reduced and stands on the left side too")
+                fail_at(self.source, call, f"`{name_over}` is reduced and on the left side, too")
             if name_over not in self.ranges:
                 fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
         return self._stage(name, axes, call.args[0], kind, [n for n in self.index_names(call) if n in over])

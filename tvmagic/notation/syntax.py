@@ -85,7 +85,7 @@ def meant(statement: ast.stmt, tensors: Container[str]) -> str | None:
             return "write a statement for each tensor"
         case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
             if any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)):
-                return "index notation stands at the top of a cell or in `for i in range(...):`, beside nothing else"
+                return "index notation belongs at the top of a cell or in `for i in range(...):`, beside nothing else"
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return _indexed(statement.targets[0].id, statement.value, tensors)
     return None

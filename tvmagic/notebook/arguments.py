@@ -83,11 +83,13 @@ class _OneLine(argparse.HelpFormatter):
 class Arguments(argparse.ArgumentParser):
     """The arguments of one magic. A mistake is a `UsageError` of one line."""
 
-    def __init__(self, magic: str, description: str, arguments: Sequence[Argument]) -> None:
-        super().__init__(
-            prog=magic, description=description, add_help=False, allow_abbrev=False, formatter_class=_OneLine
-        )
+    def __init__(self, magic: str, description: str, arguments: Sequence[Argument], example: str = "") -> None:
         self.magic = magic
+        self.example = example or f"{magic} dense"
+        super().__init__(
+            prog=magic, description=description, add_help=False, allow_abbrev=False, formatter_class=_OneLine,
+            epilog=f"example: {self.example}",
+        )  # fmt: skip
         self.declared = tuple(arguments)
         for names, options, _ in self.declared:
             self.add_argument(*names, **options)
@@ -131,16 +133,18 @@ class Arguments(argparse.ArgumentParser):
 PARSERS: dict[str, Arguments] = {}
 
 
-def magic(description: str, *arguments: Argument, cell: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def magic(
+    description: str, *arguments: Argument, cell: bool = False, example: str = ""
+) -> Callable[[Callable[..., Any]], Any]:
     """Declare a method of `TensorMagics` as the magic of its name.
 
-    The method takes the parsed arguments and, of a cell magic, the cell's text. Help, completion and registration
-    follow from the declaration. A defect of ours in it ends in an `InternalError`.
+    The method takes the parsed arguments and, of a cell magic, the cell's text. Help, completion, registration and the
+    row of `%tvmagic` follow from the declaration. `example` is a line for an operator `dense`. A defect of ours in it ends in an `InternalError`.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
         name = function.__name__
-        parser = PARSERS[name] = Arguments(f"%%{name}" if cell else f"%{name}", description, arguments)
+        parser = PARSERS[name] = Arguments(f"%%{name}" if cell else f"%{name}", description, arguments, example)
 
         @functools.wraps(function)
         def run(self: Any, line: str, *text: str) -> Any:

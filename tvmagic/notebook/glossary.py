@@ -47,8 +47,8 @@ GLOSSARY = {
     "where": "the block runs only if this holds: the loops around it may run too far",
     "block_attr": "what was said of a block for passes to come",
     # conditions
-    "likely": "a condition that nearly always holds: what keeps a loop inside of its range if a split does not divide it. LoopPartition takes it out of the loop if it can",
-    "if_then_else": "one of two values; only the one that is chosen is evaluated, so it may guard an access",
+    "likely": "a condition that nearly always holds: what keeps a loop inside its range if a split does not divide it. LoopPartition takes it out of the loop if it can",
+    "if_then_else": "one of two values; only the chosen value is evaluated, so it may guard an access",
     "Select": "one of two values; both are evaluated, so neither may fail",
     "assume": "a fact that passes may use and that is not checked",
     # arithmetic

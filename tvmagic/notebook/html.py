@@ -42,7 +42,7 @@ def sentence(text: object) -> str:
 def style(*names: str) -> str:
     """The style sheets of those names in `static/`, without comments and blanks that say nothing."""
     folder = files("tvmagic.notebook") / "static"
-    sheets = "\n".join((folder / name).read_text() for name in names or ("view.css",))
+    sheets = "\n".join((folder / name).read_text(encoding="utf-8") for name in names or ("view.css",))
     return re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r"/\*.*?\*/\s*", "", sheets, flags=re.S)).strip()
 
 

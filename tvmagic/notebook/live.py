@@ -79,7 +79,7 @@ def script(kind: str) -> str:
     """The body of a function that returns what makes elements live, by kind."""
     scripts, styles = _PARTS[kind]
     folder = files("tvmagic.notebook") / "static"
-    lines = "\n".join((folder / name).read_text() for name in scripts).split("\n")
+    lines = "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts).split("\n")
     # without indentation and without lines that are comments; strings in our scripts are on one line
     code = "\n".join(s for line in lines if (s := line.strip()) and not re.match(r"//|/\*\*.*\*/$", s))
     return (

@@ -53,7 +53,7 @@ def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
 # Arguments that several magics have.
 NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
 VERSION = argument(
-    "-v", "--version", metavar="V", help="which of its schedules (the last unless told)", completes=_versions
+    "-v", "--version", metavar="V", help="which of its schedules (by default the last)", completes=_versions
 )
 ONLY = argument("-p", "--passes", metavar="A,B", help="show only these passes", completes=_passes)
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
@@ -116,6 +116,7 @@ class TensorMagics(Magics):
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("-c", "--code", action="store_true", help="show the plain loops, unfolded"),
         cell=True,
+        example="%%tensor dense",
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
@@ -147,6 +148,7 @@ class TensorMagics(Magics):
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         cell=True,
+        example="%%schedule dense --check --time",
     )
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
@@ -194,6 +196,7 @@ class TensorMagics(Magics):
         CHECK_TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
+        example="%auto dense --check --time",
     )
     def auto(self, arguments: Namespace) -> None:
         from tvmagic.notebook.machine import auto_source, source_of
@@ -213,6 +216,7 @@ class TensorMagics(Magics):
         TARGET,
         argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
         _size(256),
+        example="%machine dense",
     )
     def machine(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.machine import machine
@@ -273,6 +277,7 @@ class TensorMagics(Magics):
             metavar="W",
             help="LLVM's own passes: loops (those that change loops, the others between them as one step), all or none",
         ),
+        example="%passes dense -p InferBound,VectorizeLoop",
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
@@ -296,6 +301,7 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         argument("-r", "--ranges", action="store_true", help="the ranges alone, without the phases"),
+        example="%bounds dense",
     )
     def bounds(self, arguments: Namespace) -> Shown:
         return commands.bounds(self._version(arguments, "%bounds"), phases=not arguments.ranges)
@@ -308,6 +314,7 @@ class TensorMagics(Magics):
             "-k", "--kind", type=Choice(*_VIEWS), default=None, metavar="KIND", help=f"one of {', '.join(_VIEWS)}"
         ),
         argument("-s", "--stage", metavar="STAGE", help="the stage or buffer to draw"),
+        example="%graph dense --kind access",
     )
     def graph(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.pictures import graph
@@ -319,6 +326,7 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         CODE_TARGET,
+        example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
         return commands.asm(self._version(arguments, "%asm"), arguments.target or self.target)
@@ -329,6 +337,7 @@ class TensorMagics(Magics):
         VERSION,
         CODE_TARGET,
         argument("--raw", action="store_true", help="before LLVM's own passes"),
+        example="%llvm dense --raw",
     )
     def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
@@ -341,6 +350,7 @@ class TensorMagics(Magics):
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
         _size(256),
+        example="%bench dense",
     )
     def bench(self, arguments: Namespace) -> Shown:
         op = self._operator(arguments.name, "%bench")
@@ -349,7 +359,7 @@ class TensorMagics(Magics):
         return commands.bench(op, versions, arguments.seconds or self.bench_seconds, arguments.size, against)
 
     @magic(
-        "Two schedules side by side: the first pass where they part, and their costs.",
+        "Two schedules side by side: the first pass at which they diverge, and their costs.",
         argument(
             "first",
             metavar="A",
@@ -363,6 +373,7 @@ class TensorMagics(Magics):
             completes=_versions,
         ),
         argument("-t", "--time", action="store_true", help="measure both"),
+        example="%compare dense:plain dense:auto",
     )
     def compare(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.comparing import compare
@@ -378,6 +389,7 @@ class TensorMagics(Magics):
         CODE_TARGET,
         argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
         _size(256),
+        example="%why dense:auto",
     )
     def why(self, arguments: Namespace) -> Shown:
         from tvmagic.notebook.why import why
@@ -406,6 +418,7 @@ class TensorMagics(Magics):
         argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
         TARGET,
         _size(256),
+        example="%tune dense --seconds 20",
     )
     def tune(self, arguments: Namespace) -> Any:
         op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
@@ -426,6 +439,25 @@ class TensorMagics(Magics):
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
         return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+
+    @magic(
+        "The magics with an example of each, and the operators that are defined.",
+        argument(
+            "--tutorials",
+            nargs="?",
+            const="tutorials",
+            metavar="FOLDER",
+            help="copy the tutorials into a folder instead (tutorials), to run and to change",
+        ),
+        example="%tvmagic --tutorials",
+    )
+    def tvmagic(self, arguments: Namespace) -> Shown:
+        from tvmagic.notebook.overview import overview
+        from tvmagic.notebook.tutorials import copy_tutorials
+
+        if arguments.tutorials:
+            return Table(["copied"], [[str(path)] for path in copy_tutorials(arguments.tutorials)])
+        return overview(PARSERS.values(), self.operators())
 
     # ------------------------------------------------------------------------ names
 

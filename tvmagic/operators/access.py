@@ -59,7 +59,7 @@ class Access:
 
 @dataclass
 class Accesses:
-    """The touches of a buffer in order. `complete` is False where the limit cut them off."""
+    """The touches of a buffer in order. `complete` is False if the limit cut them off."""
 
     name: str
     shape: list[int]

@@ -50,11 +50,11 @@ class Accesses(AnalyzerVisitor):
             self._operation(operation, times.get(id(operation)))
 
     def limit(self, tensor: Any) -> int | None:
-        """One more than the largest index that the elements of `tensor` may be; None where they are no indices."""
+        """One more than the largest index that the elements of `tensor` may be; None if they are no indices."""
         return self.limits.get(id(_key(tensor)))
 
     def _operation(self, operation: Any, time: Range | None) -> None:
-        """`time`: when the operation is computed, where it is a step of a recurrence."""
+        """`time`: when the operation is computed, if it is a step of a recurrence."""
         if isinstance(operation, te.ComputeOp):
             for number, iv in enumerate((*operation.axis, *operation.reduce_axis)):
                 dom = iv.dom if time is None or number else time

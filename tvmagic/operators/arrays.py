@@ -137,7 +137,7 @@ def require_memory(size: int, what: str) -> None:
 
 
 def _free_memory() -> int | None:
-    """Bytes that can be used without ending the process; None where the system does not say."""
+    """Bytes that can be used without ending the process; None if the system does not say."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         free = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]

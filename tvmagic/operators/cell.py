@@ -33,7 +33,7 @@ def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None, d
 
 
 def cell_names(tree: ast.AST) -> dict[str, Any]:
-    """The names that every cell has without an import; the parser is loaded where `T` or `I` is used."""
+    """The names that every cell has without an import; the parser is loaded if `T` or `I` is used."""
     names: dict[str, Any] = {"te": te, "tir": tir, "np": np, "tvmagic": tvmagic, "tvm": tvmagic}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for name, module in (("T", "tir"), ("I", "ir")):
@@ -144,7 +144,7 @@ def run_statement(statement: ast.stmt, source: Source, scope: _Scope) -> None:
 
 
 def _note_numbers(statement: ast.stmt, scope: _Scope, notation: Notation) -> None:
-    """A whole number that the cell itself defines may stand in indices and shapes."""
+    """A whole number that the cell itself defines may be in indices and shapes."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
             if isinstance(target, ast.Name) and type(scope.get(target.id)) is int:

@@ -31,7 +31,7 @@ def check_reach(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedu
         if count > _REACHED:
             raise TVMagicError(
                 f"`{tensor.name}` of `{name}` has {count} elements, more than indices of 32 bits reach",
-                hint="make it smaller, or compute it inside of a loop of what reads it (`compute_at`)",
+                hint="make it smaller, or compute it inside a loop of what reads it (`compute_at`)",
             )
 
 

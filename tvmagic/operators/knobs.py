@@ -30,7 +30,7 @@ def plain_knob(default: Any, choices: Sequence[Any] | None = None, name: str | N
 
 @dataclass
 class Knobs:
-    """The knobs of a cell and the values they stand at. `knob` is the function that the cell calls."""
+    """The knobs of a cell and the values they are set to. `knob` is the function that the cell calls."""
 
     source: Source
     values: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Knobs:
         self.found = {}
 
     def value(self, name: str) -> Any:
-        """What a knob stands at: the value given to it where that is one of its choices, else its default."""
+        """What a knob is set to: the value given to it if that is one of its choices, else its default."""
         knob = self.found[name]
         value = self.values.get(name, knob.default)
         return value if value in knob.choices else knob.default

@@ -80,8 +80,8 @@ class Timing:
     """Seconds a call, and how many calls were measured.
 
     They were made in runs of several, each timed as a whole: `median` and `best` are the median and the least of
-    the runs' means. Other work on the machine only ever adds time, so `best` is the steadier of the two and the
-    one that ratios are made of; `median` far above it tells of a busy machine.
+    the runs' means. Other work on the machine only ever adds time, so `best` is the steadier of the two, and
+    ratios are made of it; `median` far above it tells of a busy machine.
     """
 
     median: float
@@ -154,7 +154,7 @@ class Baseline:
 class Benchmark:
     """Times of versions of an operator, then of what they are compared with.
 
-    The last of `baselines` is the one that ratios are about: NumPy, or the user's own function.
+    The last of `baselines` is what ratios are about: NumPy, or the user's own function.
     """
 
     operator: Operator
@@ -178,7 +178,7 @@ class Benchmark:
 
 
 def numpy_baseline(op: Operator, inputs: Sequence[np.ndarray]) -> Baseline:
-    """The operator by NumPy: its calls on whole arrays, and what has none from the expression."""
+    """The operator in NumPy: its calls on whole arrays, and what has none from the expression."""
     if op.prim_func is not None:
         words = "an interpreter of the function, much slower than NumPy's own calls"
         return Baseline("NumPy", lambda: op.reference(*inputs), words)
@@ -217,7 +217,7 @@ def bench(
     seed: int = 0,
     against: tuple[str, Callable[..., Any]] | None = None,
 ) -> Benchmark:
-    """Time versions (all of them unless told) and NumPy on the same random inputs, in one process and in turns.
+    """Time versions (all of them by default) and NumPy on the same random inputs, in one process, interleaved.
 
     Parameters
     ----------

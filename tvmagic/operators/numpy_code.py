@@ -361,7 +361,7 @@ class _Stage(Visitor):
         return self.new_axes(array, used), frozenset(used)
 
     def padded(self, array: ast.expr, dims: list[Any], sizes: list[int]) -> tuple[ast.expr, list[Any]]:
-        """The array with zeros around it where a condition guards accesses outside of it."""
+        """The array with zeros around it where a condition guards accesses outside it."""
         around: list[tuple[int, int]] = []
         for (factors, constant), size in zip(dims, sizes):
             far = [f * (self.ranges[v][1] - 1) for v, f in factors.items()]

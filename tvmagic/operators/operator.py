@@ -39,13 +39,12 @@ class Operator:
     Attributes
     ----------
     name: its name; also that of the compiled function.
-    inputs, outputs: tensors (or buffers, where it was written as a `prim_func`). A buffer that is read and then
+    inputs, outputs: tensors (or buffers, if it was written as a `prim_func`). A buffer that is read and then
         written is both; a call copies its array and gives the updated copy.
     tensors: all tensors of its cell by name.
     versions: the schedules given so far, by name.
-    attempt: the last schedule tried; where its cell failed, as it was before the failing call.
-    check_bounds: whether compiled accesses are checked while they run. True unless all are proved to be inside
-        of their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, where
+    attempt: the last schedule tried; if its cell failed, as it was before the failing call.
+    check_bounds: whether compiled accesses are checked while they run. True unless all are proved to be inside their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, if
         the arrays are known to be right.
     """
 
@@ -71,7 +70,7 @@ class Operator:
         self._plain: Version | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy holds: all but what is found anew, by the identity of tensors."""
+        """What a pickle or a copy holds: all but what is found again, by the identity of tensors."""
         return {name: value for name, value in self.__dict__.items() if name != "accesses"}
 
     @staticmethod
@@ -254,7 +253,7 @@ class Operator:
         return self.current(*arrays, out=out, **named)
 
     def reference(self, *arrays: Any, **named: Any) -> Any:
-        """The same computation by NumPy, made from the expression and independent of the compiler."""
+        """The same computation in NumPy, made from the expression and independent of the compiler."""
         values = check_inputs(self.name, self.inputs, self.bind(arrays, named))
         if self.prim_func is not None:
             from tvmagic.eval.machine import run_function
@@ -323,7 +322,7 @@ class Operator:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """How it is called, for help and completion: its inputs by name, where these are names."""
+        """How it is called, for help and completion: its inputs by name, if these are names."""
         names = [t.name for t in self.inputs]
         if not all(n.isidentifier() and not keyword.iskeyword(n) for n in names) or len({*names, "out"}) <= len(names):
             return inspect.signature(type(self).__call__.__get__(self))

@@ -42,7 +42,7 @@ def cache_folder() -> pathlib.Path:
 def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
     """The peaks of this machine by code for `target`: those kept from an earlier session, unless `again`.
 
-    The file `machine.json` in the cache folder holds them by processor and vector width; where it cannot be written
+    The file `machine.json` in the cache folder holds them by processor and vector width; if it cannot be written
     they are measured in each session.
     """
     chosen = resolved(target)
@@ -67,7 +67,7 @@ def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
 def _read(path: pathlib.Path) -> dict[str, list[float]]:
     """The numbers that a file holds by processor; those that make no sense are left out."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(found, dict):

@@ -125,7 +125,7 @@ def _attach_program(error: TVMagicError, record: Record) -> None:
 
 
 def _computed(loop: For) -> set[str]:
-    """The names of the stages that are computed inside of a loop."""
+    """The names of the stages that are computed inside a loop."""
     names: set[str] = set()
     pre_order_visit(loop.body, lambda n: names.add(n.producer.op.name) if isinstance(n, ProducerStore) else None)
     return names
@@ -230,7 +230,7 @@ class _CallRecorder:
 
 
 def _name_steps(record: Record, source: Source) -> None:
-    """Name schedule steps by their calls as they stand in the cell."""
+    """Name schedule steps by their calls as they are in the cell."""
     for step in record:
         if step.kind != "schedule" or step.span is None or step.span.source != source.name:
             continue

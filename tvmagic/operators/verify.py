@@ -25,7 +25,7 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found of one step: `ok` is None where its program could not be run."""
+    """What was found of one step: `ok` is None if its program could not be run."""
 
     ok: bool | None
     text: str

@@ -217,7 +217,7 @@ def _entry(arrays: int, variables: int) -> str:
 
 @lru_cache(maxsize=64)
 def _code(arrays: int, variables: int) -> Any:
-    """The compiled entry, or None where arrays are not laid out as expected."""
+    """The compiled entry, or None if arrays are not laid out as expected."""
     if not _layout_is_known():
         return None
     import llvmlite.binding as llvm
@@ -258,7 +258,7 @@ def fast_call(address: int, params: list[Any], sizes: tuple[Any, ...], noalias: 
     """A function of the arrays of a kernel at `address`, and the description to pass before them.
 
     `sizes` are the variables that the kernel takes after its arrays. The function gives the kernel's
-    status, or `NOT_CHECKED`, without having run it. None where a parameter is not an array, or a
+    status, or `NOT_CHECKED`, without having run it. None if a parameter is not an array, or a
     size neither a constant nor one of the variables.
     """
     if not params or len(params) + len(sizes) > _MOST_ARGUMENTS:

@@ -66,7 +66,9 @@ def is_known(name: str) -> bool:
     """Whether code of this process can call the C function `name`."""
     import llvmlite.binding as llvm
 
-    return bool(llvm.address_of_symbol(name)) or hasattr(ctypes.CDLL(None), name)
+    if llvm.address_of_symbol(name):
+        return True
+    return sys.platform != "win32" and hasattr(ctypes.CDLL(None), name)  # Windows has no handle of the whole process
 
 
 class LoadedObject:

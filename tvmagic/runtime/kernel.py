@@ -105,7 +105,7 @@ class Kernel:
         return _given(made)
 
     def _plain(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
-        """NumPy arrays for all parameters, and those made here for outputs left out; None where the quick way
+        """NumPy arrays for all parameters, and those made here for outputs left out; None if the quick way
         takes them as little as `args`."""
         missing = self.count - len(args)
         wrapped = NDArray in map(type, args)

@@ -173,5 +173,5 @@ class Module:
         export_library(self, file_name, fcompile, **options)
 
     def error_record(self) -> Any:
-        """Where the compiled code writes what failed: a place and values, or None where nothing can fail."""
+        """Where the compiled code writes what failed: a place and values, or None if nothing can fail."""
         return self._error

@@ -122,7 +122,7 @@ def write_saved(module: Module, path: pathlib.Path) -> None:
 def read_saved(path: pathlib.Path) -> Module:
     """The module whose object file is `path`; how it is called is told beside it, or inside."""
     beside, code = path.with_suffix(".json"), path.read_bytes()
-    texts = [beside.read_text()] if beside.exists() else _descriptions_in(code)
+    texts = [beside.read_text(encoding="utf-8")] if beside.exists() else _descriptions_in(code)
     if not texts:
         raise TVMagicError(f"`{path}` is no object file of tvmagic", hint="save a module with `module.save`")
     abis, sites, symbols = _read(texts[0])
@@ -178,10 +178,11 @@ def export_library(module: Module, file_name: Any, fcompile: Any = None, **optio
 
 
 class _Library:
-    """A shared library in this process: a copy of the file, which may be written anew meanwhile."""
+    """A shared library in this process: a copy of the file, which may be written again meanwhile."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        # Windows does not delete a library that is loaded
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             copy = pathlib.Path(folder) / path.name
             shutil.copyfile(path, copy)
             try:
@@ -240,7 +241,7 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
     path = pathlib.Path(file_name)
     kind = fmt or path.suffix.lstrip(".")
     if kind in ("ll", "s", "asm"):
-        path.write_text(module.get_source("ll" if kind == "ll" else "asm"))
+        path.write_text(module.get_source("ll" if kind == "ll" else "asm"), encoding="utf-8")
     elif kind in ("o", "obj"):
         write_saved(module, path)
         if module.recompiled is not None:

@@ -6,10 +6,16 @@ import pathlib
 from functools import cache
 from typing import Any
 
-__all__ = ["PARTS", "machine_part", "read_ll", "support_module"]
+__all__ = ["PARTS", "is_windows", "machine_part", "read_ll", "support_module", "system_part"]
 
-# The parts that every machine has; one more, by machine, has the pause of spin loops and the speed of the counter.
+# The parts that every machine has. One more, by machine, has the pause of spin loops and the speed of the counter, and one, by
+# system, what its C library lacks.
 PARTS = ("pool", "memory", "questions")
+
+
+def is_windows(triple: str) -> bool:
+    """Whether a target triple names Windows, whose C library has other names for aligned memory, and no threads of POSIX."""
+    return any(word in triple for word in ("windows", "win32", "mingw"))
 
 
 @cache
@@ -25,11 +31,17 @@ def machine_part(triple: str) -> str:
     return "machine_aarch64" if triple.startswith(("aarch64", "arm64")) else "machine_any"
 
 
+def system_part(triple: str) -> str:
+    """The name of the part for the operating system of a target triple."""
+    return "system_windows" if is_windows(triple) else "system_posix"
+
+
 def support_module(triple: str) -> Any:
     """The module of LLVM with all parts linked, for the machine of `triple`."""
     import llvmlite.binding as llvm
 
-    linked, *others = (llvm.parse_assembly(read_ll(name)) for name in (machine_part(triple), *PARTS))
+    names = (machine_part(triple), system_part(triple), *PARTS)
+    linked, *others = (llvm.parse_assembly(read_ll(name)) for name in names)
     linked.triple = triple
     for part in others:
         part.triple = triple

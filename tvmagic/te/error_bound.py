@@ -375,7 +375,7 @@ def _to_float(value: Array, error: Array | None, source: DataType, target: DataT
 
 
 def _to_integer(value: Array, error: Array | None, kind: np.dtype[Any]) -> Value:
-    """Rounded to zero; nothing is known of what is outside of the range, which C leaves open."""
+    """Rounded to zero; nothing is known of what is outside the range, which C leaves open."""
     info = np.iinfo(kind)
     slack = _zero(error)
     with np.errstate(all="ignore"):

@@ -97,7 +97,7 @@ class ErrorEvaluator(ArrayEvaluator):
 
 
 def read(stored: Any, dtype: DataType, indices: Sequence[np.ndarray], places: Sequence[Value]) -> Value:
-    """Elements of an array; where an index is not certain, any element may be read."""
+    """Elements of an array; if an index is not certain, any element may be read."""
     array, errors = parts(stored)
     value = array[tuple(indices)]
     value = value.astype(np.float64, copy=False) if dtype.is_float else value

@@ -47,7 +47,7 @@ def call(node: Call, args: Sequence[Value], scale: float = 1.0) -> Value:
     name = getattr(node.op, "name", "").removeprefix("tir.")
     function, values = CALLS.get(f"tir.{name}"), [parts(a)[0] for a in args]
     if function is None:
-        raise TVMagicError(f"`{name or node.op}` has no value by NumPy", node=node)
+        raise TVMagicError(f"`{name or node.op}` has no value in NumPy", node=node)
     rule = _RULES.get(name)
     if node.args[0].dtype.is_float:
         if rule is None:

@@ -125,7 +125,7 @@ class _Plan:
     def outputs(self, op: Operation) -> list[Value]:
         rule = _COMPUTE.get(type(op))
         if rule is None:
-            raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value by NumPy")
+            raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value in NumPy")
         return rule(self, op)
 
     # ------------------------------------------------------------------------ compute
@@ -188,7 +188,7 @@ class _Plan:
         for step in range(start, stop):
             for inner in body:
                 if not isinstance(inner, ComputeOp):
-                    raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value by NumPy")
+                    raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value in NumPy")
                 box = [ends_of(iv.dom, self.sizes) for iv in inner.axis]
                 if inner in updates:
                     box[0] = (step, step + 1)
@@ -251,7 +251,7 @@ def _joined(calls: list[Value], inner: Operation, index: int) -> Value:
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
     fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
     if fast is None or not isinstance(reduce, Reduce):
-        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined by NumPy")
+        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy")
     values = np.stack([parts(c)[0] for c in calls])
     stacked: Value = values
     if any(isinstance(c, Approximate) for c in calls):
@@ -290,7 +290,7 @@ def _is_product(reduce: Reduce) -> bool:
 class _Reduction:
     """A reduction of an operation, for parts of its axes.
 
-    `wraps`: how many sums of integers were outside of the range of their dtype.
+    `wraps`: how many sums of integers were outside the range of their dtype.
     """
 
     def __init__(self, plan: _Plan, op: ComputeOp, reduce: Reduce, strict: bool) -> None:

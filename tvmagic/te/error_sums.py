@@ -92,7 +92,7 @@ class Sum:
         return Approximate(self.value, np.where(inside, self.spread, np.inf))
 
     def wraps(self, kind: np.dtype[Any]) -> int:
-        """How many of the sums are outside of an integer dtype's range."""
+        """How many of the sums are outside an integer dtype's range."""
         info = np.iinfo(kind)
         return int(np.count_nonzero((self.wide >= float(info.max) + 1) | (self.wide < float(info.min))))
 

@@ -1,4 +1,4 @@
-"""Expressions evaluated by NumPy, each variable standing for an array."""
+"""Expressions evaluated with NumPy, each variable standing for an array."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["ArrayEvaluator", "given"]
 
 
 def given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
-    """The array of a tensor; an error where there is none."""
+    """The array of a tensor; an error if there is none."""
     if tensor not in values:
         raise TVMagicError(f"no array is given for `{tensor.name}`")
     return values[tensor]
@@ -107,7 +107,7 @@ class ArrayEvaluator(Visitor):
             return self.visit(node.args[0]).view(numpy_dtype(node.dtype))
         function = CALLS.get(name)
         if function is None:
-            raise TVMagicError(f"`{name or node.op}` has no value by NumPy", node=node)
+            raise TVMagicError(f"`{name or node.op}` has no value in NumPy", node=node)
         return function(*[self.visit(a) for a in node.args])
 
     def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
@@ -118,7 +118,7 @@ class ArrayEvaluator(Visitor):
         return np.where(holds, first, self._where(np.logical_not(holds), otherwise))
 
     def _where(self, holds: Any, node: PrimExpr) -> Any:
-        """The value of `node`, which is used only where `holds`."""
+        """The value of `node`, which is used only if `holds`."""
         outer = self.mask
         self.mask = holds if outer is None else np.logical_and(outer, holds)
         value = self.visit(node)

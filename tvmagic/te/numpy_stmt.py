@@ -1,4 +1,4 @@
-"""Statements run by NumPy, one iteration after the other: what an extern operation computes."""
+"""Statements run with NumPy, one iteration after the other: what an extern operation computes."""
 
 from __future__ import annotations
 
@@ -137,4 +137,4 @@ class StatementRunner(ArrayEvaluator):
     def evaluate(self, node: Evaluate) -> None:
         if isinstance(node.value, Call):
             name = getattr(node.value.op, "name", "")
-            raise TVMagicError(f"the call `{name}` has no value by NumPy", node=node)
+            raise TVMagicError(f"the call `{name}` has no value in NumPy", node=node)

@@ -77,7 +77,7 @@ def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
 
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
-    """A tensor of `shape` that the caller gives; `dtype` is float32 unless told."""
+    """A tensor of `shape` that the caller gives; `dtype` is float32 by default."""
     sizes = _shape(shape, f"`{name}`")
     return PlaceholderOp(name, sizes, dtype_of(dtype or "float32"), caller_span()).output(0)
 
@@ -192,8 +192,8 @@ def extern(
     shape: the shape of the output, or a list of shapes for several.
     fcompute: takes the buffers of the inputs and of the outputs (two lists), gives a statement
         or a call.
-    dtype: of each output; that of the inputs unless told.
-    in_buffers, out_buffers: the buffers to use; new ones with a variable offset unless told.
+    dtype: of each output; that of the inputs by default.
+    in_buffers, out_buffers: the buffers to use; new ones with a variable offset by default.
 
     Returns the tensor, or a list of them.
     """

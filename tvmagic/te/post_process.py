@@ -92,7 +92,7 @@ class _TensorsToBuffers(Mutator):
         self.separators: dict[Buffer, tuple[IntImm, ...]] = {}
 
     def buffer(self, tensor: Tensor, scope: str = "") -> Buffer:
-        """The buffer of a tensor; a new one where it has none."""
+        """The buffer of a tensor; a new one if it has none."""
         found = self.buffers.get(tensor)
         if found is None:
             found = self.buffers[tensor] = _buffer_of(tensor, scope)

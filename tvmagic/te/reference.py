@@ -1,4 +1,4 @@
-"""The value of a tensor expression by NumPy, independent of the compiler.
+"""The value of a tensor expression in NumPy, independent of the compiler.
 
 Every axis of an operation becomes a dimension of NumPy arrays that broadcast against each other,
 the reduction axes behind the others. Large operations are computed in blocks of the first axes.
@@ -110,7 +110,7 @@ def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var
         return
     compute = _COMPUTE.get(type(op))
     if compute is None:
-        raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value by NumPy")
+        raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value in NumPy")
     for tensor, value in zip(op.outputs, compute(op, values, sizes)):
         values[tensor] = value
 
@@ -216,7 +216,7 @@ def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], 
 
 
 def simple_combiner(combiner: CommReducer) -> np.ufunc | None:
-    """The NumPy function that a combiner of one value is, where it is one."""
+    """The NumPy function that a combiner of one value is, if it is one."""
     if len(combiner.result) != 1:
         return None
     result = combiner.result[0]
@@ -269,7 +269,7 @@ def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.n
         done: list[tuple[np.ndarray, np.ndarray]] = []
         for inner in body:
             if not isinstance(inner, ComputeOp):
-                raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value by NumPy")
+                raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value in NumPy")
             ends = [ends_of(iv.dom, sizes) for iv in inner.axis]
             if inner in updates:
                 ends[0] = (step, step + 1)
@@ -324,7 +324,7 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
     fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
     if fast is None:
-        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined by NumPy")
+        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy")
     return fast.reduce(np.stack(parts), axis=0)
 
 

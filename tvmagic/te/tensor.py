@@ -105,7 +105,7 @@ class Tensor(DataProducer, TensorOperators):
         if isinstance(index, int) and index < 0:  # counts from the end, as in Python
             return self.shape[axis] + index
         result = expr(index)
-        if result.dtype.is_handle:  # a float is refused where machine code is made
+        if result.dtype.is_handle:  # a float is refused if machine code is made
             raise TVMagicError(
                 f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
                 hint="cast it with astype",
@@ -302,7 +302,7 @@ def _domain(iv: IterVar) -> Range:
 
 
 class ComputeOp(BaseComputeOp):
-    """One expression for each output, over `axis`; a reduction stands at the top or nowhere."""
+    """One expression for each output, over `axis`; a reduction is at the top or nowhere."""
 
     kind = "compute"
     __slots__ = ("body",)
@@ -580,6 +580,6 @@ class ConstantOp(ExternOp):
 
 
 def constant_shape(tensor: Tensor) -> tuple[int, ...] | None:
-    """The sizes of a tensor as numbers, or None where one is symbolic."""
+    """The sizes of a tensor as numbers, or None if one is symbolic."""
     sizes = [s.value for s in tensor.shape if isinstance(s, IntImm)]
     return tuple(sizes) if len(sizes) == len(tensor.shape) else None

@@ -164,7 +164,7 @@ from tvmagic.ir.ops import (
     vscale,
 )
 
-# Loaded when first asked for: these packages stand above the ones that need the names here.
+# Loaded when first asked for: these packages are above the ones that need the names here.
 _LAZY = {
     "Schedule": "tvmagic.tir.schedule",
     "ScheduleState": "tvmagic.tir.schedule",

@@ -16,7 +16,7 @@ class BlockDependenceInfo(Identified):
     """The blocks of a module, each with the scope that it is.
 
     `stmt2ref` gives for each block its reference, `sref2scope` for each reference the child blocks and the
-    dependencies between them. Loops have no references here: the parent of a block is the block round it.
+    dependencies between them. Loops have no references here: the parent of a block is the block around it.
     """
 
     def __init__(self, mod: Any) -> None:
@@ -43,7 +43,7 @@ class BlockDependenceInfo(Identified):
             stack += children
 
     def get_sref(self, block: Block) -> StmtSRef | None:
-        """The reference to a block, or None where the module has no such block."""
+        """The reference to a block, or None if the module has no such block."""
         return self.stmt2ref.get(block)
 
     def get_block_scope(self, block_sref: StmtSRef) -> BlockScope:

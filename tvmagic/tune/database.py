@@ -123,7 +123,7 @@ def _is_torn(file: int) -> bool:
 
 @contextlib.contextmanager
 def _locked(file: int) -> Iterator[None]:
-    """Others wait, where the system has locks; elsewhere a line is still one write."""
+    """Others wait, if the system has locks; elsewhere a line is still one write."""
     try:
         import fcntl
     except ImportError:

@@ -2,7 +2,7 @@
 
 The stores below one nest of loops are a group. For the groups that do the most work: how often they run, what one
 execution computes, loads and stores and with which strides, how many sums stay in registers, and for cache sizes the
-bytes that come from outside of a cache, which is the footprint of the widest part of the nest that fits into it times
+bytes that come from outside a cache, which is the footprint of the widest part of the nest that fits into it times
 the iterations around it. For the program: parallel iterations, memory, the amount of code, and a rough time in cycles.
 The choice follows Ansor's (Zheng et al. 2020), with traffic in the place of reuse distances. Magnitudes are logarithms.
 """

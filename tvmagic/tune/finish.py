@@ -30,7 +30,7 @@ _SHORT = 1e-3  # seconds that do not matter
 
 @dataclass(frozen=True)
 class Standing:
-    """A version and its seconds a call, measured in turns with the others; `current` if calls use it afterwards."""
+    """A version and its seconds a call, measured interleaved with the others; `current` if calls use it afterwards."""
 
     name: str
     seconds: float
@@ -121,7 +121,7 @@ class Finish:
         return found
 
     def measured(self, versions: Sequence[Version]) -> dict[int, float]:
-        """Seconds a call of versions by identity, and NumPy's: all in turns, what is much slower by its first calls."""
+        """Seconds a call of versions by identity, and NumPy's: all interleaved, what is much slower by its first calls."""
         op, inputs = self.op, self.inputs
         calls: list[Callable[[], Any]] = []
         for version in versions:

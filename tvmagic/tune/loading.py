@@ -38,7 +38,7 @@ def load(
     """Give an operator the fastest schedule that a file has for its program, this target and this kind of machine.
 
     It is checked against the reference and measured beside the version that calls use now, which stays if it is faster.
-    Without `path` the file is the one that searches write by default. Raises `TVMagicError` if the file has none that
+    Without `path` the file is that to which searches write by default. Raises `TVMagicError` if the file has none that
     fits.
     """
     database, started = Database(path), time.monotonic()

@@ -152,7 +152,7 @@ def order(insts: Insts, decisions: Any, draw: random.Random) -> bool:
 
 
 def parallel_extent(insts: Insts, decisions: Any, draw: random.Random) -> bool:
-    """More or fewer loops fused into the one that runs in parallel."""
+    """More or fewer loops fused into the parallel one."""
     places = _indices(insts, "Parallel")
     if not places:
         return False

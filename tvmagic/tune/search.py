@@ -65,7 +65,7 @@ class Trial:
 class TuneResult:
     """What a search found.
 
-    `choice` has the version that was found, and the times of all versions measured in turns at the end, the fastest
+    `choice` has the version that was found, and the times of all versions measured interleaved at the end, the fastest
     first, with NumPy's. `elapsed` are seconds of the whole search, `interrupted` if the user stopped it; `notes` are
     sentences on what is remarkable.
     """

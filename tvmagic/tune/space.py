@@ -1,6 +1,6 @@
 """Structures of schedules: rules that arrange any function, with choices drawn at random.
 
-The rules follow MetaSchedule's for processors (Shao et al. 2022): elementwise blocks are inlined or computed inside of
+The rules follow MetaSchedule's for processors (Shao et al. 2022): elementwise blocks are inlined or computed inside
 what reads them; a reduction is tiled in several levels with its sums kept in registers and its operands packed, or cut
 into partial sums (rfactor); what is left is cut into chunks; outer loops run in parallel, inner ones as vectors. The
 sizes are numbers in the trace, which `mutate` changes. A rule that a function does not allow leaves it as it was.
@@ -228,7 +228,7 @@ class _Rules:
         self._parallel([*loops[:-1], outer])
 
     def _square(self, loops: list[Any], lanes: int) -> None:
-        """Tiles of rows and columns, for what reads across rows and for what is computed inside of a tile."""
+        """Tiles of rows and columns, for what reads across rows and for what is computed inside a tile."""
         row, column = loops[-2:]
         row_outer, row_inner = self.sch.split(row, [None, self._pick(row, [1, 2, 4, 8, 16, 32, 64])])
         vectors = self._pick(column, [lanes, 2 * lanes])

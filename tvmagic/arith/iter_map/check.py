@@ -45,7 +45,7 @@ def check_mapping(rewriter: IterMapRewriter, sums: Sequence[IterSumExpr], level:
 
 
 def _skip_lower_factor(prover: Prover, splits: list[IterSplitExpr], expected: PrimExpr) -> int | None:
-    """The split of the least lower factor, where `expected` divides those of all splits."""
+    """The split of the least lower factor, if `expected` divides those of all splits."""
     best: int | None = None
     for i, split in enumerate(splits):
         if not prover.divisible(split.lower_factor, expected):

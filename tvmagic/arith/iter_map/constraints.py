@@ -55,7 +55,7 @@ def match_bound_constraints(
     """The bounds that the conjunction `predicate` says.
 
     Returns the domains of the iterators, made smaller by bounds of single ones, and the bounds of
-    other expressions; None where a term is no comparison of integers.
+    other expressions; None if a term is no comparison of integers.
     """
     domains = dict(input_iters)
     constraints: list[IterConstraint] = []
@@ -87,7 +87,7 @@ def _narrowed(domain: Range, bound: IterConstraint) -> Range:
 
 
 def _bound_of(comparison: CmpOp, is_iter: Callable[[Var], bool]) -> IterConstraint | None:
-    """What the comparison says of iterators; None where it has none of them."""
+    """What the comparison says of iterators; None if it has none of them."""
     lhs, rhs = comparison.a, comparison.b
     left_uses, right_uses = uses_var(lhs, is_iter), uses_var(rhs, is_iter)
     if not (left_uses or right_uses):

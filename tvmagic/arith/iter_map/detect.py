@@ -63,7 +63,7 @@ def detect_iter_map(
 
     Returns
     -------
-    The sums, one an index; none where the indices are no such map, with the reasons in `errors`.
+    The sums, one an index; none if the indices are no such map, with the reasons in `errors`.
     """
     level, report = IterMapLevel.of(check_level), Report()
     analyzer = analyzer or new_analyzer()
@@ -121,7 +121,7 @@ def normalize_to_iter_sum(
 ) -> IterSumExpr:
     """`index` as a sum of splits with symbolic scales, by falling scale; nothing is checked.
 
-    What is no part of the map stands in the base.
+    What is no part of the map is in the base.
     """
     domains = iterator_domains(input_iters)
     if not independent(domains):
@@ -138,7 +138,7 @@ def iter_map_simplify(
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[PrimExpr]:
-    """`indices` simplified as an iterator map; as they are where they are none."""
+    """`indices` simplified as an iterator map; as they are if they are not one."""
     values, level = exprs(list(indices)), IterMapLevel.of(check_level)
     domains, condition = iterator_domains(input_iters), expr(predicate)
     if not independent(domains) or any(value.dtype.is_scalable for value in values):

@@ -1,7 +1,7 @@
 """The expressions that an iterator map is made of: marks, splits of marks, sums of splits.
 
 An iterator map writes every index as a sum of splits of iterators. They are expressions, so that
-they can stand inside others; `normalize_iter_map_to_expr` writes them with plain operators again.
+they can be inside others; `normalize_iter_map_to_expr` writes them with plain operators again.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ class IterMapLevel(enum.IntEnum):
 
 
 class Report:
-    """What stood in the way of an iterator map; the texts are made when they are read."""
+    """What was in the way of an iterator map; the texts are made when they are read."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[str, tuple[Any, ...]]] = []
 
     def add(self, template: str, *parts: Any) -> None:
-        """Note a text; `parts` stand in its braces."""
+        """Note a text; `parts` are in its braces."""
         self._entries.append((template, parts))
 
     def __bool__(self) -> bool:
@@ -153,7 +153,7 @@ class IterMapResult:
 
     Attributes
     ----------
-    indices: a sum for each index; empty where the indices are no iterator map.
+    indices: a sum for each index; empty if the indices are no iterator map.
     padding_predicate: holds where the map leaves the domain of the iterators; may hold sums.
     takes_all_values: whether, of a map that was checked to be surjective, every index takes every
         value of its extent without padding too.

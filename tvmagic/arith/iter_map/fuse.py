@@ -138,7 +138,7 @@ class Fuser:
     # ------------------------------------------------------------------ combining
 
     def combine_same_source(self, total: IterSumExpr) -> IterSumExpr | None:
-        """`total` with neighbouring splits of one iterator joined; None where it has no two of one.
+        """`total` with neighbouring splits of one iterator joined; None if it has no two of one.
 
         `(x // (c*s)) % m * (s*t) + (x // c) % s * t` is `(x // c) % (m*s) * t`.
         """
@@ -177,7 +177,7 @@ class Fuser:
     # ------------------------------------------------------------------ fusing
 
     def fuse(self, total: IterSumExpr, allow_early_skip: bool) -> IterSumExpr | None:
-        """`total` as one split of one (new) iterator plus a base; None where it is not one.
+        """`total` as one split of one (new) iterator plus a base; None if it is not one.
 
         `allow_early_skip`: a sum that combines to a single split stays as it is.
         """
@@ -246,7 +246,7 @@ class Fuser:
         return arg.extent
 
     def _take_constrained(self, fusion: _Fusion, constraint: IterSumExpr, scale: PrimExpr) -> PrimExpr | None:
-        """Take all splits of a constrained sum; None where one is missing."""
+        """Take all splits of a constrained sum; None if one is missing."""
         pool = fusion.pool
         for part in reversed(constraint.args):
             for i, arg in enumerate(pool.args):

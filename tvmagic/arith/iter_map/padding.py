@@ -62,7 +62,7 @@ class Padder:
     def pad(self, split: IterSplitExpr, base: PrimExpr, divisor: PrimExpr) -> tuple[IterSplitExpr, PrimExpr] | None:
         """`split` padded for `(split + base) // divisor`, and the padding on its left side.
 
-        None where the padding that the iterator got would change the result.
+        None if the padding that the iterator got would change the result.
         """
         simplify = self.analyzer.simplify
         left = simplify(ops.floormod(base, divisor))
@@ -166,7 +166,7 @@ def _split_constant(value: PrimExpr) -> tuple[PrimExpr, int]:
 
 
 def _common_multiple(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr | None:
-    """A common multiple, the least one where that can be told; None where it is too large."""
+    """A common multiple, the least one if that can be told; None if it is too large."""
     (symbol_a, constant_a), (symbol_b, constant_b) = _split_constant(a), _split_constant(b)
     multiple = math.lcm(constant_a, constant_b)
     if multiple >= 1 << 31:

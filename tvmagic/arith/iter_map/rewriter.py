@@ -86,7 +86,7 @@ class IterMapRewriter(Mutator):
         self.fuser = Fuser(self.prover, level, report)
         self.padder = Padder(self.prover, report)
         self.input_marks: list[IterMark] = []
-        # False where some values of an index may come from padding alone
+        # False if some values of an index may come from padding alone
         self.takes_all_values = True
         self._values: dict[Var, IterMapExpr] = {}
         for var, domain in input_iters.items():
@@ -216,7 +216,7 @@ class IterMapRewriter(Mutator):
     def _unscaled(self, split: IterSplitExpr, base: PrimExpr, divisor: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
         """Base and divisor with the scale of `split`, which divides both, taken out of them.
 
-        None where it does not divide them, or would leave a negative divisor.
+        None if it does not divide them, or would leave a negative divisor.
         """
         if not self.prover.divisible(divisor, split.scale):
             return None

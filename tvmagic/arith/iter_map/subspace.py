@@ -221,7 +221,7 @@ def subspace_divide(
     Returns
     -------
     A pair of marks (outer, inner) for each binding, then a pair whose extents are the predicates of
-    the outer and of the inner space; empty where the bindings cannot be divided.
+    the outer and of the inner space; empty if the bindings cannot be divided.
     """
     domains = iterator_domains(input_iters)
     if not independent(domains):

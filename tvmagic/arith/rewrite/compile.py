@@ -209,7 +209,7 @@ class _Shape:
         self.cls, self.parts, self.name, self.value = cls, parts, name, value
 
     def top(self) -> type | None:
-        """The class that a matched expression must have; None where any fits."""
+        """The class that a matched expression must have; None if any fits."""
         if self.cls is not None:
             return self.cls
         if self.value is not None or _is_int(self.name):
@@ -419,7 +419,7 @@ class Rule:
         return [f for i, p in enumerate(self.patterns) if (f := self.compile_pattern(i, p, classes)) is not None]
 
     def compile_pattern(self, index: int, pattern: str, classes: tuple[type, ...]) -> RuleFunction | None:
-        """The function of one pattern; None where operands of these classes cannot fit."""
+        """The function of one pattern; None if operands of these classes cannot fit."""
         shape = _pattern_shape(self.root, pattern)
         for part, cls in zip(shape.parts, classes):
             top = part.top()

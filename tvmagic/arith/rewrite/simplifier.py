@@ -145,7 +145,7 @@ class RewriteSimplifier(Mutator):
         old = self.values.get(var)
         if old is not None and not allow_override and not deep_equal(old, value):
             raise TVMagicError(
-                f"`{var.name}` is bound to another value already", hint="pass allow_override=True to bind it anew"
+                f"`{var.name}` is bound to another value already", hint="pass allow_override=True to bind it again"
             )
         self.values[var] = value
 
@@ -240,7 +240,7 @@ class RewriteSimplifier(Mutator):
         e = self.children(e)
         a, b = e.a, e.b
         if type(e) in DIVISIONS and isinstance(b, IntImm) and b.value == 0:
-            return e  # an error where it is reached, which may be nowhere
+            return e  # an error if it is reached, which may be nowhere
         folded = FOLDERS[type(e)](a, b)
         if folded is not None:
             return folded

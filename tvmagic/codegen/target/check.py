@@ -65,7 +65,7 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
 
 
 def _probe(triple: str, cpu: str, features: str, text: str) -> subprocess.CompletedProcess[str] | None:
-    """LLVM making code of `text` in a process of its own; None where no other process can be had."""
+    """LLVM making code of `text` in a process of its own; None if no other process can be had."""
     if not sys.executable:
         return None
     try:

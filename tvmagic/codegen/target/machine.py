@@ -111,7 +111,7 @@ class Machine:
     def tile(self, dtype: DataType | str = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
         """The tile of a large product that takes the fewest cycles for an element.
 
-        It divides `rows` and `columns`, the sizes of the product, where they are given and a tile that does is not much
+        It divides `rows` and `columns`, the sizes of the product, if they are given and a tile that does is not much
         slower than the best one.
         """
         lanes = self.lanes(dtype)
@@ -175,7 +175,7 @@ _ANY = _Family("", (128, 16), (1, 5), (32 * K, 256 * K))
 
 @lru_cache(maxsize=64)
 def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | None) -> Machine:
-    """The processor `cpu` with LLVM's `features` (`+avx2,-fma`); `is_host` if it is the one that this process runs on."""
+    """The processor `cpu` with LLVM's `features` (`+avx2,-fma`); `is_host` if this process runs on it."""
     family = _family(triple, cpu)
     on = {f[1:] for f in features.split(",") if f.startswith("+")}
     off = {f[1:] for f in features.split(",") if f.startswith("-")}
@@ -238,7 +238,7 @@ _SYSTEM = pathlib.Path("/sys/devices/system/cpu")
 
 @lru_cache(maxsize=1)
 def host_caches() -> tuple[Cache, ...]:
-    """The data caches of this machine's first core by the operating system; empty where it does not tell them."""
+    """The data caches of this machine's first core by the operating system; empty if it does not tell them."""
     try:
         return _linux_caches(_SYSTEM / "cpu0" / "cache") or _mac_caches()
     except (OSError, ValueError, subprocess.SubprocessError):

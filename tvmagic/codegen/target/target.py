@@ -212,7 +212,7 @@ class Target(Identified):
     def tile(self, dtype: Any = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
         """The tile of a product that the vector registers hold: `rows`, and `vectors` of `lanes`, together `columns`.
 
-        It divides the sizes of the product, `rows` and `columns`, where they are given and a good tile does.
+        It divides the sizes of the product, `rows` and `columns`, if they are given and a good tile does.
         """
         return self.machine.tile(dtype, rows, columns)
 

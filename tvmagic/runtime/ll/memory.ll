@@ -5,7 +5,7 @@
 
 @slots = global [16 x ptr] zeroinitializer, align 64
 declare i32 @posix_memalign(ptr, i64, i64)
-declare void @free(ptr)
+declare void @memory_free(ptr)
 
 define ptr @alloc(i64 %size) {
 entry:
@@ -33,7 +33,7 @@ back:
   %put = extractvalue { ptr, i1 } %c, 1
   br i1 %put, label %next, label %drop
 drop:
-  call void @free(ptr %p)
+  call void @memory_free(ptr %p)
   br label %next
 next:
   %i1 = add i64 %i, 1
@@ -80,7 +80,7 @@ next:
   %last = icmp eq i64 %i1, 16
   br i1 %last, label %drop, label %look
 drop:
-  call void @free(ptr %block)
+  call void @memory_free(ptr %block)
   br label %done
 done:
   ret void

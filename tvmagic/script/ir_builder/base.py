@@ -99,9 +99,7 @@ class IRBuilder:
         elif self.result is None:
             self.result = stmt
         else:
-            raise TVMagicError(
-                "a second statement stands outside all frames", hint="put both inside `with T.prim_func():`"
-            )
+            raise TVMagicError("a second statement is outside all frames", hint="put both inside `with T.prim_func():`")
 
     def find(self, kind: type[_F]) -> _F | None:
         """The innermost open frame of a kind."""
@@ -147,7 +145,7 @@ class IRBuilderFrame:
 
     def add(self, stmt: Any) -> None:
         """Take in a finished part."""
-        raise TVMagicError(f"a statement cannot stand directly inside `{type(self).__name__}`")
+        raise TVMagicError(f"a statement cannot be directly inside `{type(self).__name__}`")
 
     def add_callback(self, callback: Callable[[], Any]) -> None:
         """Call `callback` when the frame that is innermost now ends."""

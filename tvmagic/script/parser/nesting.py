@@ -1,7 +1,7 @@
 """Texts whose brackets are nested deeper than Python's parser follows.
 
 Python refuses more than 200 brackets inside each other. Where a text has more, what stands deep
-inside is cut out, a name stands in its place, and the piece is parsed on its own. Every place in
+inside is cut out, a name is in its place, and the piece is parsed on its own. Every place in
 the text stays where it was, so that spans and errors are right.
 """
 
@@ -52,7 +52,7 @@ def parse_nested(text: str) -> tuple[ast.Module, dict[str, ast.expr]]:
 
 
 def _move(node: ast.AST, line: int, column: int) -> None:
-    """Place a node of a piece, which was parsed inside one bracket, where it stands in the text."""
+    """Place a node of a piece, which was parsed inside one bracket, where it is in the text."""
     if not hasattr(node, "lineno"):
         return
     for row, place in (("lineno", "col_offset"), ("end_lineno", "end_col_offset")):

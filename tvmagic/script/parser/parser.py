@@ -289,7 +289,7 @@ class Parser(Evaluator):
         if isinstance(value, (Lambda, ScriptMacro)) or callable(value) or isinstance(value, (dict, type(None))):
             raise self.error(
                 node,
-                f"the name `{name}` cannot stand for {operators.describe(value)}",
+                f"the name `{name}` cannot be used as {operators.describe(value)}",
                 "a value that is only a name in the script is written `T.meta_var(value)`",
             )
         frame = stmts.LetStmt(convert(as_value(value)))

@@ -16,7 +16,7 @@ __all__ = ["Source", "reported"]
 class Source:
     """A text with its name, and where it begins in the file or cell that it comes from.
 
-    `line_base` lines stand before it there, and each of its lines was moved left by `column_base`
+    `line_base` lines are before it there, and each of its lines was moved left by `column_base`
     columns.
     """
 
@@ -57,7 +57,7 @@ class Source:
             end_line, end_column = line, column + 1
         base, shift = self.line_base, self.column_base
         span = Span(self.name, line + base, column + shift, end_line + base, end_column + shift)
-        hint = "statements stand at most 100 levels deep" if "levels of indentation" in str(error.msg) else None
+        hint = "statements are at most 100 levels deep" if "levels of indentation" in str(error.msg) else None
         return self._diagnostic(f"this is not valid Python: {error.msg}", span, hint)
 
     def span(self, node: Any) -> Span:
@@ -102,6 +102,6 @@ class Source:
 
 
 def reported(error: DiagnosticError) -> DiagnosticError:
-    """`error` for the user: told to a renderer, where one was set, and without the parser's own frames."""
+    """`error` for the user: told to a renderer, if one was set, and without the parser's own frames."""
     diagnostics.render(error)
     return error.with_traceback(None)

@@ -170,7 +170,7 @@ def _buffer(printer: Printer, buffer: Buffer) -> Text:
 
 
 def indices_text(printer: Printer, indices: tuple[PrimExpr, ...]) -> str:
-    """What stands in the brackets of an access; a ramp is a slice."""
+    """What is in the brackets of an access; a ramp is a slice."""
     if not indices:
         return "()"
     texts: list[str] = []
@@ -194,7 +194,7 @@ def _ramp_slice(printer: Printer, ramp: Ramp, stride: IntImm) -> str:
 
 
 def region_text(printer: Printer, region: Any) -> str:
-    """What stands in the brackets of a region."""
+    """What is in the brackets of a region."""
     return ", ".join([slice_text(printer, r.min, r.extent) for r in region]) if region else "()"
 
 

@@ -383,7 +383,7 @@ _Classic.HANDLERS = {
 
 
 def _only_output(node: Any) -> str | None:
-    """The name of the buffer that a program stores to, where that is one buffer alone."""
+    """The name of the buffer that a program stores to, if that is one buffer alone."""
     names: set[str] = set()
     parts = list(node.functions.values()) if isinstance(node, IRModule) else [node]
     for part in parts:

@@ -2,7 +2,7 @@
 
 A handler is declared for a class of nodes with `@prints(Add, Sub)`. For an expression it returns
 its text and how tightly its outermost operator binds (`ATOM`: needs no parentheses); for a
-statement an item: a line, a `Suite` with a body, or a list of items that stand in its place.
+statement an item: a line, a `Suite` with a body, or a list of items that are in its place.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class Printer:
         return self.declare(item, hint, frame)
 
     def declare(self, item: Any, hint: str, frame: Frame) -> str:
-        """Give a variable or buffer its name, until `frame` ends, where nothing defines it."""
+        """Give a variable or buffer its name, until `frame` ends, if nothing defines it."""
         known = self.names.get(id(item))
         if known is not None:
             return known if isinstance(known, str) else known()

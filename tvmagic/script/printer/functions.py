@@ -51,7 +51,7 @@ def _is_plain(buffer: Buffer) -> bool:
 
 
 def _implicit_root(function: PrimFunc) -> Block | None:
-    """The root block, where the text need not say more of it than a comment."""
+    """The root block, if the text need not say more of it than a comment."""
     realize = function.body
     if not isinstance(realize, BlockRealize) or realize.iter_values or not is_constant(realize.predicate, 1):
         return None

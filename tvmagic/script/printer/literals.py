@@ -20,7 +20,7 @@ _TABLE = str.maketrans(_ESCAPES)
 
 
 def quoted(text: str) -> str:
-    """`text` in double quotes, with what cannot stand in them escaped."""
+    """`text` in double quotes, with what cannot be in them escaped."""
     return '"' + text.translate(_TABLE) + '"'
 
 

@@ -111,7 +111,7 @@ class Spans:
         return [place.span for place in self._of.get(id(node), ())]
 
     def at(self, line: int, column: int) -> Any:
-        """The innermost node at a line and column (both from 1); None where there is none."""
+        """The innermost node at a line and column (both from 1); None if there is none."""
         if not 1 <= line <= len(self._line_begins):
             return None
         offset = self._line_begins[line - 1] + column - 1
@@ -141,7 +141,7 @@ def _inside(place: Place, outer: list[Place]) -> bool:
 
 
 def _the_one(places: list[Place], parent: Any, step: tuple[str, Any]) -> list[Place]:
-    """Of the places of a part that its parent holds several times, the one that a step leads to."""
+    """Of the places of a part that its parent holds several times, the place that a step leads to."""
     kind, key = step
     if kind == "index":
         before = sum(parent[i] is parent[key] for i in range(key))

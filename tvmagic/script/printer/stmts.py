@@ -427,7 +427,7 @@ def _remap(printer: Printer, block: Block, values: tuple[PrimExpr, ...], indices
 
 
 def _axis(printer: Printer, axis: IterVar, value: tuple[PrimExpr, ...], frame: Frame) -> str:
-    """The line that binds one variable; `value` is empty where the block is not realized."""
+    """The line that binds one variable; `value` is empty if the block is not realized."""
     assert axis.dom is not None
     if is_constant(axis.dom.min, 0):
         texts = [printer.text(axis.dom.extent)]

@@ -19,7 +19,7 @@ def decorate(
     """`text` with `^` under the characters of `ranges` (begin, end left out).
 
     Indentation is not underlined, nor are lines that are one of `comments`. `context`: how many lines to keep around underlined ones; all
-    unless told. `line_numbers`: each line begins with its number.
+    by default. `line_numbers`: each line begins with its number.
     """
     lines = text.split("\n")
     carets = _carets(lines, ranges)
@@ -41,7 +41,7 @@ def decorate(
 
 
 def _carets(lines: list[str], ranges: Iterable[tuple[int, int]]) -> dict[int, str]:
-    """For each line with something underlined, what stands under it."""
+    """For each line with something underlined, what is under it."""
     result: dict[int, str] = {}
     wanted = sorted(ranges)
     start = 0

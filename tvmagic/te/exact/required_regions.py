@@ -77,7 +77,7 @@ def _add_requests(
     paths: Mapping[Operation, Any],
     as_computed: bool,
 ) -> bool:
-    """Add what `consumer` reads of `stage`; False where that is not known."""
+    """Add what `consumer` reads of `stage`; False if that is not known."""
     op = consumer.op
     if not isinstance(op, ComputeOp) or consumer not in demand:
         return False
@@ -150,7 +150,7 @@ def _set_of(steps: Steps, dtype: Any) -> Any:
 
 
 def _requested(load: ProducerLoad, domains: Mapping[Var, Any]) -> list[Steps] | None:
-    """The box of elements that one load reads; None where it reads none inside the tensor."""
+    """The box of elements that one load reads; None if it reads none inside the tensor."""
     tensor: Tensor = load.producer
     shape = constant_shape(tensor)
     assert shape is not None

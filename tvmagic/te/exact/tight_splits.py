@@ -31,7 +31,7 @@ class TightLimits:
     def extent(self, iv: IterVar, values: dict[IterVar, PrimExpr]) -> tuple[IterVarRelation, PrimExpr] | None:
         """The split that `iv` is the inner loop of, and how many iterations it has in this block.
 
-        None where the split divides, where the loop must have a constant extent, or where the
+        None if the split divides, if the loop must have a constant extent, or where the
         block is not known yet because its loops are inside. `values`: of the loops around.
         """
         split = self.splits.get(iv)

@@ -48,7 +48,7 @@ MAX_DEPTH = 31  # loops, each a dimension of NumPy's arrays
 class StageWaste:
     """What one stage computes: `computed` elements, counted each time, of which `used` are needed.
 
-    Each is None where it is not known: symbolic sizes, or consumers that are not expressions.
+    Each is None if it is not known: symbolic sizes, or consumers that are not expressions.
     """
 
     stage: str
@@ -121,7 +121,7 @@ class _Counter(Visitor):
             if iv.dom is None or not isinstance(iv.dom.extent, IntImm):
                 return None
             work *= iv.dom.extent.value
-        half = len(known) // 2  # initializations and updates stand in pairs
+        half = len(known) // 2  # initializations and updates are in pairs
         return sum(known[half:] if len(known) == 2 else known[1::2]) // work if work else None
 
     @handles(For)
@@ -155,7 +155,7 @@ class _Counter(Visitor):
         return largest, _steps(largest, axis) < value
 
     def _value(self, value: Any) -> Any:
-        """An expression as an array over the loops that it depends on; None where it has no value or too many."""
+        """An expression as an array over the loops that it depends on; None if it has no value or too many."""
         variables: dict[Var, None] = {}
         post_order_visit(value, lambda node: variables.setdefault(node) if isinstance(node, Var) else None)
         used = [v for v in variables if v in self.axes]
@@ -164,7 +164,7 @@ class _Counter(Visitor):
         env = {v: self.lets[v] if v in self.lets else self._loop_values(v) for v in used}
         try:
             return np.asarray(ArrayEvaluator(env).visit(value))
-        except TVMagicError:  # what has no value by NumPy is not known
+        except TVMagicError:  # what has no value in NumPy is not known
             return None
 
     def _loop_values(self, var: Var) -> np.ndarray:

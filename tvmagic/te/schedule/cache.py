@@ -64,7 +64,7 @@ def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tenso
 
 
 def _is_state(sch: Schedule, op: Operation) -> bool:
-    """Whether `op` stands for the state of a scan, which has values inside of its steps only."""
+    """Whether `op` stands for the state of a scan, which has values inside its steps only."""
     return any(t.op is op for s in sch.stages if isinstance(s.op, ScanOp) for t in s.op.state_placeholder)
 
 
@@ -90,7 +90,7 @@ def cache_write(sch: Schedule, tensor: Any, scope: str) -> Any:
 
 
 class _Rewritten:
-    """The operation that computes in the cache, and the one that copies out of it."""
+    """The operation that computes in the cache, and the operation that copies out of it."""
 
     def __init__(self, op: Operation, reader: Operation) -> None:
         self.op, self.reader = op, reader

@@ -109,7 +109,7 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
 
 
 def _check_unused(stage: Stage, context: Context) -> None:
-    """An error where an iteration variable belongs to two stages."""
+    """An error if an iteration variable belongs to two stages."""
     if stage.attach_type == AttachType.INLINED_ALREADY:
         return
     for iv in stage.op.root_iter_vars():
@@ -158,10 +158,10 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
 
 
 def _check_threads(stage: Stage, context: Context) -> None:
-    """An error where what is computed depends on a thread that runs neither around the stage nor around what depends on it.
+    """An error if what is computed depends on a thread that runs neither around the stage nor around what depends on it.
 
     Memory that each thread has of its own begins at what its thread reads. The stage may bind a loop of its own to the
-    same thread: then only what is inside of that loop can depend on it.
+    same thread: then only what is inside that loop can depend on it.
     """
     if not context.threads:
         return
@@ -239,7 +239,7 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
 
 
 def _value_of(iv: IterVar, range_: Range, context: Context) -> PrimExpr:
-    """The value of a loop inside of it. Threads count from 0, whatever the loop begins with."""
+    """The value of a loop inside it. Threads count from 0, whatever the loop begins with."""
     thread = context.threads.get(iv)
     return iv.var if thread is None else plus(thread.var, range_.min)
 
@@ -403,7 +403,7 @@ def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom],
 
 
 def _may_overrun(scan: ScanOp, context: Context) -> bool:
-    """Whether a stage of a step runs inside of a split loop of another.
+    """Whether a stage of a step runs inside a split loop of another.
 
     In the last block it may then read the state behind a part of it; only the whole domain is guarded.
     """
@@ -431,7 +431,7 @@ def _note_leaf(stage: Stage, consumer: Stage, iv: IterVar, range_: Range, case: 
 
 
 def _note_relaxed(stage: Stage, consumer: Stage, iv: IterVar, found: IntSet) -> None:
-    text = f"`{iv.var.name}` around `{consumer.name}`: `{stage.name}` is outside of it, so all iterations"
+    text = f"`{iv.var.name}` around `{consumer.name}`: `{stage.name}` is outside it, so all iterations"
     note("infer_bound.relax", text, stage=stage.name, consumer=consumer.name, loop=iv.var.name, set=_text(found))
 
 

@@ -131,7 +131,7 @@ def make_loop_nest(
     values: gets the value of every variable of the stage.
     init: make loops of their own variables, for the initialization of a reduction.
     skip: loops to leave out.
-    tight: gets the splits whose inner loop ends where the parent ends, where that is asked for.
+    tight: gets the splits whose inner loop ends where the parent ends, if that is asked for.
     """
     limits = TightLimits(stage, context) if context.tight_split and tight is not None else None
     nest: Nest = [[] for _ in range(len(stage.leaf_iter_vars) + 1)]
@@ -198,15 +198,15 @@ def _loop_level(
 
 
 def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopContext) -> None:
-    """What is prefetched at a loop has its memory there: it is not computed at that loop or inside of it."""
+    """What is prefetched at a loop has its memory there: it is not computed at that loop or inside it."""
     leaves = stage.leaf_iter_vars
     for other, place in context.inside.get(stage, {}).items():
         if tensor in other.op.outputs and leaves.index(place) >= leaves.index(iv):
             raise ScheduleError(
                 f"stage `{stage.name}`: prefetch of `{tensor.name}` at `{iv.var.name}`, but it is computed at "
-                f"`{place.var.name}` inside of that loop",
+                f"`{place.var.name}` inside that loop",
                 span=stage.span,
-                hint=f"prefetch it at a loop inside of the one at which `{tensor.name}` is computed",
+                hint=f"prefetch it at a loop inside the one at which `{tensor.name}` is computed",
             )
 
 
@@ -283,9 +283,9 @@ def _check_start_values(op: BaseComputeOp, stage: Stage, context: LoopContext, c
         if other.op in read and place not in stage.leaf_iter_vars[:common]:
             raise ScheduleError(
                 f"stage `{other.origin_op.name}` is computed at loop `{place.var.name}` of stage `{stage.origin_op.name}`, "
-                "whose start values read it outside of that loop",
+                "whose start values read it outside that loop",
                 span=other.span,
-                hint=f"compute `{other.origin_op.name}` at a loop outside of the reduction, or at the root",
+                hint=f"compute `{other.origin_op.name}` at a loop outside the reduction, or at the root",
             )
 
 
@@ -328,7 +328,7 @@ class ComputeLoopNest:
             context = context.with_ranges(_without_empty_reductions(op, stage, context))
         tight: set[IterVarRelation] = set()
         self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip, tight)
-        # what is computed has a place, even outside of the domain, so only splits that overrun are guarded;
+        # what is computed has a place, even outside the domain, so only splits that overrun are guarded;
         # a layout of its own has places for the domain alone
         domains = bool(stage.layout_transforms)
         checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, domains, tight)

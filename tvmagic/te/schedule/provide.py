@@ -118,7 +118,7 @@ def make_reduction(op: ComputeOp, tensors: tuple[Tensor, ...], stage: Stage) -> 
 
 
 def _store_all(tensors: tuple[Tensor, ...], values: list[PrimExpr], args: list[Any], stage: Stage) -> Stmt:
-    """All values stored; computed first, where one reads a tensor that an earlier store changes."""
+    """All values stored; computed first, if one reads a tensor that an earlier store changes."""
     stored: set[Tensor] = set()
     kept: list[tuple[Var, PrimExpr]] = []
     stores: list[Stmt] = []

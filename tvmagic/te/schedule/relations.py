@@ -5,7 +5,7 @@ message goes along one relation: down from parents to children or up from childr
 
 - domain: the range (down) or the set (up) of a variable;
 - index: the value of a variable from those of the others;
-- mask: bits that mark variables, joined where several meet;
+- mask: bits that mark variables, joined if several meet;
 - check: whether a variable can run past its range.
 """
 

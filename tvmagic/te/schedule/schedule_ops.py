@@ -150,7 +150,7 @@ class _Plan:
         return _with_layout(stage, build_realize(stage, self.context, body))
 
     def check_all_placed(self) -> None:
-        """An error where the loop at which a stage is computed is nowhere in the program."""
+        """An error if the loop at which a stage is computed is nowhere in the program."""
         waiting = [s for places in (self.at_loop, self.at_init, self.at_update) for g in places.values() for s in g]
         for stage in waiting:
             if stage not in self.placed:
@@ -273,18 +273,18 @@ class _Assembler(Mutator):
         return node.replace(condition=condition, then_case=then, else_case=other)
 
     def _check_all_come(self, node: AttrStmt) -> None:
-        """A loop over threads that were launched outside of it runs in all of them."""
+        """A loop over threads that were launched outside it runs in all of them."""
         var = node.node.var
         if not is_const(node.value, 1) and any(uses_var(c, (var,)) for c in self.conditions):
             raise ScheduleError(
                 f"a loop of {node.value} iterations is bound to `{var.name}` where not all of these threads come: "
-                "a loop outside of it is bound to them too, and its iterations are fewer",
+                "a loop outside it is bound to them too, and its iterations are fewer",
                 span=node.span,
                 hint="bind one of the two loops only",
             )
 
     def _about_tensor(self, node: AttrStmt) -> Stmt:
-        """A fact on a tensor: on the one that the user knows; none where it has no memory."""
+        """A fact on a tensor: on the tensor that the user knows; none if it has no memory."""
         if node.node in self.unrealized:
             return self.visit(node.body)
         result = self.visit_children(node)

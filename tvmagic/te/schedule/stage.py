@@ -179,7 +179,7 @@ class Stage(Identified):
         return ScheduleError(f"stage `{self.name}`: {message}", span=caller_span(), hint=hint)
 
     def leaf_position(self, iv: Any, call: str) -> int:
-        """The place of `iv` among the loops; an error where it is none."""
+        """The place of `iv` among the loops; an error if it is not among them."""
         if not isinstance(iv, IterVar):
             raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`")
         for position, leaf in enumerate(self.leaf_iter_vars):
@@ -418,7 +418,7 @@ class Stage(Identified):
         self.scope = scope
 
     def set_store_predicate(self, predicate: Any) -> None:
-        """Store only where `predicate` holds."""
+        """Store only if `predicate` holds."""
         self.store_predicate = expr(predicate)
 
     # ------------------------------------------------------------------ its buffer
@@ -447,14 +447,14 @@ class Stage(Identified):
         """Store element `(i, j, ...)` at the indices that `mapping_function(i, j, ...)` gives.
 
         `te.AXIS_SEPARATOR` among them divides the dimensions into groups. Returns the loops over
-        the new indices, where the stage's loops are rewritten.
+        the new indices, if the stage's loops are rewritten.
         """
         from tvmagic.te.schedule.layout import transform_layout
 
         return transform_layout(self, mapping_function)
 
 
-# The calls that a schedule keeps a record of, where it is asked to (`te.keep_schedule_record`).
+# The calls that a schedule keeps a record of, if it is asked to (`te.keep_schedule_record`).
 STAGE_CALLS = (
     "bind", "compute_at", "compute_inline", "compute_root", "double_buffer", "env_threads", "fuse", "parallel",
     "pragma", "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align",

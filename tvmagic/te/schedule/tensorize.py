@@ -320,7 +320,7 @@ class _Matcher(Mutator):
         )
 
     def verify(self) -> None:
-        """An error where the stage computes something else than the intrinsic declares."""
+        """An error if the stage computes something else than the intrinsic declares."""
         if len(self.op.body) != len(self.declared.body):
             raise self._error(f"has {len(self.declared.body)} outputs, the stage {len(self.op.body)}")
         for own, wanted in zip(self.op.body, self.declared.body):

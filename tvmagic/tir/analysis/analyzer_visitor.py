@@ -20,7 +20,7 @@ class AnalyzerVisitor(Visitor):
         self.analyzer = Analyzer()
 
     def under(self, condition: PrimExpr, node: Node) -> None:
-        """Visit what runs only where the condition holds."""
+        """Visit what runs only if the condition holds."""
         with self.analyzer.constraint_scope(condition):
             self.visit(node)
 

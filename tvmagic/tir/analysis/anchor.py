@@ -9,7 +9,7 @@ __all__ = ["find_anchor_block"]
 
 
 def find_anchor_block(mod: IRModule | PrimFunc) -> Block | None:
-    """The reduction (block with an init) that does the most arithmetic; None where there is none."""
+    """The reduction (block with an init) that does the most arithmetic; None if there is none."""
     functions = [mod] if isinstance(mod, PrimFunc) else list(mod.functions.values())
     found: list[tuple[float, Block]] = []
 

@@ -101,7 +101,7 @@ class _Finder(Visitor):
 
     def _note_carrying(self, iter_var: IterVar, value: PrimExpr) -> None:
         """Remember what surrounds the loops of an axis whose iterations may use each other's values."""
-        paths = self._paths_of(self.carrying, value)  # an axis of a block inside of one of such an axis
+        paths = self._paths_of(self.carrying, value)  # an axis of a block inside one of such an axis
         if iter_var.iter_type != IterVar.DataPar:
             paths += self._paths_of(self.loop_paths, value)
         around = _outermost(paths)

@@ -82,7 +82,7 @@ class Flops(Tally[Counter[Any]]):
 def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     """The arithmetic operations of a statement, a function or all functions of a module, loops counted.
 
-    Of two branches the longer one counts, a vector's operation is one, an init is none. The extents of loops must
+    Of two branches the longer one counts, a vector's operation is one, an init is not counted. The extents of loops must
     be constant. A function of a module that has the attribute `estimated_flops` counts as that.
     """
     if not isinstance(stmt_or_mod, IRModule):

@@ -1,4 +1,4 @@
-"""OOBChecker: accesses that are outside of their buffer for some values of the loops around them."""
+"""OOBChecker: accesses that are outside their buffer for some values of the loops around them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Checker(AnalyzerVisitor):
             known = high - low < 1 << (index.dtype.bits - 1)  # else nothing is known but the type
             if known and (low < 0 or high >= limit):
                 raise ScheduleError(
-                    f"an index of buffer {node.buffer.name} is outside of it: dimension {axis} of size `{size}` "
+                    f"an index of buffer {node.buffer.name} is outside it: dimension {axis} of size `{size}` "
                     f"is accessed at `{index}`, which goes from {low} to {high}",
                     node=node,
                     root=self.func,
@@ -51,7 +51,7 @@ class _Checker(AnalyzerVisitor):
 
 
 def OOBChecker() -> Pass:
-    """Refuse accesses that leave their buffer for some values of the loops, where the bounds are known."""
+    """Refuse accesses that leave their buffer for some values of the loops, if the bounds are known."""
 
     def run(mod: IRModule, context: PassContext) -> IRModule:
         for func in mod.functions.values():

@@ -4,7 +4,7 @@ A parallel loop runs its iterations in any order, and so do the blocks of a kern
 loop go through the body together, statement by statement, each statement reading before it writes. The threads
 of a block wait for each other between statements where that is needed, so only what one statement reads and
 writes counts. Two accesses of different iterations to one element, of which at least one is a write, are a race,
-unless that order is the one that a serial loop has. What an iteration allocates is its own.
+unless a serial loop has that order. What an iteration allocates is its own.
 
 Each buffer of each such loop is first tried by a proof (`race_proof`), which holds for all sizes, then by
 counting through the iterations (`race_search`), which gives the two iterations and the element.
@@ -249,7 +249,7 @@ class _Lanes:
         return self._repeats(first, whole) if alone or (first.write and first.node is second.node) else True
 
     def _repeats(self, access: Access, whole: Stmt | None) -> bool:
-        """Whether a loop inside of the vectorized one runs the access, or the statement around it, several times."""
+        """Whether a loop inside the vectorized one runs the access, or the statement around it, several times."""
         steps = [step.stmt for step in access.place.path]
         inner = steps[steps.index(self.loop) + 1 : None if whole is None else steps.index(whole)]
         return any(isinstance(stmt, (For, While)) for stmt in inner) or (whole is None and bool(access.own))

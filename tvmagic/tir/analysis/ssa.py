@@ -21,7 +21,7 @@ class _Definitions(Visitor):
 
     @handles(Let)
     def let(self, node: Let) -> None:
-        # the same let may stand in several places of an expression
+        # the same let may be in several places of an expression
         known = self.lets.get(node.var)
         if known is None or not expr_deep_equal(known, node.value):
             self.visit_var_def(node.var)

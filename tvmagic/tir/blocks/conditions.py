@@ -43,7 +43,7 @@ def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
 
 
 def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
-    """The conjunction of the conditions; true where there are none."""
+    """The conjunction of the conditions; true if there are none."""
     joined: PrimExpr = IntImm("bool", 1)
     for condition in conditions:
         joined = logical_and(joined, condition)
@@ -65,7 +65,7 @@ def condition_of_some(predicate: PrimExpr, dropped: Mapping[Var, Range], block: 
             if not _follows(at_first, condition, analyzer):
                 raise ScheduleError(
                     f"the condition `{condition}` of {block.label} may hold in a later iteration of a loop and not in the "
-                    "first one, so it cannot be said without the loop",
+                    "first one, so it cannot be expressed without the loop",
                     block,
                     hint="call decompose_reduction before the loop is split or fused",
                 )
@@ -97,7 +97,7 @@ def _implied(weaker: PrimExpr, condition: PrimExpr, analyzer: Analyzer) -> bool:
 def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimExpr]:
     """The conditions of a block in terms of its variables, without those that hold all over their domains.
 
-    A block that leaves its loops must take them along. Raises where they cannot be said without the loops.
+    A block that leaves its loops must take them along. Raises if they cannot be expressed without the loops.
     """
     realize = state.realize_of(block)
     if is_one(realize.predicate):
@@ -119,7 +119,7 @@ def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimE
         said = analyzer.simplify(substitute(condition, values))
         if uses_var(said, set(loops)):
             raise ScheduleError(
-                f"the condition `{condition}` of {block.label} cannot be said in its variables, so it would be lost with "
+                f"the condition `{condition}` of {block.label} cannot be expressed in its variables, so it would be lost with "
                 "the loops",
                 block,
                 hint="move the block before its loops are split or fused",
@@ -174,7 +174,7 @@ def _fills(total: IterSumExpr, domain: Range) -> bool:
 
 
 def _loops_by_variables(realize: BlockRealize, loops: dict[Var, Range]) -> dict[Var, PrimExpr]:
-    """The loops as expressions of the block's variables; none where the variables do not tell them."""
+    """The loops as expressions of the block's variables; none if the variables do not tell them."""
     found = detect_iter_map(realize.iter_values, loops, check_level="bijective")
     if not found.indices:
         return {}

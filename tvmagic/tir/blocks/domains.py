@@ -1,4 +1,4 @@
-"""The ranges of variables at a place of the program: of blocks, of loops, of all that stands above."""
+"""The ranges of variables at a place of the program: of blocks, of loops, of all that is above."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class FlagCache:
 
 
 def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
-    """A block's realize and the loops round it, as far as regions depend on them.
+    """A block's realize and the loops around it, as far as regions depend on them.
 
     It stays the same while what is beside the block is rewritten.
     """
@@ -267,7 +267,7 @@ def _partial_condition(state: ScheduleState, block: StmtSRef, first: dict[Var, P
 def _written_box(
     state: ScheduleState, producer: StmtSRef, meeting: StmtSRef, region: BufferRegion, exact: bool
 ) -> list[IntSet] | None:
-    """The box that one iteration at `meeting` writes; None where a condition leaves out an unknown part of it.
+    """The box that one iteration at `meeting` writes; None if a condition leaves out an unknown part of it.
 
     Without `exact` the condition does not count. An element of a reduction is written if any of its iterations runs:
     the first one is asked for.

@@ -39,7 +39,7 @@ from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 __all__ = ["BlockReduction", "Exchange", "block_reduction", "reduction_vars_stay_inside", "same_places", "stores_of"]
 
 _COMBINING = (Add, Mul, Min, Max)
-# What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in anew.
+# What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in again.
 _NEUTRAL: Mapping[type, int] = {Add: 0, Mul: 1}
 
 

@@ -1,4 +1,4 @@
-"""The regions that a block's body touches, found anew after a rewrite."""
+"""The regions that a block's body touches, found again after a rewrite."""
 
 from __future__ import annotations
 

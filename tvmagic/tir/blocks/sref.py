@@ -10,10 +10,10 @@ __all__ = ["StmtSRef"]
 
 
 class StmtSRef(Identified):
-    """A block or loop that stays itself while the program round it is rewritten.
+    """A block or loop that stays itself while the program around it is rewritten.
 
     `stmt` is the `Block` or `For` as it is now (None once it is gone), `parent` the reference of
-    the nearest block or loop round it (None at the root), `seq_index` its place in the sequence
+    the nearest block or loop around it (None at the root), `seq_index` its place in the sequence
     that holds it directly (-1 where none does).
     """
 
@@ -65,7 +65,7 @@ class StmtSRef(Identified):
         return f"loop `{self.stmt.loop_var.name}`" if self.stmt is not None else "a removed block or loop"
 
     def ancestors(self) -> list[StmtSRef]:
-        """The references round it, from the nearest to the root."""
+        """The references around it, from the nearest to the root."""
         found: list[StmtSRef] = []
         sref = self.parent
         while sref is not None:

@@ -57,7 +57,7 @@ class TensorizeInfo:
 
     `loop_map`: the description's loop for each loop (reference) that is to be tiled; `desc_loop_indexer`: the
     place of each of the description's loops; `block_iter_paddings`: for each block variable the multiple to
-    which it must be padded, None where nothing must be.
+    which it must be padded, None if nothing must be.
     """
 
     loop_map: dict[StmtSRef, For]
@@ -85,7 +85,7 @@ def _size(extent: Any) -> int | None:
 def get_tensorize_loop_mapping(
     sch: Schedule, block: Any, desc_func: PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
-    """Which loops of a block the loops of a description stand for; None where they do not fit.
+    """Which loops of a block the loops of a description stand for; None if they do not fit.
 
     The block's last variables go with the description's, from the innermost out, kind by kind; each needs a
     loop of its own whose extent is a multiple of the description's (or is padded, with `allow_padding`).
@@ -142,7 +142,7 @@ class AutoTensorizeMappingInfo:
 
 
 def _accesses(block: Any) -> dict[Buffer, tuple[PrimExpr, ...]] | None:
-    """How a block with one store indexes each buffer, the stored one first; None where it is not that simple."""
+    """How a block with one store indexes each buffer, the stored one first; None if it is not that simple."""
     body = block.body
     if not isinstance(body, BufferStore) or isinstance(body, SeqStmt):
         return None
@@ -152,7 +152,7 @@ def _accesses(block: Any) -> dict[Buffer, tuple[PrimExpr, ...]] | None:
 
 
 def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFunc) -> AutoTensorizeMappingInfo | None:
-    """How the variables of a block could be grouped to those of a description; None where they cannot.
+    """How the variables of a block could be grouped to those of a description; None if they cannot.
 
     A variable of the block goes with a variable of the description of the same kind that is used in the same
     buffers; variables that go with none stay outside (batch).
@@ -206,7 +206,7 @@ def suggest_index_map(
     """A layout in which the loops, as they are nested, walk through the buffer in order.
 
     The access is taken as one index into the flat buffer, which splits into iterators of the loops; those are
-    put in the loops' order. None where the access is not such a sum, or is in order already.
+    put in the loops' order. None if the access is not such a sum, or is in order already.
     """
     from tvmagic.arith.iter_map import IterSplitExpr, IterSumExpr, detect_iter_map, normalize_iter_map_to_expr
 

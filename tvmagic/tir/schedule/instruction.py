@@ -1,7 +1,7 @@
 """Primitives and instructions: what a schedule can do, and one call of it.
 
 A primitive is a function on the state, declared once with `@primitive`. Its signature says by
-annotation what each argument is; from that follow the method of `Schedule`, how a call stands in
+annotation what each argument is; from that follow the method of `Schedule`, how a call appears in
 the trace, its Python and JSON forms, and how it is replayed.
 
     @primitive("Parallel")
@@ -192,7 +192,7 @@ class InstructionKind(Identified):
 
 
 def _annotation_text(annotation: Any) -> str:
-    """An annotation as it is written, also where the file does not keep annotations as text."""
+    """An annotation as it is written, also if the file does not keep annotations as text."""
     if isinstance(annotation, str):
         return annotation
     if hasattr(annotation, "__metadata__"):
@@ -275,7 +275,7 @@ class Instruction(Identified):
 
 
 def argument_text(value: Any, names: Callable[[Any], str]) -> str:
-    """An argument as it stands in a line of Python."""
+    """An argument as it appears in a line of Python."""
     if isinstance(value, (BlockRV, LoopRV)):
         return names(value)
     if isinstance(value, bool) or value is None:

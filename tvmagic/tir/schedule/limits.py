@@ -39,7 +39,7 @@ __all__ = ["check_inside", "check_writes_all", "clipped"]
 
 
 def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:
-    """The part of the region that is inside its buffer, where `analyzer` knows the region's variables."""
+    """The part of the region that is inside its buffer, if `analyzer` knows the region's variables."""
     sides: list[Range] = []
     for side, size in zip(region.region, region.buffer.shape):
         low, end = side.min, side.min + side.extent

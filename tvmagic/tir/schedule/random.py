@@ -29,7 +29,7 @@ class LinearCongruentialEngine:
         self.seed(seed)
 
     def seed(self, seed: int | None = None) -> None:
-        """Start the stream anew."""
+        """Start the stream again."""
         if seed is None or seed == -1:
             seed = secrets.randbelow(_MODULUS - 1) + 1
         if seed < 0:

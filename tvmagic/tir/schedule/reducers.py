@@ -70,7 +70,7 @@ def _is_target(value: PrimExpr, store: BufferStore) -> bool:
 
 
 def match_reduction(block: StmtSRef) -> ReductionPattern:
-    """The pattern of a reduction block, or an error where its combination is not known."""
+    """The pattern of a reduction block, or an error if its combination is not known."""
     stmt = block.block
     assert stmt.init is not None
     init, update = stores_of(stmt.init), stores_of(stmt.body)

@@ -49,7 +49,7 @@ __all__ = [
 
 
 def scope_root(state: ScheduleState, sref: StmtSRef, *, stage_pipeline: bool = False) -> StmtSRef:
-    """The scope that holds `sref`; where asked for, it must be a stage pipeline."""
+    """The scope that holds `sref`; if asked for, it must be a stage pipeline."""
     if sref.parent is None:
         raise ScheduleError("the root block cannot be scheduled: no scope holds it", sref)
     root = state.scope_of(sref)
@@ -72,7 +72,7 @@ def _dominant_failure(scope: BlockScope, block: StmtSRef) -> str | None:
 def complete_failure(
     state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
 ) -> str | None:
-    """Why a block is not complete, or None where it is.
+    """Why a block is not complete, or None if it is.
 
     A complete block computes each element of its outputs once, from other buffers: its variables
     are data parallel, it is the only writer, and it does not read what it writes. The only writer in `scope`: some of
@@ -94,7 +94,7 @@ def complete_failure(
 def reduction_failure(
     state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
 ) -> str | None:
-    """Why a block is not a reduction block, or None where it is.
+    """Why a block is not a reduction block, or None if it is.
 
     A reduction block has an init, affine bindings, variables that are data parallel or reduced, is
     the only writer of its outputs and does not index them by a reduced variable.
@@ -219,7 +219,7 @@ def check_starts_at_zero(loop: StmtSRef) -> None:
 
 
 def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
-    """The block above (or at) `block` that allocates `buffer`, or None where none does."""
+    """The block above (or at) `block` that allocates `buffer`, or None if none does."""
     for sref in [block, *block.ancestors()]:
         if sref.is_block and any(b is buffer for b in sref.block.alloc_buffers):
             return sref
@@ -267,7 +267,7 @@ def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hi
         outer = [v for v in variables_in(value) if v in around and not is_one(around[v].extent)]
         if outer and var.iter_type == IterVar.CommReduce:
             raise ScheduleError(
-                f"{block.label} reduces over `{outer[0].name}`, which is outside of {scope.label}, and so updates "
+                f"{block.label} reduces over `{outer[0].name}`, which is outside {scope.label}, and so updates "
                 f"buffer `{buffer.name}` in place",
                 block,
                 hint="decompose_reduction first, then use cache_inplace",
@@ -310,7 +310,7 @@ class DependenceGuard:
         }
 
     def check(self) -> None:
-        """Raise where a block would run before one it depends on, or read what is not (wholly) written yet."""
+        """Raise if a block would run before one it depends on, or read what is not (wholly) written yet."""
         scope = self.state.get_block_scope(self.root)
         now = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
         for src, dst, _ in self.pairs - now:
@@ -323,7 +323,7 @@ class DependenceGuard:
                 lost = _shared_buffers((*reads, *writes), effective_regions(dst.block)[1])
                 raise ScheduleError(
                     f"{dst.label} overwrites {lost}, which {src.label} may still need in other iterations of a loop "
-                    "round both",
+                    "around both",
                     dst,
                     src,
                     hint=f"let {dst.label} write a copy by cache_write first",
@@ -339,7 +339,7 @@ class DependenceGuard:
                     f"{dst.label} would read {unfinished}, which {src.label} has only reduced in part",
                     dst,
                     src,
-                    hint=f"share only the loops outside of those over which {src.label} is reduced",
+                    hint=f"share only the loops outside those over which {src.label} is reduced",
                 )
 
 
@@ -358,7 +358,7 @@ def _shared_buffers(first: Sequence[BufferRegion], second: Sequence[BufferRegion
 
 
 def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[tuple[StmtSRef, StmtSRef]]:
-    """The pairs of a producer and a consumer that reads, and goes on, while a loop round both still reduces.
+    """The pairs of a producer and a consumer that reads, and goes on, while a loop around both still reduces.
 
     A consumer that does the same in each iteration of that loop is no such pair: the last one makes it right.
     """

@@ -62,7 +62,7 @@ def append_predicate(stmt: Stmt, predicate: PrimExpr) -> Stmt:
 
 
 class _BindingSimplifier(Mutator):
-    """Simplifies what blocks are bound to, as iterator maps over the loops round them."""
+    """Simplifies what blocks are bound to, as iterator maps over the loops around them."""
 
     def __init__(self, loops: Mapping[Var, Range], reuse: BlockReuse, preserve_unit_iters: bool) -> None:
         self.loops = dict(loops)
@@ -103,7 +103,7 @@ class _BindingSimplifier(Mutator):
 def simplify_bindings(
     stmt: Stmt, outer_loops: Sequence[StmtSRef], reuse: BlockReuse, preserve_unit_iters: bool = True
 ) -> Stmt:
-    """`stmt` with the bindings of its blocks simplified; `outer_loops` are those round it."""
+    """`stmt` with the bindings of its blocks simplified; `outer_loops` are those around it."""
     return _BindingSimplifier(loop_domains(list(outer_loops)), reuse, preserve_unit_iters).visit(stmt)
 
 
@@ -142,6 +142,6 @@ class _RemoveChild(Mutator):
 def remove_child(body: Stmt, target: Any) -> Stmt | None:
     """`body` without the block or loop `target`; loops and sequences left empty go with it.
 
-    None where nothing is left.
+    None if nothing is left.
     """
     return _RemoveChild(target).visit(body)

@@ -81,7 +81,7 @@ class Schedule(Identified):
     Parameters
     ----------
     mod: the function or module to schedule; it is not changed.
-    seed: where random samples start; the system's choice unless told.
+    seed: where random samples start; the system's choice by default.
     debug_mask: `all` verifies references and flags after each step.
     error_render_level: `detail` shows errors in the program, `fast` only the sentence, `none` less.
     enable_check: whether primitives check what they may; without it an illegal call may give a wrong
@@ -148,7 +148,7 @@ class Schedule(Identified):
         return new
 
     def seed(self, seed: int) -> None:
-        """Start the random samples anew."""
+        """Start the random samples again."""
         self._random.seed(seed)
 
     def fork_seed(self) -> int:

@@ -105,7 +105,7 @@ class _ReplaceChild(Mutator):
 
 
 def replace_child(body: Stmt, old: Block | For, new: Stmt, seq_index: int = -1) -> Stmt:
-    """`body` with its block or loop `old` replaced; a Block keeps the realize round it."""
+    """`body` with its block or loop `old` replaced; a Block keeps the realize around it."""
     change = _ReplaceChild(old, new).visit
     if isinstance(body, SeqStmt) and 0 <= seq_index < len(body.seq):
         child = body.seq[seq_index]
@@ -277,7 +277,7 @@ class ScheduleState(Identified):
         parent, seq_index = src_sref.parent, src_sref.seq_index
         top = tgt_stmt.block if isinstance(tgt_stmt, BlockRealize) else tgt_stmt
         if not isinstance(top, (Block, For)):
-            raise InternalError(f"a {type(top).__name__} cannot stand in the tree of references")
+            raise InternalError(f"a {type(top).__name__} cannot be in the tree of references")
         kept, fresh = self._divide(top)
         dropped = self._drop(src, kept)
         self._graft(top, parent, seq_index, fresh, dropped, dict(block_sref_reuse or {}))
@@ -380,20 +380,20 @@ class ScheduleState(Identified):
                 below.seq_index = index
 
     def set_function(self, var: GlobalVar, function: PrimFunc) -> None:
-        """Change what is round the root block (parameters, buffers, attributes)."""
+        """Change what is around the root block (parameters, buffers, attributes)."""
         self.mod = self.mod.with_functions({var: function})
 
     # ------------------------------------------------------------------ verifying
 
     def verify(self) -> None:
-        """Verify what `debug_mask` asks for; raise where it does not fit the program."""
+        """Verify what `debug_mask` asks for; raise if it does not fit the program."""
         if self.debug_mask & ScheduleDebugMask.VERIFY_SREF_TREE:
             self.debug_verify()
         if self.debug_mask & ScheduleDebugMask.VERIFY_CACHED_FLAGS:
             self.verify_cached_flags()
 
     def verify_cached_flags(self) -> None:
-        """Raise where what is kept of a block (its flags, its dependences) is not what the program says."""
+        """Raise if what is kept of a block (its flags, its dependences) is not what the program says."""
         blocks = [sref for sref in self.srefs.values() if sref.is_block]
         kept = self._all_flags(blocks)
         known = self.flags, self.scopes
@@ -410,7 +410,7 @@ class ScheduleState(Identified):
         return [(self.get_cached_flags(sref), self.get_block_scope(sref).src2deps) for sref in blocks]
 
     def debug_verify(self) -> None:
-        """Raise where the tree of references does not fit the program."""
+        """Raise if the tree of references does not fit the program."""
         seen: set[Stmt] = set()
         for root, var in self.functions.items():
             function = self.mod.functions[var]

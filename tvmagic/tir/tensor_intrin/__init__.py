@@ -17,7 +17,7 @@ for _intrinsics in (x86.INTRINSICS, arm_cpu.INTRINSICS):
 
 
 def registered(name: str) -> TensorIntrin:
-    """The intrinsic known as `name`, those of this package included; an error where there is none."""
+    """The intrinsic known as `name`, those of this package included; an error if there is none."""
     found = TensorIntrin.get(name)
     assert found is not None
     return found

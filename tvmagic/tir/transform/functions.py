@@ -30,7 +30,7 @@ def BindTarget(func: PrimFunc, target: Any) -> PrimFunc:
 
 @tir_pass("tir.AnnotateEntryFunc")
 def AnnotateEntryFunc(mod: IRModule) -> IRModule:
-    """Mark the entry point of a module: its only function, or the one that is callable from outside."""
+    """Mark the entry point of a module: its only function, or the function that is callable from outside."""
     funcs = list(mod.functions.items())
     if len(funcs) > 1:
         funcs = [(var, func) for var, func in funcs if "global_symbol" in func.attrs]

@@ -64,7 +64,7 @@ def extent_or_guess(axis: Axis) -> int:
 
 
 def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
-    """The cheapest way to compute a block as a contraction; None where it is not one."""
+    """The cheapest way to compute a block as a contraction; None if it is not one."""
     if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
         return None
     operands = [a for a in info.loads if a.variables]
@@ -322,7 +322,7 @@ class _Application:
             hint_partition(sch, loop)
 
     def _blocks(self, loops: dict[Axis, Any], row: Any) -> tuple[list[Any], list[Any]]:
-        """The loops outside of the panels and those inside, so that what is read by elements inside stays in cache."""
+        """The loops outside the panels and those inside, so that what is read by elements inside stays in cache."""
         sch, plan, machine = self.sch, self.plan, self.machine
         limit = machine.cache(2) // 2
         narrow, size = plan.narrow, max(1, plan.narrow.buffer.dtype.bits // 8)

@@ -57,7 +57,7 @@ def _size(axes: list[Axis]) -> float:
 
 
 def vector_axis(info: BlockInfo) -> Axis | None:
-    """The axis along which most accesses move by one element, the store before all; None where no store does."""
+    """The axis along which most accesses move by one element, the store before all; None if no store does."""
     best, most = None, 0.0
     for axis in info.spatial:
         if axis.extent is not None and axis.extent < 2:

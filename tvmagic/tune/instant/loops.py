@@ -29,7 +29,7 @@ def chunks(count: int, most: int, cores: int) -> int:
 
 
 def extent_of(sch: Schedule, loop: Any) -> int | None:
-    """The extent of a loop; None where it is symbolic."""
+    """The extent of a loop; None if it is symbolic."""
     extent = sch.get(loop).extent
     return extent.value if isinstance(extent, IntImm) else None
 

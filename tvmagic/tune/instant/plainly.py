@@ -18,7 +18,7 @@ _ENOUGH = 8192  # iterations from which threads pay
 
 
 def plain_loops(sch: Schedule, block: Any, machine: Machine, notes: Decisions) -> None:
-    """Run the outermost loop of a block in parallel and the innermost one in vectors, where that is legal."""
+    """Run the outermost loop of a block in parallel and the innermost one in vectors, if that is legal."""
     name, loops = sch.get(block).name_hint, list(sch.get_loops(block))
     done: list[str] = []
     at = len(sch.trace.insts)

@@ -57,7 +57,7 @@ def constant(value: Any) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of a block: its variable, its extent (None where symbolic), whether it is reduced over."""
+    """An axis of a block: its variable, its extent (None if symbolic), whether it is reduced over."""
 
     var: Var
     extent: int | None
@@ -71,7 +71,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """An access to a buffer. `steps`: by how many elements it moves along a variable; None where that is not constant."""
+    """An access to a buffer. `steps`: by how many elements it moves along a variable; None if that is not constant."""
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
@@ -88,7 +88,7 @@ class Access:
         return len(set(variables)) == len(variables) and all(isinstance(i, (Var, IntImm)) for i in self.indices)
 
     def coefficient(self, dimension: int, var: Var) -> int | None:
-        """By how much the index of a dimension grows along a variable; None where that is not constant."""
+        """By how much the index of a dimension grows along a variable; None if that is not constant."""
         index = self.indices[dimension]
         if index is var:
             return 1
@@ -98,7 +98,7 @@ class Access:
         return constant(found[0]) if found else None
 
     def step(self, var: Var) -> int | None:
-        """By how many elements of the memory the access moves along a variable; None where that is not constant."""
+        """By how many elements of the memory the access moves along a variable; None if that is not constant."""
         total, stride = 0, 1
         known = True
         for dimension in reversed(range(len(self.indices))):
@@ -176,7 +176,7 @@ class _Loads(Visitor):
 
 
 def look(sch: Schedule, rv: Any) -> BlockInfo | None:
-    """What the rules know of a block; None where it is not one store with axes from 0 on, or not a known reduction."""
+    """What the rules know of a block; None if it is not one store with axes from 0 on, or not a known reduction."""
     block = sch.get(rv)
     store = block.body
     loops = sch.get_loops(rv) if block.iter_vars else []
@@ -223,7 +223,7 @@ def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
 
 
 def blocks_of(sch: Schedule) -> list[Any]:
-    """The blocks directly below the root, in program order; empty where the program has no root block."""
+    """The blocks directly below the root, in program order; empty if the program has no root block."""
     try:
         root = sch.get_block("root")
     except TVMagicError:

@@ -32,7 +32,7 @@ class Pipeline:
 
 
 def pipeline_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> Pipeline | None:
-    """The stages before a block that are computed tile by tile with it; None where there are none."""
+    """The stages before a block that are computed tile by tile with it; None if there are none."""
     column = vector_axis(out)
     rows = [a for a in out.spatial if a is not column and (a.extent is None or a.extent > 1)]
     if out.reduced or column is None or not rows or not out.constant:

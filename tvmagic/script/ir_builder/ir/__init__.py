@@ -21,7 +21,7 @@ def ir_module() -> IRModuleFrame:
 def _module(name: str) -> IRModuleFrame:
     frame = current_builder().find(IRModuleFrame)
     if frame is None:
-        raise TVMagicError(f"`{name}` stands inside a module", hint="write it in the class under `@I.ir_module`")
+        raise TVMagicError(f"`{name}` is inside a module", hint="write it in the class under `@I.ir_module`")
     return frame
 
 

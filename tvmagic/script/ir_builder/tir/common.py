@@ -1,4 +1,4 @@
-"""What the functions of `T` share: the frames they stand in, and their arguments."""
+"""What the functions of `T` share: the frames they are in, and their arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOOL = DataType("bool")
 def _frame(kind: type[Any], name: str, place: str) -> Any:
     found = current_builder().find(kind)
     if found is None:
-        raise TVMagicError(f"`{name}` stands inside {place}")
+        raise TVMagicError(f"`{name}` is inside {place}")
     return found
 
 

@@ -31,7 +31,7 @@ def _key(node: Any) -> Any:
 
 
 def _collect(node: PrimExpr, sign: int, terms: dict[Any, int]) -> None:
-    """Add `sign * node` to the sum of `terms`; the constant stands under None."""
+    """Add `sign * node` to the sum of `terms`; the constant is under None."""
     stack = [(node, sign)]
     while stack:
         node, sign = stack.pop()

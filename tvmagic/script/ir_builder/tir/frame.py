@@ -66,7 +66,7 @@ class TIRFrame(IRBuilderFrame):
 
     def add(self, stmt: Stmt) -> None:
         if not isinstance(stmt, Stmt):
-            raise TVMagicError("only statements can stand inside a function")
+            raise TVMagicError("only statements can be inside a function")
         self.stmts.append(stmt)
 
     def make(self, body: Stmt) -> Stmt:
@@ -110,7 +110,7 @@ class PrimFuncFrame(TIRFrame):
             builder.add(func)
 
     def _with_root(self) -> Stmt:
-        """The body inside a root block, where blocks or allocations ask for one."""
+        """The body inside a root block, if blocks or allocations ask for one."""
         body = as_stmt(self.stmts)
         block = body.block if isinstance(body, BlockRealize) else None
         needed = bool(self.root_alloc_buffers) or (self.has_block if block is None else bool(block.iter_vars))
@@ -258,7 +258,7 @@ class ForFrame(TIRFrame):
 
 
 class AssertFrame(TIRFrame):
-    """A check with what stands after it."""
+    """A check with what is after it."""
 
     def __init__(self, condition: PrimExpr, message: Any) -> None:
         super().__init__()
@@ -351,7 +351,7 @@ class IfFrame(TIRFrame):
 
     def finish(self, builder: IRBuilder) -> None:
         if self.stmts:
-            raise TVMagicError("statements inside `T.If` stand under `T.Then()` or `T.Else()`")
+            raise TVMagicError("statements inside `T.If` belong under `T.Then()` or `T.Else()`")
         if self.then_stmts is None:
             raise TVMagicError("a `T.If` needs a `T.Then()`")
         then_case = as_stmt(self.then_stmts)

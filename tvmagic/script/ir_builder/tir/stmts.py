@@ -193,7 +193,7 @@ def init() -> frames.BlockInitFrame:
 
 
 def where(predicate: Any) -> None:
-    """The block runs only where `predicate` holds."""
+    """The block runs only if `predicate` holds."""
     target = the_block("T.where")
     if target.predicate is not None:
         raise TVMagicError(f"block `{target.name}` has a second `T.where`")
@@ -289,7 +289,7 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) 
     elif not isinstance(var, Var):
         raise TVMagicError("the `var` of `T.LetStmt` is a variable")
     if var.dtype is not value.dtype:
-        raise TVMagicError(f"a variable of type `{var.dtype}` cannot stand for a value of type `{value.dtype}`")
+        raise TVMagicError(f"a variable of type `{var.dtype}` cannot be used as a value of type `{value.dtype}`")
     return frames.LetFrame(var, value)
 
 
@@ -405,7 +405,7 @@ def While(condition: Any) -> frames.WhileFrame:
 
 
 def If(condition: Any) -> frames.IfFrame:
-    """A condition; `T.Then()` and `T.Else()` stand inside."""
+    """A condition; `T.Then()` and `T.Else()` are inside."""
     return frames.IfFrame(as_condition(condition, "if", or_integer=True))
 
 

@@ -116,7 +116,7 @@ _dtype_functions: dict[str, DTypeFunction] = {}
 
 
 def dtype_function(name: str) -> DTypeFunction | None:
-    """The function called like a dtype (`int32x4`), or None where `name` is not a dtype."""
+    """The function called like a dtype (`int32x4`), or None if `name` is not a dtype."""
     found = _dtype_functions.get(name)
     if found is None:
         head = name.split("x")[0].rstrip("0123456789")

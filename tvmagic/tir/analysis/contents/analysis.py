@@ -162,7 +162,7 @@ class BufferContents:
         return self.logic.implies(self.logic.both(self._all(self.facts_at(store)), region.elements), unneeded)
 
     def remove_store(self, store: BufferStore) -> None:
-        """Take a store out of the program; what is known is found anew when it is asked for."""
+        """Take a store out of the program; what is known is found again when it is asked for."""
         place = self._place(store)
         if place is not None:
             block = self.graph.blocks[place.block]

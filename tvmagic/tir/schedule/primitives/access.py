@@ -66,7 +66,7 @@ def _prepare_ranges(state: ScheduleState, values: Mapping[str, Any]) -> dict[str
 def annotate_buffer_access(
     state: ScheduleState, block: BlockRef, buffer_index: int, buf_type: str, gen_new_ranges: Any
 ) -> None:
-    """Declare the region that a block reads or writes of a buffer, where it cannot be found from its body.
+    """Declare the region that a block reads or writes of a buffer, if it cannot be found from its body.
 
     `gen_new_ranges` takes the block's variables and gives for each dimension an index or a pair (begin,
     end). A region that is too small gives wrong programs.

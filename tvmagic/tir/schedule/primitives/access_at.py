@@ -70,7 +70,7 @@ def _joined(state: ScheduleState, loop: StmtSRef, buffer: Buffer, blocks: list[S
 
 
 def _within(region: BufferRegion, indices: list[PrimExpr], analyzer: Analyzer) -> PrimExpr | None:
-    """The condition that the indices are inside the buffer, where that is not known anyway."""
+    """The condition that the indices are inside the buffer, if that is not known anyway."""
     conditions: list[PrimExpr] = []
     for side, size, index in zip(region.region, region.buffer.shape, indices):
         if not analyzer.can_prove(side.min >= 0):
@@ -153,7 +153,7 @@ def read_at(state: ScheduleState, loop: Loop, block: BlockRef, read_buffer_index
     All blocks below the loop then read the copy. The result is the block that copies; it is marked with
     `auto_copy`.
 
-    Requires: the loop is round the block, in its scope, which is a stage pipeline; nothing below the loop
+    Requires: the loop is around the block, in its scope, which is a stage pipeline; nothing below the loop
     writes the buffer.
     """
     check_storage_scope(storage_scope)
@@ -217,7 +217,7 @@ def write_at(
 
     The result is the block that copies; it is marked with `auto_copy`.
 
-    Requires: the loop is round the block, in its scope, which is a stage pipeline; the block alone writes the
+    Requires: the loop is around the block, in its scope, which is a stage pipeline; the block alone writes the
     buffer below the loop, all of the region that is copied, in an affine way and not in place; no other block
     beside it reads the buffer before the copy.
     """

@@ -92,7 +92,7 @@ def _marks(
 def _keep_predicate(
     realize: BlockRealize, marks: list[list[IterMark]], loops: list[StmtSRef], inner: set[Var]
 ) -> list[list[IterMark]]:
-    """The marks with the conditions that they do not say yet; none where they cannot say them."""
+    """The marks with the conditions that they do not say yet; none if they cannot say them."""
     analyzer = Analyzer(loop_domains(loops))
     for var, value, (outer_mark, inner_mark) in zip(realize.block.iter_vars, realize.iter_values, marks):
         assert var.dom is not None
@@ -324,7 +324,7 @@ def _parts_of(state: ScheduleState, parent: StmtSRef, blocks: Sequence[StmtSRef]
     for sref, *_ in places.values():
         for found in [sref] if sref.is_block else state.child_blocks(sref):
             if id(found) not in wanted:
-                raise ScheduleError(f"{found.label} stands between the blocks to join", found, *blocks)
+                raise ScheduleError(f"{found.label} is between the blocks to join", found, *blocks)
     return parts, first, last + 1
 
 
@@ -367,16 +367,16 @@ def _divided(
     inner = loops[len(outer) :]
     marks = _marks(realize, outer, inner, preserve_unit_iters, Analyzer(loop_domains(loops)))
     if not marks:
-        raise ScheduleError(f"the variables of {sref.label} cannot be divided at the loops round the blocks", sref)
+        raise ScheduleError(f"the variables of {sref.label} cannot be divided at the loops around the blocks", sref)
     division = divide(realize, marks, loops)
     if not is_one(division.outer_predicate):
-        raise ScheduleError(f"the predicate of {sref.label} depends on the loops round the blocks", sref)
+        raise ScheduleError(f"the predicate of {sref.label} depends on the loops around the blocks", sref)
     for i, var in enumerate(division.outer_iters):
         if var.iter_type == IterVar.DataPar:
             continue
         if var.dom is None or not is_one(var.dom.extent):
             raise ScheduleError(
-                f"{sref.label} is reduced over the loops round the blocks, so it cannot be initialized inside",
+                f"{sref.label} is reduced over the loops around the blocks, so it cannot be initialized inside",
                 sref,
                 hint="decompose the reduction, or move it under the loops",
             )

@@ -185,7 +185,7 @@ def find_place(
 
 
 def only_writer(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> StmtSRef | None:
-    """The block of a scope that writes a buffer; None where none does."""
+    """The block of a scope that writes a buffer; None if none does."""
     writers = state.get_block_scope(scope).buffer_writers.get(buffer, [])
     if len(writers) > 1:
         raise ScheduleError(

@@ -97,7 +97,7 @@ def _same_ends(a: IntSet, b: IntSet, analyzer: Analyzer) -> bool:
 def _check_same_scope(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, root: StmtSRef, analyzer: Analyzer
 ) -> None:
-    """The loop must be in the block's scope and not round the block; its loops' ranges become known."""
+    """The loop must be in the block's scope and not around the block; its loops' ranges become known."""
     sref: StmtSRef | None = loop
     while sref is not root:
         if sref is None or sref.is_block:
@@ -246,7 +246,7 @@ def _solve_affine(
     analyzer: Analyzer,
     domains: dict[Var, Domain],
 ) -> bool:
-    """Invert the indices as one affine map, where they are points and a bijection."""
+    """Invert the indices as one affine map, if they are points and a bijection."""
     from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
 
     if not all(s.can_prove_single_point(analyzer) for s in gives):
@@ -281,7 +281,7 @@ def _solve_affine(
 
 
 def _is_place(index: PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:
-    """Whether an index is a constant, the one that is wanted."""
+    """Whether an index is the constant that is wanted."""
     return (
         isinstance(index, IntImm)
         and want.can_prove_single_point(analyzer)
@@ -312,7 +312,7 @@ def _solve_dimension(
 ) -> tuple[Var, IntSet | None, IntSet | None]:
     """The variable that an index names, what it must run over, and where it must stay.
 
-    The index is a variable, its multiple, quotient or remainder; None where it says nothing.
+    The index is a variable, its multiple, quotient or remainder; None if it says nothing.
     """
     first, end = analyzer.simplify(give.min()), analyzer.simplify(give.max())
     low, high = analyzer.simplify(want.min()), analyzer.simplify(want.max())
@@ -348,7 +348,7 @@ def _make_nest(
     preserve_unit_loops: bool,
     around: dict[Var, Range],
 ) -> Stmt:
-    """Loops over the domains round the block, which runs where no domain leaves its bound and `conditions` hold."""
+    """Loops over the domains around the block, which runs where no domain leaves its bound and `conditions` hold."""
     loops: list[tuple[Var, PrimExpr]] = []
     values: list[PrimExpr] = []
     inner = dict(around)
@@ -447,7 +447,7 @@ def _move_block(
     if reverse and is_output(state, block, root):
         _check_runs_everywhere(state, block)
     rest = remove_child(root.block.body, block.block)
-    assert rest is not None  # the loop, which is not round the block, is left
+    assert rest is not None  # the loop, which is not around the block, is left
     position = _insert_position(loop, producers, consumers, index, reverse)
     stmt = block.block
     provided = _provided(stmt.reads if reverse else stmt.writes)
@@ -466,7 +466,7 @@ def _move_block(
     guard = DependenceGuard(state, root)
     state.replace(root, new_root, reuse)
     guard.check()
-    if reverse:  # moved to its consumers, a block has all loops of its reduction around it anew
+    if reverse:  # moved to its consumers, a block has all loops of its reduction around it again
         check_reduces_in_order(state, block)
 
 

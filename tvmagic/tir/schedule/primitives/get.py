@@ -28,9 +28,9 @@ def _function_named(state: ScheduleState, func_name: str | None) -> str:
 
 @primitive("GetBlock", pure=True)
 def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> BlockRef:
-    """The block called `name` in the function `func_name` (the one worked on unless told).
+    """The block called `name` in the function `func_name` (the one worked on by default).
 
-    Refused where no block, or more than one, has that name.
+    Refused if no block, or more than one, has that name.
     """
     func_name = _function_named(state, func_name)
     roots = {var.name_hint: sref for sref, var in state.functions.items()}

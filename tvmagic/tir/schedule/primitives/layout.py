@@ -110,7 +110,7 @@ def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
 
 
 class AccessContext(Mutator):
-    """A mutator that knows the variables and conditions round the place where it is."""
+    """A mutator that knows the variables and conditions around the place where it is."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
@@ -168,7 +168,7 @@ class AccessContext(Mutator):
 
 
 class AccessSimplifier(AccessContext):
-    """Simplifies the indices and regions of accesses as iterator maps over the variables round them."""
+    """Simplifies the indices and regions of accesses as iterator maps over the variables around them."""
 
     @handles(BufferRegion)
     def region(self, node: BufferRegion) -> BufferRegion:
@@ -270,7 +270,7 @@ def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block:
         raise ScheduleError(
             f"the transformation `{index_map}` of buffer `{old.name}` of shape [{shape}] adds padding where {predicate}",
             block,
-            hint="give pad_value, or pass assume_injective_transform=True where the padding is never read",
+            hint="give pad_value, or pass assume_injective_transform=True if the padding is never read",
         )
 
 
@@ -353,7 +353,7 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
 
 
 def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, nest: Stmt, new: Block) -> None:
-    """Put a nest in the place of a block's outermost loop (or of the block, where it has none)."""
+    """Put a nest in the place of a block's outermost loop (or of the block, if it has none)."""
     if outermost is not block and isinstance(nest, For):
         state.replace(outermost, nest, {block.block: new})
         return
@@ -396,7 +396,7 @@ def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -
 
 
 def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
-    """The outermost loop of the block, where each loop holds nothing else; the block where it has none."""
+    """The outermost loop of the block, if each loop holds nothing else; the block if it has none."""
     loops = state.loops_of(block)
     for loop in loops:
         if len(children_of(loop.loop)) != 1:

@@ -95,7 +95,7 @@ def _loads(value: PrimExpr) -> list[BufferLoad]:
 
 
 def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -> IndexMap:
-    """The padding value as a map to one value of the buffer's dtype; refused where it is not that."""
+    """The padding value as a map to one value of the buffer's dtype; refused if it is not that."""
     if len(pad_value.initial_indices) != ndim or len(pad_value.final_indices) != 1:
         raise ScheduleError(
             f"pad_value takes {len(pad_value.initial_indices)} indices and gives {len(pad_value.final_indices)} "
@@ -241,7 +241,7 @@ def _stored_variables(block: Block, padding: Padding, domains: dict[Var, Range])
 
 
 def _replaced_loops(loops: list[For], values: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> int | None:
-    """Where in `loops` those begin that run over the buffer in order; None where they do not."""
+    """Where in `loops` those begin that run over the buffer in order; None if they do not."""
     starts = [i for i, loop in enumerate(loops) if values and loop.loop_var is values[0]]
     if not starts or len(loops) - starts[0] < len(values):
         return None
@@ -256,7 +256,7 @@ def _replaced_loops(loops: list[For], values: Sequence[PrimExpr], shape: Sequenc
 
 
 def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None:
-    """The nest that writes the buffer, over the new shape; None where it does not write all of it in order."""
+    """The nest that writes the buffer, over the new shape; None if it does not write all of it in order."""
     chain = _chain(stmt)
     if chain is None or padding.loads_itself():
         return None

@@ -39,7 +39,7 @@ from tvmagic.tir.schedule.state import ScheduleState, replace_child
 
 
 def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> list[PrimExpr]:
-    """The factors with the one that is None filled in, of the loop's type: constants, or multiples of `vscale()`."""
+    """The factors, the missing one (None) filled in, of the loop's type: constants, or multiples of `vscale()`."""
     extent = loop.loop.extent
     dtype = loop.loop.loop_var.dtype
     unknown = [i for i, f in enumerate(factors) if f is None]
@@ -279,13 +279,13 @@ def _check_init_stays_first(
 
 @primitive("AddUnitLoop")
 def add_unit_loop(state: ScheduleState, block_or_loop: BlockOrLoop) -> Loop:
-    """Put a loop of one iteration round a block or loop."""
+    """Put a loop of one iteration around a block or loop."""
     if block_or_loop.is_loop:
         unit = For(Var("u"), 0, 1, ForKind.SERIAL, block_or_loop.loop)
         state.replace(block_or_loop, unit)
         return state.sref_of(unit)
     if block_or_loop.parent is None:
-        raise ScheduleError("no loop can stand round the root block", block_or_loop)
+        raise ScheduleError("no loop can be put around the root block", block_or_loop)
     realize = state.realize_of(block_or_loop)
     unit = For(Var("u"), 0, 1, ForKind.SERIAL, realize)
     parent = block_or_loop.parent

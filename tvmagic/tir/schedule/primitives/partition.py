@@ -87,14 +87,14 @@ class _Renewer(BufferRemapper):
         return node.replace(iter_values=values, predicate=predicate, block=renamed)
 
     def narrowed_region(self, region: BufferRegion) -> BufferRegion:
-        """The box of the domains, where the region is a point of block variables."""
+        """The box of the domains, if the region is a point of block variables."""
         sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
         found = [side for side in sides if side is not None]
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
 
 
 def _as_points(block: Block, regions: Sequence[BufferRegion], side: int) -> tuple[BufferRegion, ...]:
-    """The regions of a block, where a box of its variables' domains is the point of the variables again.
+    """The regions of a block, if a box of its variables' domains is the point of the variables again.
 
     An outer partition has narrowed it to that box. `side` is 0 for what the block reads, 1 for what it writes.
     """
@@ -236,7 +236,7 @@ def _check_dependences(state: ScheduleState, nests: Sequence[Sequence[StmtSRef]]
 
 @primitive("Merge")
 def merge(state: ScheduleState, *loops: Loops) -> Loop:
-    """Join loops that stand beside each other into one, with their bodies one after the other.
+    """Join loops that are beside each other into one, with their bodies one after the other.
 
     Loops above the given ones, up to where all meet, are joined too.
 
@@ -257,7 +257,7 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     first = nests[0][0].seq_index
     side_by_side = [nest[0].seq_index for nest in nests] == list(range(first, first + len(nests)))
     if not isinstance(body, SeqStmt) or first < 0 or not side_by_side:
-        raise ScheduleError("the loops to merge must stand directly one after the other", *chosen)
+        raise ScheduleError("the loops to merge must be directly one after the other", *chosen)
     scope = top if top.is_block else state.scope_of(top)
     _check_dependences(state, nests, scope)
     guard = DependenceGuard(state, scope)

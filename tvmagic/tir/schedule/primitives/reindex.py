@@ -253,7 +253,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
 
 
 def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef, buffer: Buffer, read: bool) -> int:
-    """The place in the scope of the nest that holds the block, where a copy made beside it is in time."""
+    """The place in the scope of the nest that holds the block, if a copy made beside it is in time."""
     top = block
     while top.parent is not scope:
         above = top.parent

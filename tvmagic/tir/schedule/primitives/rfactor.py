@@ -65,7 +65,7 @@ def _types_using(realize: BlockRealize, loop_var: Var) -> set[int]:
 
 
 def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: int) -> tuple[StmtSRef, list[StmtSRef]]:
-    """The scope and the loops of the reduction; raises where rfactor is not legal."""
+    """The scope and the loops of the reduction; raises if rfactor is not legal."""
     root = scope_root(state, block, stage_pipeline=True)
     check_reduction(state, block, root)
     check_no_matches(block)

@@ -48,7 +48,7 @@ class Roll:
 
 
 def _roll_of(side: Range) -> Roll | None:
-    """How a side of a region rolls; None where its form is not known."""
+    """How a side of a region rolls; None if its form is not known."""
     low, divisor = side.min, 1
     if isinstance(low, FloorDiv) and isinstance(low.b, IntImm):
         low, divisor = low.a, low.b.value
@@ -67,7 +67,7 @@ def _roll_of(side: Range) -> Roll | None:
 
 
 def _meeting_loop(state: ScheduleState, block: StmtSRef, consumers: Sequence[StmtSRef]) -> StmtSRef | None:
-    """The innermost loop round the block and all its consumers."""
+    """The innermost loop around the block and all its consumers."""
     shared = list(reversed(state.loops_of(block)))
     for other in consumers:
         around = set(state.loops_of(other))
@@ -76,7 +76,7 @@ def _meeting_loop(state: ScheduleState, block: StmtSRef, consumers: Sequence[Stm
 
 
 class _RingRewriter(BufferReplacer):
-    """Accesses go round the ring; the writer computes just what the ring does not have."""
+    """Accesses go around the ring; the writer computes just what the ring does not have."""
 
     def __init__(self, old: Buffer, new: Buffer, axis: int, extent: int, writer: Block, rolls: Sequence[Roll]) -> None:
         super().__init__({old: new})

@@ -190,7 +190,7 @@ def _trivial_partition(extent: int, n: int, partition_pos: int, innerpart_factor
 def _partitioned_tile(
     random: LinearCongruentialEngine, extent: int, n: int, partition_pos: int, innerpart_factor: int
 ) -> list[int]:
-    """The first tile drawn whose inner part is a multiple of the factor; the trivial one where that is too rare."""
+    """The first tile drawn whose inner part is a multiple of the factor; the trivial one if that is too rare."""
     for _ in range(_TRIES):
         tile = sample_tile(random, extent, n)
         if math.prod(tile[partition_pos:]) % innerpart_factor == 0:
@@ -204,7 +204,7 @@ def sample_compute_location(
 ) -> tuple[Loop, Any]:
     """A loop under which a block could be computed, or a mark: inline it, or leave it where it is.
 
-    The decision is -2 for inlining, -1 for leaving it, else the place of the loop among those round its first
+    The decision is -2 for inlining, -1 for leaving it, else the place of the loop among those around its first
     consumer; one that is not possible here gives way to the next possible one before it. Loops of one iteration
     and trailing loops that reduce are left out.
     """

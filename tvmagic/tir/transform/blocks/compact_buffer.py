@@ -182,7 +182,7 @@ class _RegionCollector(AnalyzerVisitor):
                 self.touch(region)
 
     def touch(self, region: BufferRegion) -> None:
-        """Add a region, over all values of the loops inside of the buffer's allocation."""
+        """Add a region, over all values of the loops inside the buffer's allocation."""
         buffer = region.buffer
         depth = self.depth.get(buffer)
         if depth is None:
@@ -384,7 +384,7 @@ def CompactBufferAllocation(func: PrimFunc, is_strict: bool = True) -> PrimFunc:
     """Allocate only the region of each buffer that is accessed, with strides as `storage_align` asks.
 
     It works on the buffers of blocks, and on allocations behind LowerOpaqueBlock that one buffer alone views.
-    With `is_strict` False accesses outside of a buffer's shape count, too. A function made from a TE
+    With `is_strict` False accesses outside a buffer's shape count, too. A function made from a TE
     schedule stays as it is.
     """
     if from_legacy_te_schedule(func):

@@ -74,7 +74,7 @@ class _Locator(StmtMutator):
         return new.replace(alloc_buffers=tuple(buffers), reads=reads, writes=writes)
 
     def _outer(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
-        """The regions of buffers that live outside of the block."""
+        """The regions of buffers that live outside the block."""
         return tuple([r for r in regions if r.buffer.data in self.in_scope])
 
 

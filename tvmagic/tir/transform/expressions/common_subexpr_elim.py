@@ -2,7 +2,7 @@
 
 Equal expressions get equal keys (small numbers), so that comparing and counting are lookups. A
 computation is introduced at the outermost statement where it is sure to be done at least twice and
-all its variables are defined. Largest computations come first; where one is not introduced its
+all its variables are defined. Largest computations come first; if one is not introduced its
 direct parts are tried.
 """
 
@@ -122,7 +122,7 @@ class _Keys:
 
 
 class _Occurrences(Visitor):
-    """How often each computation stands in a program."""
+    """How often each computation is in a program."""
 
     def __init__(self, keys: _Keys) -> None:
         self.keys = keys
@@ -167,7 +167,7 @@ class _Eliminator(Mutator):
         self.shared: dict[int, bool] = {}
 
     def may_share(self, key: int) -> bool:
-        """Whether the computation or a part of it may stand in a second place."""
+        """Whether the computation or a part of it may be in a second place."""
         found = self.shared.get(key)
         if found is None:
             times = self.occurrences.count.get(key, 2)  # unknown: made by a replacement

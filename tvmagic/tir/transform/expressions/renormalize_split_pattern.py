@@ -133,7 +133,7 @@ class _Renormalizer(AnalyzerMutator):
 def _take_common_factor(a: PrimExpr, b: PrimExpr, c2: int) -> PrimExpr | None:
     """`(x * c1 + rest) // c2` with the common factor g of c1 and c2 taken out of both.
 
-    It is `(x * (c1 / g) + rest // g) // (c2 / g)`; `rest` is one term, or two. None where the
+    It is `(x * (c1 / g) + rest // g) // (c2 / g)`; `rest` is one term, or two. None if the
     expression is not of that form.
     """
     if not isinstance(a, Add):

@@ -13,7 +13,7 @@ class _Unsafe(Exception):
 class _UnsafeFinder(Visitor):
     """Raises `_Unsafe` at a load or a call with effects.
 
-    An `if_then_else` around it does not make it safe: simplified where the condition of the `Select` is known, the
+    An `if_then_else` around it does not make it safe: simplified if the condition of the `Select` is known, the
     `if_then_else` may ask less than the load needs.
     """
 
@@ -54,5 +54,5 @@ class _SelectRewriter(Mutator):
 
 @tir_pass("tir.RewriteUnsafeSelect")
 def RewriteUnsafeSelect(func: PrimFunc) -> PrimFunc:
-    """Guard the loads in a `Select` by its condition, so that only the one that is taken happens."""
+    """Guard the loads in a `Select` by its condition, so that only the load that is taken happens."""
     return func.with_body(_SelectRewriter().visit(func.body))

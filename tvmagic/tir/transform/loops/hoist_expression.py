@@ -68,7 +68,7 @@ class _Condition:
 
 @dataclass
 class _Loop:
-    """A loop, or a thread axis, and what can be hoisted to just outside of it."""
+    """A loop, or a thread axis, and what can be hoisted to just outside it."""
 
     var: Var
     node: Stmt

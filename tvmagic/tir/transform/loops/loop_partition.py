@@ -330,7 +330,7 @@ class _Partitioner(StmtMutator):
     # ------------------------------------------------------------------ one loop
 
     def partition(self, node: Any, var: Var, low: PrimExpr, high: PrimExpr, body: Stmt, thread: bool) -> Stmt | None:
-        """The loop as up to three; None where nothing is known of its conditions."""
+        """The loop as up to three; None if nothing is known of its conditions."""
         hinted = var in self.selector.hinted
         finder = _Partitions(var, {**self.hints, var: IntervalSet(low, high)}, self.relax, hinted)
         finder.visit(body)
@@ -430,7 +430,7 @@ class _Partitioner(StmtMutator):
         """Where the known part ends; the extent of what is after it, and whether that is sure to be no negative one.
 
         TVM trusts that the known part does not end before it begins. It may: `(n - 7) // 16` is below 0 for small `n`,
-        and the part after it would run iterations that the loop does not have, outside of its arrays.
+        and the part after it would run iterations that the loop does not have, outside its arrays.
         """
         if not middle.has_upper_bound():
             return high + 1, IntImm(high.dtype, 0), None

@@ -48,7 +48,7 @@ class _Masker(Mutator):
 
 
 def predicate_accesses(stmt: Stmt, condition: PrimExpr) -> Stmt | None:
-    """The vector statement `stmt` with its accesses masked by `condition`; None where one cannot be.
+    """The vector statement `stmt` with its accesses masked by `condition`; None if one cannot be.
 
     `condition` is `Ramp(base, 1, lanes) < Broadcast(limit)`, and every access starts at `base`.
     """

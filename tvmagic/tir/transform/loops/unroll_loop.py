@@ -158,7 +158,7 @@ def UnrollLoop(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
 
     Options under `tir.UnrollLoop`: `auto_max_step` (steps of the unrolled loop), `auto_max_depth`,
     `auto_max_extent`, `explicit_unroll` (else the loop is only marked), `unroll_local_access`.
-    The pragmas `auto_unroll_max_step` and `unroll_explicit` of a loop stand above them.
+    The pragmas `auto_unroll_max_step` and `unroll_explicit` of a loop are above them.
     """
     body = _Unroller(options).visit(func.body)
     return func if body is func.body else func.with_body(convert_ssa(body))

@@ -320,7 +320,7 @@ class _Vectorizer(Mutator):
         return Let(var, value, body, node.span)
 
     def _bind(self, var: Var, scalar: PrimExpr, value: PrimExpr) -> Var:
-        """The variable that stands for `value` from here on: a new one where it is a vector."""
+        """The variable that stands for `value` from here on: a new one if it is a vector."""
         if value.dtype is scalar.dtype:
             self.lets[var] = var
             return var

@@ -27,7 +27,7 @@ def checks_wanted() -> bool:
 def checked_indices(
     buffer: Buffer, indices: tuple[PrimExpr, ...], shape: tuple[PrimExpr, ...], analyzer: Analyzer, node: Any
 ) -> tuple[PrimExpr, ...]:
-    """The `indices` of the access `node` of `buffer`, those checked that may be outside of `shape`."""
+    """The `indices` of the access `node` of `buffer`, those checked that may be outside `shape`."""
     if len(indices) != len(shape):
         return indices
     return tuple(

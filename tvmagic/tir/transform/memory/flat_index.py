@@ -114,7 +114,7 @@ class FlatIndex:
 
 
 def _has_remainder(value: PrimExpr) -> bool:
-    """Whether a remainder stands in a sum or product at the top of `value`."""
+    """Whether a remainder is in a sum or product at the top of `value`."""
     todo = [value]
     while todo:
         node = todo.pop()

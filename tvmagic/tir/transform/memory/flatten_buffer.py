@@ -102,7 +102,7 @@ class _BufferFlattener(AnalyzerMutator):
         return self.in_context(self.offsets(buffer, indices))
 
     def places(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
-        """The flat index of the access `node`; what it is made of is checked where that is wanted."""
+        """The flat index of the access `node`; what it is made of is checked if that is wanted."""
         indices, buffer = mutate_all(self.visit, node.indices), node.buffer
         if self.checks and len(indices) > 1:  # code generation checks a single one
             indices = checked_indices(buffer, indices, buffer.shape, self.analyzer, node)

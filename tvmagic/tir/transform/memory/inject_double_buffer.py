@@ -222,7 +222,7 @@ class _Injector(Mutator):
         if buffers[0] not in self.doubled:
             return self.visit(fill)
         if not self.loops:
-            raise TVMagicError(f"the double buffer `{buffers[0].name}` stands in no loop", node=node)
+            raise TVMagicError(f"the double buffer `{buffers[0].name}` is in no loop", node=node)
         loop = self.loops[-1]
         var = loop.loop_var
         later = var + IntImm(var.dtype, 1)
@@ -273,7 +273,7 @@ class _Injector(Mutator):
             return new
         half = state.write if isinstance(node, BufferStore) else state.read
         if half is None or state.size is None:
-            raise TVMagicError(f"the double buffer `{node.buffer.name}` is used outside of its loop", node=node)
+            raise TVMagicError(f"the double buffer `{node.buffer.name}` is used outside its loop", node=node)
         return new.replace(buffer=self._widened(node.buffer, state), indices=(half * state.size + new.indices[0],))
 
     @handles(For)

@@ -1,4 +1,4 @@
-"""InjectPrefetch and TextureFlatten: the two passes that stand before storage is flattened."""
+"""InjectPrefetch and TextureFlatten: the two passes that are before storage is flattened."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _PrefetchInjector(StmtMutator):
         if node.attr_key != "prefetch_scope" or not isinstance(node.node, Buffer):
             return new
         if not self.loops:
-            raise TVMagicError(f"the prefetch of `{node.node.name}` stands in no loop", node=node)
+            raise TVMagicError(f"the prefetch of `{node.node.name}` is in no loop", node=node)
         from tvmagic.arith.domain_touched import domain_touched
         from tvmagic.arith.int_set import IntervalSet
         from tvmagic.arith.int_set_eval import eval_set

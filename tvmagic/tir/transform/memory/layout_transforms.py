@@ -93,7 +93,7 @@ class _LayoutTransformer(Mutator):
 
 
 def _mapped_box(index_map: Any, bounds: Any) -> list[Range]:
-    """The box around where the elements inside of `bounds` are stored."""
+    """The box around where the elements inside `bounds` are stored."""
     from tvmagic.arith.int_set import IntSet
     from tvmagic.arith.int_set_eval import eval_set
 

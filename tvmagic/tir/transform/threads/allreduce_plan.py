@@ -202,7 +202,7 @@ class AllreduceFinder(Visitor):
             self.visit(node.value)
             return
         if not self.reducers:
-            raise TVMagicError("a reduction over threads stands in no `reduce_scope`", node=node)
+            raise TVMagicError("a reduction over threads is in no `reduce_scope`", node=node)
         assert isinstance(node.value, Call)
         args, reducer = node.value.args, self.reducers[-1]
         count = len(reducer.result)
@@ -265,7 +265,7 @@ class AllreduceFinder(Visitor):
                 others.append(_Axis(dim, axis.var, extent.value))
         if wanted:
             names = ", ".join(f"`{var.name}`" for var in wanted)
-            raise TVMagicError(f"a reduction over {names} stands outside of these threads", node=node)
+            raise TVMagicError(f"a reduction over {names} is outside these threads", node=node)
         return Group.of(mine, others)
 
     def _place(self, i: int, result: Buffer, dtype: DataType, group: Group, form: Form, node: Evaluate) -> None:

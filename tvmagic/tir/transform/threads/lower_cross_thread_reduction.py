@@ -81,7 +81,7 @@ def _is_launched(loop: For) -> bool:
 class _Reduction:
     """A reduction over threads: its block, its loops from the outermost, and its buffers.
 
-    `mine` are what each thread reduces into before; None where each thread has one value only.
+    `mine` are what each thread reduces into before; None if each thread has one value only.
     """
 
     realize: BlockRealize
@@ -95,7 +95,7 @@ class _Reduction:
         return [loop for loop in self.loops if _is_bound(loop)]
 
     def lowered(self, loop: For) -> Stmt:
-        """What stands in the place of `loop`, the outermost of the reduction, rewritten inside."""
+        """What is in the place of `loop`, the outermost of the reduction, rewritten inside."""
         stmts = [] if self.mine is None else [self._init(self.mine)]
         inside = _OwnPart(self.realize, None if self.mine is None else self._in_thread(self.mine), self.threads)
         own = inside.visit(loop)
@@ -201,7 +201,7 @@ class _IntoBuffers(Mutator):
 
 
 class _OwnPart(Mutator):
-    """The loops of a reduction without those over threads, with another block or none; None where nothing is left."""
+    """The loops of a reduction without those over threads, with another block or none; None if nothing is left."""
 
     def __init__(self, old: BlockRealize, new: BlockRealize | None, threads: list[For]) -> None:
         self.old, self.new = old, new
@@ -322,7 +322,7 @@ class _CrossThread(Mutator):
     # ------------------------------------------------------------------ reductions
 
     def _reduction_loops(self, realize: BlockRealize) -> list[For]:
-        """The loops of a reduction over threads; none where the block is not one."""
+        """The loops of a reduction over threads; none if the block is not one."""
         block = realize.block
         if block.init is None or not self.scopes:
             return []
@@ -368,7 +368,7 @@ class _CrossThread(Mutator):
         note("cross_thread", f"the threads of {tags} reduce what block `{name}` computes", node=realize.block)
 
     def _check(self, realize: BlockRealize, loops: list[For]) -> None:
-        """Raise where the threads cannot reduce together."""
+        """Raise if the threads cannot reduce together."""
         name = realize.block.name_hint
         rest = [stmt for stmt in self.above if not isinstance(stmt, SeqStmt)]
         if len(rest) < len(loops) or any(a is not b for a, b in zip(rest[-len(loops) :], loops)):

@@ -315,7 +315,7 @@ def ThreadSync(func: PrimFunc, storage_scope: str) -> PrimFunc:
     """Put barriers `T.tvm_storage_sync(storage_scope)` where threads share memory of that scope.
 
     For lowered functions with launched threads: what a thread of a block wrote is read by another after a
-    barrier only. Raises `TVMagicError` where a barrier would stand in a branch.
+    barrier only. Raises `TVMagicError` where a barrier would be in a branch.
     """
     planner = _Planner(storage_scope)
     planner.visit(func.body)

@@ -1,6 +1,6 @@
 """ThreadsAsLoops: threads with barriers among them, as loops over the threads between the barriers.
 
-What stands between two barriers is one loop over all threads; loops, lets and branches around barriers are the
+What is between two barriers is one loop over all threads; loops, lets and branches around barriers are the
 same for all threads and stand around these loops. A thread's own memory becomes one place for each thread.
 """
 
@@ -84,7 +84,7 @@ class _Structure(Visitor):
         self.path: list[Stmt] = []
         # whether a thread's own memory is there before and after a launch
         self.kept = False
-        # the block axes that are launched inside of memory
+        # the block axes that are launched inside memory
         self.blocks: dict[Allocate, set[str]] = {}
 
     @handles(PrimExpr)
@@ -393,7 +393,7 @@ class _Kernel:
 
 
 def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
-    """`body` for each thread of an axis; for the first ones only, where it is a branch that the others skip."""
+    """`body` for each thread of an axis; for the first ones only, if it is a branch that the others skip."""
     extent = axis.extent
     if isinstance(body, IfThenElse) and body.else_case is None and isinstance(extent, IntImm):
         condition, active = strip_likely(body.condition), -1
@@ -405,7 +405,7 @@ def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
 
 
 class _Once(Mutator):
-    """What is outside of the launch of `axes`, and reads what each of these threads has of its own.
+    """What is outside the launch of `axes`, and reads what each of these threads has of its own.
 
     All of them do the same there: each writes its own memory, the first writes what they share.
     """
@@ -455,7 +455,7 @@ def _is_launch(node: AttrStmt) -> bool:
 
 
 class _Outside(Visitor):
-    """The memory that is accessed outside of kernels."""
+    """The memory that is accessed outside kernels."""
 
     def __init__(self) -> None:
         self.found: set[Var] = set()

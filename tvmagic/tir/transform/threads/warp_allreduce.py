@@ -88,7 +88,7 @@ class _Steps:
     def _reduce(
         self, values: Sequence[PrimExpr], buffers: Sequence[Buffer], size: int, condition: PrimExpr | None
     ) -> Buffer:
-        """Reduce the `values` of `size` threads in a row, where `condition` holds; the mask of those that take part."""
+        """Reduce the `values` of `size` threads in a row, if `condition` holds; the mask of those that take part."""
         stores: list[Stmt] = [BufferStore(b, v, (0,)) for b, v in zip(buffers, values)]
         self.stmts += stores if condition is None else [IfThenElse(condition, SeqStmt.flatten(*stores))]
         further = [_local(f"t{i}", value.dtype) for i, value in enumerate(values)]
