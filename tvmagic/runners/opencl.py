@@ -39,7 +39,6 @@ class _Host:
 
     def __init__(self, function: DeviceFunction, values: dict[Var, Any], buffers: list[Any]) -> None:
         self.function, self.values, self.buffers = function, values, buffers
-        self.analyzer = Analyzer()
 
     def number(self, expr: PrimExpr) -> Any:
         """The value of an expression of sizes and of variables of the host."""
@@ -50,7 +49,7 @@ class _Host:
         if isinstance(expr, BinaryOp):
             return compute(type(expr), self.number(expr.a), self.number(expr.b), expr.a.dtype)
         bound = {var: _imm(var, value) for var, value in self.values.items() if not var.dtype.is_handle}
-        found = self.analyzer.simplify(substitute(expr, bound))
+        found = Analyzer().simplify(substitute(expr, bound))  # a fresh one: a Let is bound once by each
         if not isinstance(found, (IntImm, FloatImm)):
             raise InternalError(f"the host cannot tell the value of `{expr}`")
         return found.value
