@@ -100,7 +100,10 @@ class KernelWriter(ExpressionWriter):
             self._pointer(name, "__global", self.types.get(var, pointee(var)))
             self.heads.append(f"__global {self.pointees[name]}* restrict {name}")
         else:
-            self.heads.append(f"{register_type(var.dtype)} {name}")
+            if var.dtype.is_float and var.dtype.bits == 16:
+                raise BuildError(f"a kernel takes no number of type `{var.dtype}`, as `{var.name}` is", node=var)
+            kind = "uchar" if var.dtype.is_bool else register_type(var.dtype)  # no kernel takes a bool
+            self.heads.append(f"{kind} {name}")
         self.values[var] = [name]
         return self.values[var]
 
