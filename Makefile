@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+EXTRAS ?= dev,notebooks,docs
 # Processors without AVX-512, and the tests that are run for each of them besides all tests for this machine.
 OLDER := x86-64-v2 haswell
 REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py tests/codegen/test_calls.py \
@@ -41,7 +42,7 @@ $(LAB): pyproject.toml | $(BIN)/python
 
 $(STAMP): pyproject.toml | $(BIN)/python
 	@echo "Installing everything, with what the tests and the documentation use"
-	@$(INSTALL) '.[dev,notebooks,docs]' $(PROGRESS)
+	@$(INSTALL) '.[$(EXTRAS)]' $(PROGRESS)
 	@touch $(DEMO) $(LAB) $@
 
 demo: $(DEMO)  ## run the first tutorial without a browser: accuracy, difference to scikit-learn, times

@@ -6,6 +6,7 @@ import pytest
 
 import tvmagic.ir as ir
 from tvmagic.cinn.text.printer import _Cinn  # pyright: ignore[reportPrivateUsage]
+from tvmagic.codegen.opencl.statements import KernelWriter
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import CostTally
@@ -36,6 +37,7 @@ VISITORS = {
     "the cost": (CostTally, set()),
     "operations": (Flops, set()),
     "machine code": (FunctionEmitter, BLOCKS | TENSORS),  # lowered before
+    "OpenCL C": (KernelWriter, BLOCKS | TENSORS),
     "arrays of a tensor expression": (
         ArrayEvaluator,
         {n for n, c in NODES.items() if issubclass(c, ir.Stmt)} | VECTORS | {"BufferLoad", "Reduce", "StringImm"},

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tools import tools_there
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.arguments import PARSERS
@@ -70,6 +71,18 @@ def test_a_tensor_cell_makes_an_operator(shell: Any, capsys: pytest.CaptureFixtu
     assert isinstance(op, Operator)
     x, w, b = op.random_inputs()
     np.testing.assert_allclose(op(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_check_for_another_machine_says_what_ran_it(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with tools_there():
+        loaded.user_ns["dense"].check(target="aarch64")  # or the test is skipped
+    run(loaded, SCHEDULE.replace("tiled", "tiled -q --check --target aarch64"))
+    out = capsys.readouterr().out
+    assert "dense (tiled, aarch64): equal to NumPy" in out and "run by qemu-aarch64" in out
+    text = run(loaded, "%asm dense --target nvptx64").text()
+    assert "what its kernels need" in text and ".entry dense" in text
+    assert "__kernel void dense_kernel" in run(loaded, "%asm dense --target opencl").text()
+    assert "there is no target `aarch65`" in fails(loaded, "%%schedule dense --target aarch65\ns[Y]", capsys)
 
 
 def test_a_check_shows_the_worst_element_and_what_wraps(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

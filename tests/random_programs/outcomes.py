@@ -33,6 +33,10 @@ class Refused(Exception):
     """The package refuses the program as a whole, with a rule."""
 
 
+class Unavailable(Refused):
+    """What would run the program is not there, or cannot."""
+
+
 class Source:
     """A program as lines of Python, run as they are added; `text()` runs by itself."""
 
@@ -101,6 +105,8 @@ def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.R
     ]
     try:
         function(*[a if isinstance(a, int) else a.array for a in arrays])
+    except Unavailable:
+        raise
     except BoundsError as error:
         raise Wrong("bounds", " ".join(str(error).split())[:300]) from error
     except Exception as error:

@@ -3,7 +3,8 @@
     python tests/random_programs/soak.py KIND FIRST END [--jobs N] [--without WORDS]
     python tests/random_programs/soak.py KIND SEED --show [--shrink]
 
-KIND is te, beyond (te with the switches that go beyond TVM), tir or cell. The seeds from FIRST to END - 1 that fail
+KIND is te, beyond (te with the switches that go beyond TVM), tir, cell, or elsewhere (te or tir, compiled for other
+machines and run by emulators). The seeds from FIRST to END - 1 that fail
 are printed with what is wrong: `result`, `outside` (memory written beside an array), `bounds` (an access that checked
 code stops at), `state` (a refused call that changed something), `replay` (a trace that makes another function),
 `refused` (an argument), `inconsistent` (a pass left a broken program), `internal`, `link`, `died`, `hang`, `tester` (a
@@ -31,6 +32,7 @@ CHUNK = 50
 SECONDS = 20  # of processor time for a seed, which takes a tenth of a second
 HERE = pathlib.Path(__file__).resolve().parent
 KINDS = ("te", "beyond", "tir", "cell")
+EMULATED = ("elsewhere", "threads")  # which need emulators
 
 
 def run_seeds(
@@ -144,7 +146,7 @@ def _show(kind: str, seed: int, without: str, smaller: bool) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=(*KINDS, *EMULATED))
     parser.add_argument("first", type=int)
     parser.add_argument("end", type=int, nargs="?")
     parser.add_argument("--jobs", type=int, default=1)

@@ -223,6 +223,8 @@ class Program(RandomProgram):
 class Schedules:
     """Random schedule calls on a program; refused ones must change nothing."""
 
+    always_threads = False  # whether each program launches threads
+
     def __init__(self, case: Case) -> None:
         self.case, self.program, self.source, self.rng = case, case.program, case.source, case.rng
         self.without = self.program.without
@@ -283,7 +285,7 @@ class Schedules:
 
     def run(self) -> None:
         """All calls: first those that change the graph, then stage by stage from the outputs on."""
-        if self.rng.random() < 0.15 and "threads" not in self.without:
+        if (self.rng.random() < 0.15 or self.always_threads) and "threads" not in self.without:
             self.start_threads()
         for _ in range(self.rng.choice((0, 1, 1, 2))):
             self.rewrite()
@@ -498,6 +500,8 @@ class Case:
     `calls` are the schedule calls that were accepted; with `replay` these are made and no random ones.
     """
 
+    schedules = Schedules
+
     def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
         self.rng = random.Random(seed)
         self.seed = seed
@@ -522,7 +526,7 @@ class Case:
         used = {st.op for st in source.names["s"].stages}
         self.args = [t for t in program.inputs if source.names[t.name].op in used]
         self.results = [t for st in self.outputs for t in st.outputs]
-        scheduled = Schedules(self)
+        scheduled = self.schedules(self)
         try:
             scheduled.run() if self.replay is None else scheduled.again(self.replay)
         finally:
@@ -553,7 +557,12 @@ class Case:
             if t.name in layouts:
                 value, known = layouts[t.name].apply(value)
             arguments.append(Argument(value, t in self.results, inexact.get(t.name, False), known))
-        check_call(self.source.names["f"], arguments, random.Random(self.seed))
+        for function in self.functions():
+            check_call(function, arguments, random.Random(self.seed))
+
+    def functions(self) -> list[Any]:
+        """What has to give the right values: the compiled function."""
+        return [self.source.names["f"]]
 
     def text(self) -> str:
         """The program as a file that makes it."""

@@ -21,7 +21,7 @@ TARGET = "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"
 
 def run(built: Any, *arrays: Any) -> None:
     pytest.importorskip("wasmtime", reason="the package `wasmtime` is not installed")
-    from tvmagic.runtime.wasmtime_runner import run as run_module
+    from tvmagic.runners.wasm import run as run_module
 
     run_module(built, arrays)
 

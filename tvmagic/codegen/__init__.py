@@ -13,6 +13,7 @@ from tvmagic.codegen.target import Target, default_target, host_target, resolved
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.deep import deep
+from tvmagic.passes import run_step
 
 __all__ = [
     "Target",
@@ -72,17 +73,23 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
     from tvmagic.codegen.optimize import optimized
 
     target = resolved(target)
+    if target.is_opencl:
+        raise BuildError("OpenCL C is made without LLVM", hint="its text is `codegen.assembly(mod, 'opencl')`")
     made = emit_module(with_threads(mod, target), target, check_bounds).text
     return str(optimized(made.text(), target, 3, tuple(made.imports))) if optimize else made.text()
 
 
 @deep
 def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
-    """Assembly of the lowered module or function `mod` for any target that LLVM here knows."""
+    """Assembly of the lowered module or function `mod` for any target that LLVM here knows; OpenCL C for `opencl`."""
     from tvmagic.codegen.module import emit_module
     from tvmagic.codegen.optimize import assembly_of, optimized
 
     target = resolved(target)
+    if target.is_opencl:
+        from tvmagic.codegen.opencl import opencl_text
+
+        return opencl_text(with_threads(mod, target))
     made = emit_module(with_threads(mod, target), target, check_bounds).text
     return assembly_of(optimized(made.text(), target, 3, tuple(made.imports)), target)
 
@@ -112,4 +119,10 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     from tvmagic.codegen.build import build_host_module
 
     target = resolved(target)
+    if target.has_kernels:
+        from tvmagic.codegen.opencl import DeviceModule
+
+        device = with_threads(mod, target)
+        made = lambda: DeviceModule(device, target)  # noqa: E731
+        return run_step("codegen.build", made, before=device, after=lambda built: built.get_source(), kind="codegen")
     return build_host_module(with_threads(mod, target), target, check_bounds)

@@ -19,7 +19,7 @@ from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import needs_builtins, read_ll
 from tvmagic.runtime.wasm import imported_functions
 
-__all__ = ["build_host_module"]
+__all__ = ["build_host_module", "recently_optimized"]
 
 
 def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False) -> Any:
@@ -46,14 +46,14 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False)
 
 
 # The modules of LLVM for the texts that are asked for right after a build; of others they are made again.
-_optimized = lru_cache(maxsize=2)(optimized)
+recently_optimized = lru_cache(maxsize=2)(optimized)
 
 
 def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildError | None) -> Any:
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text, imports = context.text.text(), tuple(context.text.imports)
     most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
-    module = lambda: _optimized(text, target, most, imports)  # noqa: E731
+    module = lambda: recently_optimized(text, target, most, imports)  # noqa: E731
     machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most), *imports)
     code = from_disk(text, machine, lambda: _object(text, target, most, imports, module))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
@@ -67,6 +67,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
         recompiled=lambda added: object_of(optimized(text + added, target, most, imports), target),
         refusal=refusal,
         externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
+        target=target,
     )
 
 

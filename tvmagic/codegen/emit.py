@@ -13,6 +13,7 @@ class ModuleText:
     """The text of one LLVM module: declarations, globals, functions, attributes, metadata."""
 
     def __init__(self, triple: str, data_layout: str, name: str = "tvmagic") -> None:
+        self.triple = triple
         self.header = [f'source_filename = "{name}"', f'target datalayout = "{data_layout}"']
         self.header.append(f'target triple = "{triple}"')
         self.declarations: dict[str, str] = {}

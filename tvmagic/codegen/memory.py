@@ -23,7 +23,7 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
 from tvmagic.ir.functor import handles
 
-__all__ = ["AliasScopes", "MemoryEmitter"]
+__all__ = ["AliasScopes", "MemoryEmitter", "flat_index"]
 
 INT64 = DataType("int64")
 # A strided load becomes one contiguous load and a shuffle up to this stride: what is loaded in
@@ -83,6 +83,25 @@ def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool
     return offset
 
 
+def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...], argument: Buffer | None) -> PrimExpr:
+    """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine.
+
+    A single index counts from the pointer: the passes that make accesses flat add the buffer's offset, and leave
+    it in the buffer. `argument` is the buffer of the argument that the memory is, if it is one.
+    """
+    if not indices:
+        return buffer.elem_offset
+    if len(indices) == 1 and not buffer.strides:
+        return indices[0]
+    strided = bool(buffer.strides) or (argument is not None and bool(argument.strides))
+    last = indices[-1]
+    if isinstance(last, Ramp):
+        base = _in_flat_memory(buffer, (*indices[:-1], last.base), strided)
+        stride = last.stride * buffer.strides[-1] if buffer.strides else last.stride
+        return Ramp(base, stride, last.lanes)
+    return _in_flat_memory(buffer, indices, strided)
+
+
 class MemoryEmitter(ExpressionEmitter):
     """Emits accesses of buffers; `scopes` knows the alias scope of the memory behind a pointer."""
 
@@ -91,23 +110,9 @@ class MemoryEmitter(ExpressionEmitter):
     # ------------------------------------------------------------------ addresses
 
     def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-        """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine.
-
-        A single index counts from the pointer: the passes that make accesses flat add the buffer's offset, and leave
-        it in the buffer.
-        """
-        if not indices:
-            return buffer.elem_offset
-        if len(indices) == 1 and not buffer.strides:
-            return indices[0]
+        """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine."""
         argument = self.context.sizes.get(buffer.data)
-        strided = bool(buffer.strides) or (isinstance(argument, Buffer) and bool(argument.strides))
-        last = indices[-1]
-        if isinstance(last, Ramp):
-            base = _in_flat_memory(buffer, (*indices[:-1], last.base), strided)
-            stride = last.stride * buffer.strides[-1] if buffer.strides else last.stride
-            return Ramp(base, stride, last.lanes)
-        return _in_flat_memory(buffer, indices, strided)
+        return flat_index(buffer, indices, argument if isinstance(argument, Buffer) else None)
 
     def wide_index(self, index: PrimExpr) -> str:
         """A scalar index as i64."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
 from tvmagic.codegen import bounds, vector_math
-from tvmagic.codegen.abi import ABI, abi_of, machine_type
+from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
@@ -34,6 +35,7 @@ from tvmagic.ir import (
     Stmt,
 )
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.passes import note
 from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
@@ -45,7 +47,7 @@ BOOL, INT64 = DataType("bool"), DataType("int64")
 class Site:
     """A place where compiled code may stop with an error, and what is to be said then.
 
-    `kind`: `bounds`, `index`, `region`, `assert`, `zero`, `memory` or `packed`; `values` says what the recorded values are.
+    `kind`: `bounds`, `index`, `region`, `assert`, `zero`, `memory`, `packed` or `vectors`; `values` says what the recorded values are.
     """
 
     kind: str
@@ -128,7 +130,8 @@ class ModuleContext:
             _, cpu, features = cpu_and_features(self.target)
             extra += f' "target-cpu"="{cpu}"' if cpu else ""
             extra += f' "target-features"="{features}"' if features else ""
-        scalable = " vscale_range(1,16)" if self.target.has_sve else ""
+        # vectors of a fixed number of lanes become scalable registers only up to the bits that these have at least
+        scalable = f" vscale_range({self.target.sve_bits // 128},16)" if self.target.has_sve else ""
         return f'nounwind{scalable} "no-trapping-math"="true"{extra}'
 
     def subprogram(self, node: Any, name: str) -> str:
@@ -338,6 +341,31 @@ def refuse_scalable(stmt: Stmt, target: Target) -> None:
     pre_order_visit(stmt, look)
 
 
+def check_vector_length(context: ModuleContext, emitter: FunctionEmitter) -> None:
+    """Stop a function whose code is for longer scalable vectors than the processor has: its results would be wrong."""
+    least = context.target.sve_bits // 128
+    if least > 1:
+        context.text.helpers.setdefault("vscale", helper("vscale"))
+        found = emitter.out.op("call i64 @tvm.vscale()")
+        enough = emitter.out.op(f"icmp uge i64 {found}, {least}")
+        emitter.fail_unless(enough, context.site("vectors", None, str(128 * least)), [found])
+
+
+def note_fixed_vectors(context: ModuleContext) -> None:
+    """Say that vectors of a fixed number of lanes use no scalable registers, if the module has such vectors."""
+    wide = [
+        int(n) for text in context.text.functions for n in re.findall(r"<(\d+) x (?:float|double|half|i\d+)>", text)
+    ]
+    if context.target.sve_bits == 128 and max(wide, default=0) > 1:
+        lanes = max(wide)
+        note(
+            "vectors",
+            f"vectors of {lanes} lanes become NEON registers of 128 bits: code with a fixed number of lanes is right at "
+            "every length of scalable vectors only so. `-vector-width=256` takes longer ones for granted, and stops "
+            "with an error where they are not there; `T.vscale()` lanes, and loops that are not vectorized, use any length",
+        )
+
+
 def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     """Add the code of `func` to the module."""
     if not context.target.has_sve:
@@ -376,10 +404,24 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
         emitter.values[var] = f"%s{i}"
         emitter.index_values.add(f"%s{i}")
         emitter.intervals.known[var] = (0, (1 << (var.dtype.bits - 1)) - 1)
+    check_vector_length(context, emitter)
     emitter.statement(func.body)
     emitter.leave("0")
     emitter.scopes.finish()
     context.text.functions.append(text.text())
+
+
+def of_kernels(mod: IRModule) -> IRModule:
+    """`mod` with a function for each kernel of its functions."""
+    from tvmagic.codegen.kernels import kernel_functions
+
+    parts = [
+        (v, func, symbol_of(str(func.attrs.get("global_symbol", v.name_hint)))) for v, func in mod.functions.items()
+    ]
+    made = [(v, func, kernel_functions(func, symbol)) for v, func, symbol in parts]
+    if all(kernels == [func] for _, func, kernels in made):
+        return mod
+    return IRModule({str(k.attrs.get("global_symbol", v.name_hint)): k for v, _, kernels in made for k in kernels})
 
 
 def emit_module(
@@ -393,8 +435,11 @@ def emit_module(
 
     triple, layout = layout_of(target)
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
+    if target.is_nvptx:
+        mod = of_kernels(mod)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
     for var, func in sorted(mod.functions.items(), key=lambda item: context.abis[item[0]].name):
         emit_function(context, context.abis[var], func)
+    note_fixed_vectors(context)
     return context

@@ -31,7 +31,8 @@ _CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
 class _Threads(Visitor):
     """Whether threads are launched, whether they reduce together, and whether they share memory or wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, axes: tuple[str, ...]) -> None:
+        self.axes = axes
         self.launched = self.reduce = self.meet = False
 
     @handles(PrimExpr)
@@ -42,7 +43,7 @@ class _Threads(Visitor):
     def chain(self, node: Any) -> None:
         while isinstance(node, _CHAINED):
             if isinstance(node, AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
-                self.launched = self.launched or node.node.thread_tag.startswith("threadIdx")
+                self.launched = self.launched or node.node.thread_tag.startswith(self.axes)
             elif isinstance(node, Allocate):
                 kind = node.buffer_var.type_annotation
                 self.meet = self.meet or (isinstance(kind, PointerType) and kind.storage_scope.startswith("shared"))
@@ -59,19 +60,21 @@ class _Threads(Visitor):
 def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     """`mod` with barriers where threads share memory, and with reductions over threads in steps.
 
-    For a CPU, kernels with barriers become loops over the threads from barrier to barrier; there threads also
+    For a GPU, all threads of a kernel are launched at its head. For a CPU, kernels with barriers become loops over the
+    threads from barrier to barrier; there threads also
     wait for what others of their block wrote to global memory. Raises `TVMagicError` where a barrier would be
     in a branch, unless the threads of a CPU may run one after another there, which the launch checks.
     """
-    found = _Threads()
+    found = _Threads(("threadIdx", "blockIdx") if target.has_kernels else ("threadIdx",))
     for func in mod.functions.values():
         found.visit(func.body)
     if not found.launched:
         return mod
-    shared = ("shared", "shared.dyn") if found.meet or found.reduce else ()
-    if target.is_nvptx:
-        return _synchronized(mod, shared, found.reduce)
+    if target.has_kernels:
+        return _kernels(mod, found.reduce)
     from tvmagic.tir.transform import ThreadsAsLoops
+
+    shared = ("shared", "shared.dyn") if found.meet or found.reduce else ()
 
     for scopes, last in ((("global", *shared), False), (shared, True)):
         try:
@@ -84,10 +87,18 @@ def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     return mod
 
 
+def _kernels(mod: IRModule, reduce: bool) -> IRModule:
+    """`mod` as a GPU runs it: threads of a block wait for each other, and each kernel is launched once."""
+    from tvmagic.tir.transform import KernelMemory, KernelThreads
+
+    return KernelThreads()(_synchronized(KernelMemory()(mod), ("global", "shared", "shared.dyn"), reduce))
+
+
 def _synchronized(mod: IRModule, scopes: tuple[str, ...], reduce: bool) -> IRModule:
     """`mod` with barriers for memory of the scopes, and with the steps of what threads reduce together."""
-    from tvmagic.tir.transform import LowerThreadAllreduce, ThreadSync
+    from tvmagic.tir.transform import GuardRepeatedStores, LowerThreadAllreduce, ThreadSync
 
+    mod = GuardRepeatedStores()(mod)
     for scope in scopes:
         mod = ThreadSync(scope)(mod)
     # one thread a warp: no two are taken to run in step

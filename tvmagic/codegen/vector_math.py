@@ -13,6 +13,7 @@ from typing import Any
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.math_text import MathText
 from tvmagic.codegen.types import llvm_type
+from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
 __all__ = ["LIBRARY", "OWN", "define", "lane_loop", "libm_call", "library_function"]
@@ -66,7 +67,15 @@ def _library_types(name: str, scalar: DataType) -> list[str]:
 
 
 def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
-    """C's function `name` on floats of type `scalar`, declared."""
+    """C's function `name` on floats of type `scalar`, declared.
+
+    Raises BuildError for GPUs, which have no C library.
+    """
+    if text.triple.startswith("nvptx"):
+        raise BuildError(
+            f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
+            hint="OpenCL C has it: `--target opencl`",
+        )
     symbol = name + ("f" if scalar.bits == 32 else "")
     types = ", ".join(_library_types(name, scalar))
     return text.declare(symbol, llvm_type(scalar), types, "nounwind willreturn memory(none)")

@@ -53,6 +53,10 @@ def _lexer(language: str) -> Lexer | None:
             from pygments.lexers.c_cpp import CppLexer
 
             return CppLexer(**options)
+        case "opencl":
+            from pygments.lexers.c_cpp import CLexer
+
+            return CLexer(**options)
         case "llvm":
             from pygments.lexers.asm import LlvmLexer
 

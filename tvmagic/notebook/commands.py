@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.codegen.target.names import target_text
+from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
@@ -100,9 +101,10 @@ def verify_table(version: Version, marks: Sequence[str]) -> Table:
 
 def asm(
     value: Operator | Version, target: str | None = None, version: str | None = None, loop: bool = False
-) -> Listing:
-    """The assembly of an operator, for this machine or any target that LLVM here knows.
+) -> Listing | Parts:
+    """The assembly of an operator, for this machine or any target that LLVM here knows; OpenCL C for `opencl`.
 
+    Beside PTX is what each kernel needs of a GPU, if there is a ptxas that tells it.
     `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only.
     `loop`: its innermost loop alone; of several the longest, and the whole if it has none.
     """
@@ -111,10 +113,13 @@ def asm(
     chosen = version_of(value, version)
     if target in KERNELS:
         return ascend_kernel(chosen.operator, KERNELS[target])
-    text = codegen.assembly(chosen.lower(), target_text(target))
+    wanted = codegen.resolved(target_text(target))
+    text = codegen.assembly(chosen.lower(), wanted)
     shown = innermost_loop(text) if loop else ""
-    title = f"{chosen.operator.name}: {'innermost loop' if shown else 'assembly'} for {target or 'this machine'}"
-    return Listing(shown or text, "asm", title)
+    what = "OpenCL C" if wanted.is_opencl else "innermost loop" if shown else "assembly"
+    title = f"{chosen.operator.name}: {what} for {target or 'this machine'}"
+    listing = Listing(shown or text, "opencl" if wanted.is_opencl else "asm", title)
+    return Parts(needs_table(chosen.operator.name, text, wanted), listing) if wanted.is_nvptx and not loop else listing
 
 
 def innermost_loop(assembly: str) -> str:
@@ -136,6 +141,19 @@ def ascend_kernel(op: Operator, machine: str) -> Listing:
     return Listing(tiling.ascend_c(), "cpp", f"{op.name}: the kernel's source for {machine}, for reading only")
 
 
+def needs_table(name: str, text: str, target: Any) -> Table:
+    """What the kernels of a text in PTX need of a GPU, or why that is not known."""
+    from tvmagic.runners.ptx import needs_of
+
+    title = f"{name}: what its kernels need"
+    try:
+        rows = [[n.name, n.registers, n.spilled, n.shared, n.stack] for n in needs_of(text, target)]
+    except TVMagicError as error:
+        return Table([], [], title, [error.message, *([error.hint] if error.hint else [])])
+    columns = ["kernel", "registers a thread", "bytes spilled", "bytes of shared memory", "bytes of stack"]
+    return Table(columns, rows, title)
+
+
 def llvm(
     value: Operator | Version, target: str | None = None, version: str | None = None, optimize: bool = True
 ) -> Listing:
@@ -147,31 +165,8 @@ def llvm(
     return Listing(text, "llvm", f"{chosen.operator.name}: LLVM IR for {target or 'this machine'}")
 
 
-# Short names of targets and what they stand for.
-TARGETS = {
-    "aarch64": "llvm -mtriple=aarch64-linux-gnu",
-    "arm64": "llvm -mtriple=aarch64-linux-gnu",
-    "riscv64": "llvm -mtriple=riscv64-linux-gnu -mattr=+v,+d",
-    "wasm32": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128",
-    "nvptx64": "llvm -mtriple=nvptx64-nvidia-cuda",
-    "x86_64": "llvm -mtriple=x86_64-linux-gnu",
-    "avx2": "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell",
-    "avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
-}
-
-
 # Short names of NPUs, for which there is a kernel's source to read.
 KERNELS = {"ascend": "atlas_a2", "atlas_a2": "atlas_a2", "atlas_a2_40": "atlas_a2_40"}
-
-
-def target_text(target: str | None) -> str | None:
-    """A target in full; None is this machine."""
-    if target in (None, "", "host", "llvm"):
-        return None
-    meant = did_you_mean(target or "", TARGETS)
-    if meant and target not in TARGETS:
-        raise TVMagicError(f"there is no target `{target}`", hint=f"{meant} The short names are {', '.join(TARGETS)}")
-    return TARGETS.get(target or "", target)
 
 
 def bounds(value: Operator | Version, version: str | None = None, phases: bool = True) -> Shown:
@@ -233,10 +228,11 @@ def phase_tables(record: Record) -> list[Shown]:
     return [Table([], [], "What is computed at a time, and why", sentences), *tables] if sentences else tables
 
 
-def check_result(version: Version, seed: int = 0, sizes: int = 16) -> Table:
-    """The version against NumPy on random inputs."""
-    result = check(version, seed, sizes)
-    title = f"{version.operator.name} ({version.name}): {result.word}"
+def check_result(version: Version, seed: int = 0, sizes: int = 16, target: str | None = None) -> Table:
+    """The version against NumPy on random inputs; compiled for `target` and run by what there is for it, if one is named."""
+    result = check(version, seed, sizes, target_text(target))
+    of = f", {target}" if target_text(target) else ""
+    title = f"{version.operator.name} ({version.name}{of}): {result.word}"
     row = [result.elements, f"{result.units:.2g}", f"{result.absolute:.3g}", result.place or "-"]
     values = [f"{v:.8g}" for v in (result.got, result.expected)] if result.place else ["-", "-"]
     columns = ["values", "worst error (in bounds)", "absolute error", "at", "got", "expected", "rounding bound"]

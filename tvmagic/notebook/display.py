@@ -139,9 +139,9 @@ def _int_set_view(found: Any) -> Shown:
 
 
 def _module_view(module: Any) -> Shown:
-    source = module.get_source("asm") if hasattr(module, "get_source") else ""
-    names = ", ".join(getattr(module, "functions", {}) or {})
-    return Listing(source or str(module), "asm", f"Compiled module: {names}")
+    names = ", ".join(abi.name for abi in module.abis)
+    language, form = ("asm", "asm") if "asm" in module.sources else ("opencl", "cl")
+    return Listing(module.get_source(form), language, f"Compiled module: {names}")
 
 
 def _kernel_view(kernel: Any) -> Shown:

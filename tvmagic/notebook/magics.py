@@ -20,6 +20,7 @@ from IPython.core.magic import Magics, magics_class
 from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
+from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands, editing, pages
@@ -53,7 +54,7 @@ def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
 
 
 def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
-    return commands.TARGETS
+    return TARGETS
 
 
 def _puzzles(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
@@ -78,10 +79,17 @@ ONLY = argument(
     "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=_passes
 )
 TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
+CHECK_TARGET = argument(
+    "--target",
+    metavar="T",
+    help="what to compile for (this machine): aarch64, aarch64-sve, riscv64, ... With --check it is run, by an emulator "
+    "if need be (docs/targets.md)",
+    completes=_targets,
+)
 CODE_TARGET = argument(
     "--target",
     metavar="T",
-    help=f"{', '.join(commands.TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
+    help=f"{', '.join(TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
     completes=_targets,
 )
 ASM_TARGET = argument(
@@ -194,7 +202,7 @@ class TensorMagics(Magics):
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
         argument("--cost", action="store_true", help="count what each loop costs"),
         SIZE,
-        TARGET,
+        CHECK_TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         cell=True,
@@ -244,7 +252,7 @@ class TensorMagics(Magics):
         VERIFY,
         argument("--cost", action="store_true", help="count what each loop costs"),
         SIZE,
-        TARGET,
+        CHECK_TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         example="%auto dense --check --time",
@@ -295,7 +303,7 @@ class TensorMagics(Magics):
             parts.append(commands.verify_table(version, marks))
         size = self._size_for(arguments, "%%schedule", version.operator)
         if arguments.check:
-            parts.append(commands.check_result(version, sizes=size))
+            parts.append(commands.check_result(version, sizes=size, target=arguments.target or self.target))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 

@@ -104,6 +104,7 @@ def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
 
 
 _MARKS = (
+    ("opencl", ("__kernel void ",)),
     ("llvm", ("; ModuleID", "target triple", "source_filename =")),
     ("asm", ("\t.text", "\t.globl", "\t.file", "\t.section", ".functype", ".visible")),
     ("classic", ("realize ", "produce ", "// attr [", "for (")),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,19 +26,50 @@ _WAKING = 0.01  # seconds above which a first call is no misleading one
 _PAUSE = 0.03  # seconds between two turns of a benchmark
 
 
-def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
+def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, target: Any = None) -> CheckResult:
     """Run a version on random inputs and compare it with the operator's expression, within the bound of rounding errors;
     look for races in its loops.
 
     It runs twice: on floats from -1 to 1, which tell elements apart, and on a few small fractions, whose sums are exact,
     so that a single wrong term of a long sum shows. The result is the worse of both.
+
+    With a `target` (`aarch64-sve`, or a target in full) the version is compiled for it, and run in all ways that
+    `tvmagic.runners` has for it. Raises `MissingTool` if what runs it is not installed.
     """
     op, names = version.operator, [t.name for t in version.operator.outputs]
+    calls = [("", version)] if target is None else calls_elsewhere(version, target)
     results: list[CheckResult] = []
     for coarse in (False, True):
         inputs = op.random_inputs(seed, sizes, coarse)
-        results.append(compare(as_list(version(*inputs)), expected_values(op, inputs), names))
-    return worse(*results).with_races(tuple(races_of(version)))
+        expected = expected_values(op, inputs)
+        for name, call in calls:
+            result = compare(as_list(call(*inputs)), expected, names)
+            wrong = () if result.ok or not name else (f"NOT equal when run by {name}",)
+            results.append(replace(result, notes=(*result.notes, *wrong)))
+    found = functools.reduce(worse, results)
+    if target is not None:
+        found = replace(found, notes=(f"run by {'; '.join(name for name, _ in calls)}", *found.notes))
+    return found.with_races(tuple(races_of(version)))
+
+
+def calls_elsewhere(version: Version, target: Any) -> list[tuple[str, Callable[..., list[np.ndarray]]]]:
+    """Each way of running a version as code for a target: its name, and a function from inputs to outputs."""
+    from tvmagic.codegen.target import resolved
+    from tvmagic.codegen.target.names import target_text
+    from tvmagic.runners import ways
+
+    op, chosen = version.operator, resolved(target_text(target) if isinstance(target, str) else target)
+    built = version.build(chosen)
+
+    def caller(run: Callable[[Any, Sequence[Any]], None]) -> Callable[..., list[np.ndarray]]:
+        def call(*inputs: np.ndarray) -> list[np.ndarray]:
+            outputs = op.fresh_outputs(inputs)
+            run(built, op.arguments(inputs, outputs))
+            return outputs
+
+        return call
+
+    return [(way.name, caller(way.run)) for way in ways(chosen)]
 
 
 # ---------------------------------------------------------------------------- times

@@ -20,7 +20,7 @@ from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
 from tvmagic.operators.covered_elements import check_reach
 from tvmagic.operators.midway import Edited
-from tvmagic.passes import Note, Record, Step, recording, run_step
+from tvmagic.passes import Note, Record, Step, note, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.operators.measure import CheckResult
@@ -327,11 +327,21 @@ class Operator:
 
         return random_inputs(self.inputs, seed, sizes, self.accesses.limit, coarse)
 
-    def check(self, version: str | None = None, seed: int = 0, sizes: Mapping[str, int] | int = 16) -> CheckResult:
-        """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops."""
+    def check(
+        self,
+        version: str | None = None,
+        seed: int = 0,
+        sizes: Mapping[str, int] | int = 16,
+        target: Any = None,
+    ) -> CheckResult:
+        """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops.
+
+        `target`: what to compile it for, such as `aarch64-sve`; it is run by an emulator where this machine cannot
+        (docs/targets.md). By default it is this machine.
+        """
         from tvmagic.operators.measure import check
 
-        return check(self.version(version), seed, sizes)
+        return check(self.version(version), seed, sizes, target)
 
     # ------------------------------------------------------------------------ text
 
@@ -379,12 +389,31 @@ def _add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) ->
 
     if not codegen.has_llvm():
         return
-    mod = codegen.with_threads(module, target)
+    mod, chosen = codegen.with_threads(module, target), codegen.resolved(target)
+    if chosen.is_opencl:
+        run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
+        return
     texts = codegen.code_texts(mod, target)
     if llvm != "none":
         _add_llvm_steps(record, mod, texts, llvm == "all")
     ir = run_step("codegen.llvm", texts.llvm, before=mod, kind="codegen")
-    run_step("codegen.assembly", texts.assembly, before=ir, kind="codegen")
+    made = (lambda: _with_needs(texts.assembly(), chosen)) if chosen.is_nvptx else texts.assembly
+    run_step("codegen.assembly", made, before=ir, kind="codegen")
+
+
+def _with_needs(made: Any, target: Any) -> Any:
+    """The assembly of kernels, with a note on what each needs if there is a ptxas that tells it."""
+    from tvmagic.runners import MissingTool
+    from tvmagic.runners.ptx import needs_of
+
+    try:
+        for needs in needs_of("\n".join(made.assembly).replace(", debug", ""), target):
+            note("ptxas", str(needs))
+    except MissingTool:
+        pass
+    except TVMagicError as error:
+        note("ptxas", error.message)
+    return made
 
 
 def _add_llvm_steps(record: Record, mod: IRModule, texts: Any, each: bool) -> None:

@@ -7,6 +7,7 @@ Arrays are taken as they are, never copied: one that does not fit is refused.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tvmagic.ir import DataType, IntImm, PrimExpr, Var
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
-__all__ = ["ArrayParam", "Checker", "ScalarParam"]
+__all__ = ["ArrayParam", "Checker", "ScalarParam", "memory_of", "span"]
 
 
 class ScalarParam:
@@ -176,7 +177,7 @@ def _kind(value: Any) -> str:
     return f"`{value!r}`" if isinstance(value, (int, float, str)) else f"a `{type(value).__name__}`"
 
 
-def _span(array: np.ndarray) -> tuple[int, int]:
+def span(array: np.ndarray) -> tuple[int, int]:
     """The first address of an array and the one behind its last."""
     low = high = array.__array_interface__["data"][0]
     if array.size == 0:
@@ -187,6 +188,15 @@ def _span(array: np.ndarray) -> tuple[int, int]:
         else:
             high += (size - 1) * stride
     return low, high + array.itemsize
+
+
+def memory_of(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """The bytes from an array's first address to behind its last, as an array on the same memory, and the place of its
+    first element in them. Whoever writes there makes sure that the array is not read-only."""
+    low, high = span(array)
+    if high == low:
+        return np.zeros(0, np.uint8), 0
+    return np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low)), array.ctypes.data - low
 
 
 class Checker:
@@ -234,7 +244,7 @@ class Checker:
         return result + [sizes.get(v, 0) for v in self.sizes]
 
     def _check_overlap(self, params: list[ArrayParam], arrays: list[np.ndarray]) -> None:
-        spans = [_span(a) for a in arrays]
+        spans = [span(a) for a in arrays]
         for i, param in enumerate(params):
             if not param.written:
                 continue

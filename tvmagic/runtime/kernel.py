@@ -11,7 +11,7 @@ from tvmagic.runtime.callbacks import take_exception
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
-__all__ = ["Kernel", "checker_of", "error_of"]
+__all__ = ["Kernel", "checker_of", "failure"]
 
 _CTYPES = {
     "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
@@ -21,6 +21,26 @@ _CTYPES = {
 }  # fmt: skip
 _STOPPED = -1
 _ERROR_SLOTS = 16
+
+
+def checker_of(abi: Any) -> Checker:
+    """What checks the arguments of a function, from how it is called."""
+    params: list[ArrayParam | ScalarParam] = []
+    for param in abi.params:
+        if param.buffer is not None:
+            written = param.buffer.data in abi.written or param.var in abi.written
+            params.append(ArrayParam(param.var, param.buffer, written))
+        else:
+            params.append(ScalarParam(param.var))
+    return Checker(abi.name, params, abi.sizes, abi.noalias)
+
+
+def failure(name: str, sites: list[Any], record: list[int], status: int) -> TVMagicError:
+    """The error that a status of the function `name` stands for; `record` is what the code left about it, if it did."""
+    number = record[0] if record else 0
+    if not 0 < number <= len(sites):
+        return TVMagicError(f"`{name}` stopped with status {status}")
+    return error_of(sites[number - 1], record[1:_ERROR_SLOTS])
 
 
 class Kernel:
@@ -46,7 +66,7 @@ class Kernel:
         self.checker = checker_of(abi)
         self.address = address
         self.machine = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
-        self.count = len(abi.params)
+        self.count = len(self.params)
         self._fast: Any = None
         self._description = 0
         self._keep: Any = None
@@ -143,14 +163,11 @@ class Kernel:
         if status == _STOPPED:
             error = take_exception()
             raise error if error is not None else KeyboardInterrupt()
-        record = self.record
-        site_number = record[0] if record is not None else 0
-        values = list(record[1:_ERROR_SLOTS]) if record is not None else []
-        if record is not None:
-            record[0] = 0
-        if not 0 < site_number <= len(self.sites):
-            raise TVMagicError(f"`{self.name}` stopped with status {status}")
-        raise error_of(self.sites[site_number - 1], values)
+        record: list[int] = []
+        if self.record is not None:
+            record = list(self.record)
+            self.record[0] = 0
+        raise failure(self.name, self.sites, record, status)
 
     def time_evaluator(self, *args: Any, **options: Any) -> Any:
         """What measures calls of the kernel; see `runtime.time_evaluator`."""
@@ -188,6 +205,12 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
         return TVMagicError(f"division by zero in `{site.function}`{line}{shown}", node=site.node)
     if site.kind == "memory":
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
+    if site.kind == "vectors":
+        return TVMagicError(
+            f"the code of `{site.function}` is for scalable vectors of at least {site.message} bits, those of this "
+            f"processor have {128 * values[0]}",
+            hint="compile it with a smaller `-vector-width`, or without one",
+        )
     if site.kind == "bounds":
         return _bounds_error(site, values, line)
     if site.kind == "index":

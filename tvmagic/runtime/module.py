@@ -27,6 +27,7 @@ class Module:
     error. sources: functions that give the texts `ll` and `asm` when they are asked for; they hold `text_bytes` bytes.
     symbols: what it shares with the runtime. recompiled: the object file with more LLVM text at the end. loaded: the
     code, if it is in this process already. refusal: why the code cannot run here. externs: what it calls of others.
+    target: what it was compiled for, if that is known.
     `nbytes`: what the module takes of the memory, nearly.
     """
 
@@ -43,11 +44,12 @@ class Module:
         loaded: Any = None,
         refusal: TVMagicError | None = None,
         externs: Sequence[str] = (),
+        target: Any = None,
     ) -> None:
         self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
         self.nbytes = 2 * len(code) + text_bytes
         self.symbols, self.recompiled, self.refusal = symbols, recompiled, refusal
-        self.externs = tuple(externs)
+        self.externs, self.target = tuple(externs), target
         self._object = loaded
         self._error: Any = None
 

@@ -43,6 +43,8 @@ _SVE_PROCESSORS = frozenset(
     cortex-x2 cortex-x3 cortex-x4 cortex-x925 fujitsu-monaka grace neoverse-512tvb neoverse-n2 neoverse-n3
     neoverse-v1 neoverse-v2 neoverse-v3 neoverse-v3ae""".split()
 )
+# Bits of the scalable vectors of processors that have more than 128.
+_SVE_BITS = {"a64fx": 512, "neoverse-v1": 256, "neoverse-512tvb": 256}
 # Options by kind of value; `mattr`, `keys` and `libs` are lists of texts divided by commas.
 _OPTIONS = {
     "mcpu": str, "mtriple": str, "mfloat-abi": str, "mabi": str, "arch": str, "model": str, "device": str, "tag": str,
@@ -146,6 +148,31 @@ class Target(Identified):
         return said[-1] if said else self.mcpu in _SVE_PROCESSORS
 
     @property
+    def sve_bits(self) -> int:
+        """The bits that scalable vectors of AArch64 are taken to have at least, by `vector-width` or by the processor.
+
+        Only with more than 128 do vectors of a fixed number of lanes, such as those of `vectorize`, become scalable
+        registers; code that needs more than a processor has stops with an error there. 0 without such vectors.
+        Raises TVMagicError for a width that no processor has.
+        """
+        if not self.has_sve:
+            return 0
+        bits = self.attrs.get("vector-width") or _SVE_BITS.get(self.mcpu, 128)
+        if bits not in (128, 256, 512, 1024, 2048):
+            raise TVMagicError(
+                f"scalable vectors of AArch64 do not have {bits} bits",
+                hint="`vector-width` is 128, 256, 512, 1024 or 2048",
+            )
+        return bits
+
+    @property
+    def has_rvv(self) -> bool:
+        """Whether the target has RISC-V's vectors (`+v`)."""
+        if not self.mtriple.startswith("riscv"):
+            return False
+        return [f[0] == "+" for f in self.mattr if f[1:] == "v"][-1:] == [True]
+
+    @property
     def is_nvptx(self) -> bool:
         """Whether code for NVIDIA's GPUs is meant."""
         return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
@@ -156,9 +183,19 @@ class Target(Identified):
         return self.mtriple.startswith("wasm")
 
     @property
+    def is_opencl(self) -> bool:
+        """Whether OpenCL C is written."""
+        return self.kind.name == "opencl"
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether threads and blocks are launched, as GPUs do; other targets run them as loops."""
+        return self.is_nvptx or self.is_opencl
+
+    @property
     def is_host(self) -> bool:
         """Whether the code can run in this process."""
-        if self.is_nvptx:
+        if self.has_kernels:
             return False
         own, asked = _host_triple().split("-"), self.mtriple.split("-")
         return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
@@ -174,7 +211,7 @@ class Target(Identified):
         triple, cpu, features = cpu_and_features(self)
         own = not self.mtriple and not self.mcpu
         machine = described(triple, cpu, features, own, self.attrs.get("num-cores"))
-        width = self.attrs.get("vector-width")
+        width = self.attrs.get("vector-width") or self.sve_bits
         return at_width(machine, width) if width else machine
 
     def tile(self, dtype: Any = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
@@ -385,7 +422,7 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     features = ",".join(target.mattr)
     if target.is_nvptx:
         arch = str(target.attrs.get("arch", "") or target.mcpu or "sm_70")
-        return target.mtriple or "nvptx64-nvidia-cuda", arch, features or "+ptx70"
+        return target.mtriple or "nvptx64-nvidia-cuda", arch, features
     triple = target.mtriple or _host_triple()
     if target.mtriple or target.mcpu:
         return triple, target.mcpu, features

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
-from tvmagic.runtime.kernel import checker_of, error_of
+from tvmagic.runners.families import runner
+from tvmagic.runners.tools import need_package
+from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.runtime.wasm_host import c_function, linked
 
@@ -19,17 +21,17 @@ _PAGE = 1 << 16
 _ERROR_SLOTS = 16
 
 
+@runner("wasm32", "wasmtime")
 def run(built: Any, arrays: Sequence[Any]) -> None:
     """Run the entry function of a module built for `wasm32` on arrays, as `built(*arrays)` does on this machine.
 
     `arrays`: all of its arguments in order, outputs too; what the function writes is in them afterwards. Strides are
     those of contiguous arrays.
-    Raises TVMagicError if the package `wasmtime` is missing, if an argument does not fit, or if the function stops.
+    Raises MissingTool if the package `wasmtime` is missing, TVMagicError if an argument does not fit, or if the function stops.
     """
-    try:
-        import wasmtime  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise TVMagicError("code for `wasm32` is run by wasmtime", hint="pip install wasmtime") from None
+    need_package("wasmtime")
+    import wasmtime  # pyright: ignore[reportMissingImports]
+
     module = linked(built)
     abi = next(a for a in built.abis if a.name == built.entry_name)
     copies = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.ndim else a for a in arrays]
@@ -110,6 +112,4 @@ def _failure(built: Any, module: WasmModule, host: _Instance, status: int) -> TV
     """The error that a status other than 0 stands for."""
     place = module.addresses.get("__tvmagic_error")
     record = host.read(place, np.zeros(_ERROR_SLOTS, "int64")).tolist() if place is not None else [0]
-    if not 0 < record[0] <= len(built.sites):
-        return TVMagicError(f"`{built.entry_name}` stopped with status {status}")
-    return error_of(built.sites[record[0] - 1], record[1:])
+    return failure(built.entry_name, built.sites, record, status)

@@ -1,0 +1,204 @@
+"""Code for other machines, run by emulators, gives what NumPy gives; and what goes wrong in it is an error here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tools import tools_there
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.codegen.target import Target
+from tvmagic.codegen.target.names import TARGETS, target_text
+from tvmagic.errors import BoundsError, BuildError, TVMagicError
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
+from tvmagic.runners import FAMILIES, MissingTool, family_of, run, ways
+from tvmagic.runners import qemu as qemu_runner
+from tvmagic.runners import tools as tool_finder
+
+SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve2"
+DENSE = "X: float32[20, 37]\nW: float32[32, 37]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = exp(Y[i, j]) + atan(Y[i, j])"
+
+
+def dense() -> Any:
+    """An operator whose second axis is in vectors of 16; `atan` is the C library's."""
+    op = operator("dense", DENSE)
+    op.add_version(
+        schedule(op, "z = s[Z]\nz.vectorize(z.split(z.axis[1], 16)[1])\ns[Y].compute_at(z, z.leaf_iter_vars[0])")
+    )
+    return op
+
+
+def vectors(lanes: int = 16, n: int = 100) -> tuple[Any, list[Any]]:
+    """A schedule of `B = A * 2 + 1` on `n` elements, in vectors."""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0 + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(s[B].split(B.op.axis[0], lanes)[1])
+    return s, [A, B]
+
+
+@pytest.mark.parametrize("target", ["aarch64", "aarch64-sve", "riscv64", "x86-64-v4"])
+def test_a_check_on_another_machine(target: str) -> None:
+    with tools_there():
+        result = dense().check(target=target)
+    assert result.ok and result.absolute > 0, str(result)
+    lengths = [f"vectors of {bits} bits" for bits in (128, 256, 512)] if target in ("aarch64-sve", "riscv64") else []
+    assert all(length in result.notes[0] for length in lengths) and result.notes[0].startswith("run by ")
+
+
+@pytest.mark.parametrize(
+    ("options", "bits"), [("-vector-width=256", 256), ("-vector-width=512", 512), ("-mcpu=a64fx", 512)]
+)
+def test_vectors_become_scalable_registers_of_a_given_length(options: str, bits: int) -> None:
+    """They did not, whatever the target: LLVM was told that registers may have 128 bits. Shorter ones are refused."""
+    s, args = vectors()
+    built = tvmagic.build(s, args, target=f"{SVE} {options}")
+    assert "ptrue" in built.get_source("asm") and "z0.s" in built.get_source("asm")
+    assert "z0.s" not in tvmagic.build(s, args, target=SVE).get_source("asm")
+    a, b = np.arange(100, dtype="float32"), np.zeros(100, "float32")
+    assert [way.name for way in ways(built.target)] == [
+        f"qemu-aarch64, vectors of {n} bits" for n in (256, 512) if n >= bits
+    ]
+    with tools_there():
+        for way in ways(built.target):
+            b[:] = 0
+            way.run(built, [a, b])
+            np.testing.assert_array_equal(b, a * 2 + 1)
+        with pytest.raises(
+            TVMagicError, match=f"scalable vectors of at least {bits} bits, those of this processor have 128"
+        ):
+            qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", built, [a, b])
+
+
+def test_code_for_longer_vectors_would_be_wrong_on_shorter_ones() -> None:
+    """What the guard is for: without it the result is wrong."""
+    s, args = vectors(32, 96)
+    target = f"{SVE} -vector-width=512"
+    text = tvmagic.build(s, args, target=target)
+    assert "@tvm.vscale" in text.get_source("raw")
+    a, b = np.arange(96, dtype="float32"), np.zeros(96, "float32")
+    broken = tvmagic.codegen.compile_module(tvmagic.lower(s, args), target)
+    from tvmagic.codegen.optimize import object_of, optimized
+
+    raw = text.get_source("raw").replace("icmp uge i64", "icmp ule i64")
+    broken.code = object_of(optimized(raw, text.target), text.target)
+    with tools_there():
+        qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", broken, [a, b])
+    assert not np.array_equal(b, a * 2 + 1)
+
+
+def test_a_width_that_no_processor_has_is_refused() -> None:
+    s, args = vectors()
+    with pytest.raises(TVMagicError, match="scalable vectors of AArch64 do not have 384 bits"):
+        tvmagic.build(s, args, target=f"{SVE} -vector-width=384")
+
+
+def test_the_timeline_says_that_vectors_of_fixed_lanes_are_not_scalable() -> None:
+    op = dense()
+    notes = [n.text for step in op.passes(op.current, SVE) for n in step.notes if n.topic == "vectors"]
+    assert len(notes) == 1 and "become NEON registers of 128 bits" in notes[0]
+    wide = op.passes(op.current, f"{SVE} -vector-width=256")
+    assert not [n for step in wide for n in step.notes if n.topic == "vectors"]
+
+
+def test_strides_sizes_and_scalars_are_passed() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n, 4), name="A")
+    factor = te.var("factor", "float32")
+    B = te.compute((n, 4), lambda i, j: A[i, j] * factor, name="B")
+    built = tvmagic.build(te.create_schedule(B.op), [A, B, factor], target=TARGETS["riscv64"])
+    a, b = np.arange(80, dtype="float32").reshape(10, 8)[:, ::2], np.zeros((10, 8), "float32")
+    with tools_there():
+        run(built, [a, b[:, ::2], 2.5])
+    np.testing.assert_array_equal(b[:, ::2], a * np.float32(2.5))
+    assert not b[:, 1::2].any()
+
+
+def test_what_the_code_stops_at_is_the_same_error() -> None:
+    op = operator("pick", "X: float32[8]\nI: int32[4]\nY[i] = X[I[i]]")
+    built = op.build(target=TARGETS["aarch64"])
+    y = np.zeros(4, "float32")
+    with tools_there():
+        run(built, [np.arange(8, dtype="float32"), np.array([1, 2, 3, 4], "int32"), y])
+        assert list(y) == [1, 2, 3, 4]
+        with pytest.raises(BoundsError, match=r"load from buffer `X` of shape \(8,\) at index \[9\] in `pick`"):
+            run(built, [np.arange(8, dtype="float32"), np.array([1, 2, 9, 4], "int32"), y])
+        run(built, [np.arange(8, dtype="float32"), np.array([7, 2, 3, 4], "int32"), y])
+    assert y[0] == 7
+
+
+def faulty(place: int) -> Any:
+    """A function that stores one element at a place of an array of 4."""
+    buffer = tir.decl_buffer((4,), "float32", "A")
+    body = tir.BufferStore(buffer, tir.const(1.0, "float32"), [place])
+    func = tir.PrimFunc([tir.Var("a", "handle")], body)
+    func = func.replace(buffer_map={func.params[0]: buffer}).with_attr("global_symbol", "main")
+    return tvmagic.codegen.compile_module(func, TARGETS["aarch64"])
+
+
+def test_stray_stores_are_errors_and_nothing_ends_this_process() -> None:
+    a = np.zeros(4, "float32")
+    with tools_there():
+        with pytest.raises(TVMagicError, match="`main` writes outside of its arguments"):
+            run(faulty(5), [a])
+        with pytest.raises(TVMagicError, match="the code ended qemu-aarch64 with SIGSEGV"):
+            run(faulty(1 << 30), [a])
+        run(faulty(2), [a])
+    assert list(a) == [0, 0, 1, 0]
+
+
+def test_functions_that_the_machine_lacks_are_named() -> None:
+    buffer = tir.decl_buffer((4,), "float32", "A")
+    call = tir.Call("float32", "tir.call_extern", ["my_function", tir.const(1.0, "float32")])
+    func = tir.PrimFunc([tir.Var("a", "handle")], tir.BufferStore(buffer, call, [0]))
+    func = func.replace(buffer_map={func.params[0]: buffer}).with_attr("global_symbol", "main")
+    built = tvmagic.codegen.compile_module(func, TARGETS["aarch64"])
+    with tools_there(), pytest.raises(BuildError, match="the module calls `my_function`"):
+        run(built, [np.zeros(4, "float32")])
+
+
+def test_a_missing_tool_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingTool, match="`no-such-program` is not installed\n.*`apt-get install some-package`"):
+        tool_finder.program("no-such-program", "some-package")
+    with pytest.raises(MissingTool, match="`no_such_package` is not installed\n.*`pip install no_such_package`"):
+        tool_finder.need_package("no_such_package")
+    with pytest.raises(
+        MissingTool, match="C library for `sparc` is not installed\n.*`apt-get install libc6-sparc-cross`"
+    ):
+        tool_finder.system_libraries("sparc")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(qemu_runner, "_PROCESSES", {})
+    with pytest.raises(MissingTool, match="`qemu-aarch64` is not installed\n.*`apt-get install qemu-user`"):
+        dense().check(target="aarch64")
+
+
+def test_a_processor_with_more_than_this_machine_has_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvmagic.runners import native
+
+    monkeypatch.setitem(native._FEATURES, "haswell", frozenset(("avx2", "no-such-feature")))
+    if Target(TARGETS["haswell"]).is_host:
+        with pytest.raises(
+            MissingTool, match="code for `haswell` does not run on this machine, which has no .*`no-such-feature`"
+        ):
+            dense().check(target="haswell")
+
+
+def test_families() -> None:
+    wanted = {
+        "aarch64": "aarch64", "arm64": "aarch64", "aarch64-sve": "aarch64-sve", "riscv64": "riscv64-v", "wasm32": "wasm32",
+        "nvptx64": "nvptx64", "opencl": "opencl",
+    }  # fmt: skip
+    assert {name: family_of(Target(TARGETS[name])) for name in wanted} == wanted and set(wanted.values()) < set(
+        FAMILIES
+    )
+    assert family_of(Target("llvm")) == "native" and family_of(Target("llvm -mtriple=s390x-linux-gnu")) == ""
+    assert family_of(Target("llvm -mtriple=riscv64-linux-gnu -mattr=+v,-v")) == "riscv64"
+    with pytest.raises(TVMagicError, match="nothing here that runs code for .*s390x"):
+        ways(Target("llvm -mtriple=s390x-linux-gnu"))
+    assert target_text("riscv64") == TARGETS["riscv64"] and target_text(None) is None
+    with pytest.raises(TVMagicError, match="there is no target `aarch46`"):
+        target_text("aarch46")

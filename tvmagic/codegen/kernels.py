@@ -1,0 +1,247 @@
+"""A function divided for a GPU: kernels, and what the host does between their launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmagic.errors import BuildError
+from tvmagic.ir import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    StringImm,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.tir.transform.threads.kernel_threads import is_launch
+from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
+
+__all__ = [
+    "Allocation",
+    "Binding",
+    "Branch",
+    "Check",
+    "Kernel",
+    "Launch",
+    "Repeat",
+    "Step",
+    "divided",
+    "kernel_functions",
+]
+
+# Bytes of memory of its own that a kernel may have; more is global memory that the host allocates.
+_OWN_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What all threads of a launch run: the `launches` of its axes, and the statements below them."""
+
+    name: str
+    launches: tuple[AttrStmt, ...]
+    body: Stmt
+
+    @property
+    def axes(self) -> dict[str, tuple[Var, PrimExpr]]:
+        """The variables of the axes and their extents, by tag."""
+        return {launch.node.thread_tag: (launch.node.var, launch.value) for launch in self.launches}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The host launches a kernel and waits for it."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Global memory for `steps`: elements of the pointer's type, as many as the product of `extents`."""
+
+    node: Allocate
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A loop of the host."""
+
+    node: For
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch of the host."""
+
+    condition: PrimExpr
+    then: tuple[Step, ...]
+    other: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A variable that the host computes for `steps`."""
+
+    var: Var
+    value: PrimExpr
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The host stops with `message` unless the condition holds."""
+
+    condition: PrimExpr
+    message: str
+
+
+Step = Launch | Allocation | Repeat | Branch | Binding | Check
+
+
+def divided(func: PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
+    """The kernels of a function in order, and what the host does. The first is called `name`_kernel, as TVM's are.
+
+    What is outside of launches becomes kernels of one thread. Raises BuildError where the host would have to read
+    what kernels computed.
+    """
+    around = _Around()
+    around.visit(func.body)
+    divider = _Divider(name, around.found)
+    return divider.kernels, divider.steps(func.body)
+
+
+def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
+    """The kernels of a function as functions, each with its parameters and, after them, what the host gives besides.
+
+    A function that is one kernel keeps its name.
+    """
+    kernels, steps = divided(func, name)
+    if len(kernels) == 1 and steps == (Launch(kernels[0]),):
+        return [func]
+    made: list[PrimFunc] = []
+    known = {*func.params, *(buffer.data for buffer in func.buffer_map.values())}
+    known.update(
+        var
+        for buffer in func.buffer_map.values()
+        for part in (*buffer.shape, *buffer.strides, buffer.elem_offset)
+        for var in used_vars(part)
+    )
+    for kernel in kernels:
+        body = kernel.body
+        for launch in reversed(kernel.launches):
+            body = launch.replace(body=body)
+        extra = [var for var in free_vars(body) if var not in known]
+        made.append(func.replace(params=(*func.params, *extra), body=body).with_attr("global_symbol", kernel.name))
+    return made
+
+
+@dataclass
+class _Divider:
+    name: str
+    around: set[Stmt]
+    kernels: list[Kernel] = field(default_factory=list[Kernel])
+
+    def steps(self, stmt: Stmt) -> tuple[Step, ...]:
+        """What the host does for a statement."""
+        parts = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+        found: list[Step] = []
+        together: list[Stmt] = []
+        for part in parts:
+            if part not in self.around:
+                together.append(part)
+                continue
+            found += self._alone(together)
+            together = []
+            found += self._step(part)
+        return (*found, *self._alone(together))
+
+    def _alone(self, stmts: Sequence[Stmt]) -> list[Step]:
+        """Statements without a launch, as a kernel of one thread."""
+        some = [s for s in stmts if not (isinstance(s, Evaluate) and isinstance(s.value, IntImm))]
+        return [self._launch((), SeqStmt.flatten(*some))] if some else []
+
+    def _launch(self, launches: tuple[AttrStmt, ...], body: Stmt) -> Launch:
+        number = f"_{len(self.kernels)}" if self.kernels else ""
+        self.kernels.append(Kernel(f"{self.name}_kernel{number}", launches, body))
+        return Launch(self.kernels[-1])
+
+    def _step(self, stmt: Stmt) -> Sequence[Step]:
+        if is_launch(stmt):
+            launches: list[AttrStmt] = []
+            body: Any = stmt
+            while is_launch(body):
+                launches.append(body)
+                body = body.body
+            return [self._launch(tuple(launches), body)]
+        if isinstance(stmt, Allocate):
+            return [Allocation(stmt, self.steps(stmt.body))]
+        if isinstance(stmt, For):
+            return [Repeat(stmt, self.steps(stmt.body))]
+        if isinstance(stmt, IfThenElse):
+            other = self.steps(stmt.else_case) if stmt.else_case is not None else ()
+            return [Branch(_of_host(stmt.condition, stmt), self.steps(stmt.then_case), other)]
+        if isinstance(stmt, LetStmt):
+            return [Binding(stmt.var, _of_host(stmt.value, stmt), self.steps(stmt.body))]
+        if isinstance(stmt, AssertStmt):
+            message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
+            return [Check(_of_host(stmt.condition, stmt), message), *self.steps(stmt.body)]
+        if isinstance(stmt, (AttrStmt, DeclBuffer)):
+            return self.steps(stmt.body)
+        raise BuildError(f"there are no launches inside of a `{type(stmt).__name__}`", node=stmt)
+
+
+def _of_host(value: PrimExpr, stmt: Stmt) -> PrimExpr:
+    if loads_memory(value):
+        raise BuildError(
+            f"whether and how kernels are launched depends on what is in memory: `{value}`",
+            node=stmt,
+            hint="bind a loop around this to threads, so that one kernel does all of it",
+        )
+    return value
+
+
+class _Around(Visitor):
+    """The statements that one kernel of one thread cannot do: they launch threads, allocate much memory, or may fail."""
+
+    def __init__(self) -> None:
+        self.found: set[Stmt] = set()
+        self.path: list[Stmt] = []
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> None:
+        pass
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        self.path.append(node)
+        if is_launch(node) or isinstance(node, AssertStmt) or isinstance(node, Allocate) and not _is_small(node):
+            for stmt in reversed(self.path):
+                if stmt in self.found:
+                    break
+                self.found.add(stmt)
+        if not is_launch(node):
+            self.visit_children(node)
+        self.path.pop()
+
+
+def _is_small(node: Allocate) -> bool:
+    size = node.dtype.bytes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            return False
+        size *= extent.value
+    return size <= _OWN_BYTES

@@ -1,0 +1,256 @@
+"""Statements as OpenCL C: the body of a kernel, and its head, which follows from what the body needs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvmagic.codegen.kernels import Kernel
+from tvmagic.codegen.memory import flat_index
+from tvmagic.codegen.opencl.expressions import ExpressionWriter, Lanes
+from tvmagic.codegen.opencl.types import Plain, memory_type, register_type
+from tvmagic.codegen.work_estimate import Work
+from tvmagic.errors import BuildError
+from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Buffer,
+    BufferStore,
+    Call,
+    DataType,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PointerType,
+    PrimExpr,
+    PrimType,
+    SeqStmt,
+    Stmt,
+    Var,
+    While,
+)
+from tvmagic.ir.functor import handles
+from tvmagic.tir.transform.threads.kernel_threads import scope_of
+from tvmagic.tir.transform.uses import used_vars
+
+__all__ = ["KernelWriter", "pointee"]
+
+_SHARED_BYTES = 48 * 1024  # that a block has on every GPU
+_AXES = {"x": 0, "y": 1, "z": 2}
+_WORDS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
+
+
+def pointee(pointer: Var) -> DataType:
+    """The type of the elements behind a pointer."""
+    kind = pointer.type_annotation
+    element = kind.element_type if isinstance(kind, PointerType) else None
+    return element.dtype if isinstance(element, PrimType) else DataType("uint8")
+
+
+class KernelWriter(ExpressionWriter):
+    """Writes one kernel.
+
+    After `text()`, `params` are the variables that it takes, pointers and numbers, and `shared` the shared memory whose
+    size the host gives, by the pointer: both in the order of the kernel's parameters.
+    """
+
+    def __init__(
+        self, kernel: Kernel, helpers: dict[str, str], arguments: dict[Var, Buffer], types: dict[Var, DataType]
+    ) -> None:
+        super().__init__(helpers, arguments)
+        self.kernel, self.types = kernel, types
+        self.reach = Work(kernel.body).reach
+        self.params: list[Var] = []
+        self.shared: list[Allocate] = []
+        self.heads: list[str] = []
+        self.local: list[str] = []  # declarations of shared memory
+        self.inside: set[Var] = set()
+        self.pointees, self.spaces = {}, {}
+
+    def text(self) -> str:
+        """The whole kernel."""
+        for tag, (var, extent) in self.kernel.axes.items():
+            name, _, axis = tag.partition(".")
+            if name not in _WORDS or axis not in _AXES:
+                raise BuildError(f"there is no thread axis `{tag}`", hint="axes are blockIdx.x to threadIdx.z")
+            text = Plain(self.name(var.name))
+            self.lines.append(f"const {register_type(var.dtype)} {text} = {_WORDS[name]}({_AXES[axis]});")
+            self.values[var] = [text]
+            self.intervals.known[var] = (0, max(0, self.intervals.of(extent)[1] - 1))
+        lines = [*self.lines]
+        self.lines = []
+        self.statement(self.kernel.body)
+        body = "\n".join(f"  {line}" for line in [*self.local, *lines, *self.lines])
+        sizes = [self._dynamic(node) for node in self.shared]
+        return f"__kernel void {self.kernel.name}({', '.join([*self.heads, *sizes])}) {{\n{body}\n}}\n"
+
+    def missing(self, var: Var) -> Lanes:
+        """A variable of the host: a parameter."""
+        if var in self.inside:
+            raise BuildError(f"the variable `{var.name}` is used where it is not defined", node=var)
+        name = Plain(self.name(var.name))
+        self.params.append(var)
+        if var.dtype.is_handle:
+            self._pointer(name, "__global", self.types.get(var, pointee(var)))
+            self.heads.append(f"__global {self.pointees[name]}* restrict {name}")
+        else:
+            if var.dtype.is_float and var.dtype.bits == 16:
+                raise BuildError(f"a kernel takes no number of type `{var.dtype}`, as `{var.name}` is", node=var)
+            kind = "uchar" if var.dtype.is_bool else register_type(var.dtype)  # no kernel takes a bool
+            self.heads.append(f"{kind} {name}")
+        self.values[var] = [name]
+        return self.values[var]
+
+    def _pointer(self, name: str, space: str, dtype: DataType) -> None:
+        self.pointees[name], self.spaces[name] = memory_type(dtype.element_of), space
+
+    def _dynamic(self, node: Allocate) -> str:
+        return f"__local {memory_type(node.dtype.element_of)}* {self.values[node.buffer_var][0]}"
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, stmt: Stmt) -> None:
+        """Write `stmt`. Statements that end in another one are followed without recursion."""
+        following: Any = stmt
+        while following is not None:
+            following = self.visit(following)
+
+    @handles(SeqStmt)
+    def sequence(self, stmt: SeqStmt) -> None:
+        for part in stmt.seq:
+            self.statement(part)
+
+    @handles(LetStmt)
+    def let_stmt(self, stmt: LetStmt) -> Stmt:
+        self.bind(stmt.var, stmt.value)
+        return stmt.body
+
+    @handles(DeclBuffer, AttrStmt)
+    def around(self, stmt: DeclBuffer | AttrStmt) -> Stmt:
+        return stmt.body
+
+    @handles(AssertStmt)
+    def assertion(self, stmt: AssertStmt) -> Stmt:
+        raise BuildError("a kernel cannot stop with the error of an assertion", node=stmt)
+
+    @handles(Evaluate)
+    def evaluate(self, stmt: Evaluate) -> None:
+        if isinstance(stmt.value, Call) and getattr(stmt.value.op, "name", "") == "tir.ret":
+            raise BuildError("a kernel gives no value", node=stmt)
+        self.visit(stmt.value)
+
+    @handles(BufferStore)
+    def store(self, stmt: BufferStore) -> None:
+        buffer = stmt.buffer
+        values = self.visit(stmt.value)
+        if len(values) > 1:  # all lanes are computed before the first is stored
+            values = [self.variable(stmt.value.dtype, text) for text in values]
+        indices = self.visit(flat_index(buffer, stmt.indices, self.arguments.get(buffer.data)))
+        guards = self.visit(stmt.predicate) if stmt.predicate is not None else [""] * len(values)
+        for guard, index, value in zip(guards, indices * (len(values) // len(indices)), values):
+            line = f"{self.element(buffer, index)} = {self.to_memory(buffer.dtype, value)};"
+            self.lines.append(f"if ({guard}) {line}" if guard else line)
+
+    @handles(IfThenElse)
+    def if_then_else(self, stmt: IfThenElse) -> None:
+        (condition,) = self.visit(stmt.condition)
+        self.indented(f"if ({condition})", self.block(lambda: self.statement(stmt.then_case))[0])
+        if stmt.else_case is not None:
+            other = stmt.else_case
+            self.indented("else", self.block(lambda: self.statement(other))[0])
+
+    @handles(While)
+    def while_loop(self, stmt: While) -> None:
+        def write() -> None:
+            (condition,) = self.visit(stmt.condition)
+            self.lines.append(f"if (!{condition}) break;")
+            self.statement(stmt.body)
+
+        self.indented("while (true)", self.block(write)[0])
+
+    @handles(For)
+    def loop(self, stmt: For) -> Stmt | None:
+        if stmt.kind is ForKind.THREAD_BINDING:
+            raise BuildError(
+                "a loop is bound to threads inside of a kernel", node=stmt, hint="lower the function first"
+            )
+        var, kind = stmt.loop_var, register_type(stmt.loop_var.dtype)
+        (first,), (extent,) = self.visit(stmt.min), self.visit(stmt.extent)
+        low, high = self.intervals.of(stmt.min)
+        self.intervals.known[var] = (low, max(low, high + self.intervals.of(stmt.extent)[1] - 1))
+        if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
+            self.values[var] = [Plain(self.variable(var.dtype, first, var.name))]
+            return stmt.body
+        name = Plain(self.name(var.name))
+        end = self._number(stmt.extent, extent) if first == "0" else self._number(stmt.extent, f"{first} + {extent}")
+        self.values[var] = [name]
+        if stmt.kind is ForKind.UNROLLED:
+            self.lines.append("#pragma unroll")
+        head = f"for ({kind} {name} = {first}; {name} < {end}; ++{name})"
+        self.indented(head, self.block(lambda: self.statement(stmt.body))[0])
+        return None
+
+    def _number(self, expr: PrimExpr, text: str) -> str:
+        """The end of a loop, computed once."""
+        return text if isinstance(expr, (IntImm, Var)) and " " not in text else self.variable(expr.dtype, text, "end")
+
+    # ------------------------------------------------------------------ memory
+
+    @handles(Allocate)
+    def allocate(self, stmt: Allocate) -> Stmt:
+        pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
+        self.inside.add(pointer)
+        if stmt.dtype.lanes != 1 or scope.startswith(("warp", "wmma")):
+            what = f"`{scope}` memory" if stmt.dtype.lanes == 1 else f"memory of vectors `{stmt.dtype}`"
+            raise BuildError(f"there is no OpenCL C for {what}, as `{pointer.name}` is", node=stmt)
+        name, shared = self.name(pointer.name), scope.startswith("shared")
+        self.values[pointer] = [name]
+        self._pointer(name, "__local" if shared and self.kernel.axes else "__private", stmt.dtype)
+        count = self._count(stmt)
+        if count >= 0:
+            declared = f"{memory_type(stmt.dtype)} {name}[{max(count, 1)}];"
+            if shared and self.kernel.axes:
+                self.local.append(f"__local {declared}")
+            else:
+                self.lines.append(declared)
+        elif shared and self.kernel.axes:
+            self._shared_of_sizes(stmt, name)
+        else:
+            raise BuildError(
+                f"memory of a thread has a constant size, that of `{pointer.name}` is not constant", node=stmt
+            )
+        return stmt.body
+
+    def _shared_of_sizes(self, stmt: Allocate, name: str) -> None:
+        """Shared memory whose size follows from what the host knows, or has a bound that is small enough."""
+        if not any(
+            var in self.inside or var in self.values and var not in self.params
+            for e in stmt.extents
+            for var in used_vars(e)
+        ):
+            self.shared.append(stmt)
+            return
+        most = math.prod(max(0, self.intervals.of(extent)[1]) for extent in stmt.extents)
+        if most * stmt.dtype.bytes > _SHARED_BYTES:
+            raise BuildError(f"the size of `{name}` in shared memory depends on what the kernel computes", node=stmt)
+        self.local.append(f"__local {memory_type(stmt.dtype)} {name}[{max(most, 1)}];")
+
+    def _count(self, stmt: Allocate) -> int:
+        """How many elements are allocated; -1 if that is not constant."""
+        count = 1
+        for extent in stmt.extents:
+            if not isinstance(extent, IntImm):
+                return -1
+            count *= extent.value
+        # a buffer may be declared over more than is allocated, e.g. with strides that leave gaps
+        return max(count, -(-self.reach.get(stmt.buffer_var, 0) // stmt.dtype.bytes))
+
+    @handles(AllocateConst)
+    def allocate_const(self, stmt: AllocateConst) -> Stmt:
+        raise BuildError(f"there is no OpenCL C for the constant array `{stmt.buffer_var.name}`", node=stmt)

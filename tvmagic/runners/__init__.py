@@ -1,0 +1,17 @@
+"""Compiled code for other machines, run on this one: `run(built, arrays)`, and what there is to run it.
+
+`built` is what `build(..., target=T)` gives for a target T, `arrays` are the function's arguments. A *runner* is a callable
+`(built, arrays) -> None` that runs the entry function of `built` and writes its results into the arrays. A file of
+this package for each way of running (`native`, `qemu`, `opencl`, ...) registers its runners by the family of their target:
+
+    @runner("wasm32", "wasmtime")
+    def run(built: Module, arrays: Sequence[Any]) -> None: ...
+
+Nothing of the package needs the tools; a runner raises `MissingTool`, which says what has the tool, when it is called.
+`FILES` in `families.py` names the file that is imported for a family.
+"""
+
+from tvmagic.runners.families import FAMILIES, Way, family_of, run, runner, ways
+from tvmagic.runners.tools import MissingTool
+
+__all__ = ["FAMILIES", "MissingTool", "Way", "family_of", "run", "runner", "ways"]

@@ -1,0 +1,113 @@
+"""Object files linked into programs and shared libraries for Linux on other machines, with their own C library."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import re
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from tvmagic.codegen.abi import ABI, machine_type
+from tvmagic.codegen.module import quoted
+from tvmagic.codegen.target import Target, layout_of, target_machine
+from tvmagic.errors import BuildError
+from tvmagic.runners.tools import program, system_libraries
+from tvmagic.runtime.module import Module
+from tvmagic.runtime.support_code import read_ll
+
+__all__ = ["CALLER", "linked_library", "server_program"]
+
+CALLER = "__tvmagic_call_"  # the beginning of the names of functions that take their arguments from memory
+_LOADERS = {"aarch64": "/lib/ld-linux-aarch64.so.1", "riscv64": "/lib/ld-linux-riscv64-lp64d.so.1"}
+# What was linked of each module.
+_LIBRARIES: weakref.WeakKeyDictionary[Module, str] = weakref.WeakKeyDictionary()
+_numbers = itertools.count()
+
+
+@cache
+def _folder() -> pathlib.Path:
+    """A folder for what is linked; it goes away with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="tvmagic-")
+    weakref.finalize(_folder, folder.cleanup)
+    return pathlib.Path(folder.name)
+
+
+def server_program(arch: str) -> str:
+    """The path of the program of `ll/server.ll` for an architecture."""
+    root, path = system_libraries(arch), _folder() / f"server-{arch}"
+    if not path.exists():
+        target = Target(f"llvm -mtriple={arch}-linux-gnu" + (" -mattr=+d" if arch == "riscv64" else ""))
+        text = (pathlib.Path(__file__).parent / "ll" / "server.ll").read_text(encoding="utf-8")
+        _link(
+            arch,
+            path,
+            [_object(text, target)],
+            ["-pie", "-dynamic-linker", _LOADERS[arch], str(root / "lib/libc.so.6")],
+        )
+    return str(path)
+
+
+def linked_library(built: Module, arch: str) -> str:
+    """The path of a shared library with the code of a module, and with a function for each of its functions, in their
+    order, that takes their arguments from memory, 8 bytes each."""
+    if built in _LIBRARIES:
+        return _LIBRARIES[built]
+    root = system_libraries(arch) / "lib"
+    path = _folder() / f"{next(_numbers)}.so"
+    callers = "".join(_caller(n, abi) for n, abi in enumerate(built.abis))
+    objects = [built.code, _object(callers, built.target), _builtins(built.target)]
+    _link(arch, path, objects, ["-shared", "-z", "defs", str(root / "libm.so.6"), str(root / "libc.so.6")])
+    _LIBRARIES[built] = str(path)
+    weakref.finalize(built, path.unlink, missing_ok=True)
+    return str(path)
+
+
+def _caller(number: int, abi: ABI) -> str:
+    types = [machine_type(p.dtype) for p in abi.params] + [machine_type(v.dtype) for v in abi.sizes]
+    types += ["ptr"] if abi.result is not None else []
+    lines = [f"define i32 @{CALLER}{number}(ptr %slots) {{"]
+    for n, kind in enumerate(types):
+        lines += [f"  %p{n} = getelementptr i64, ptr %slots, i64 {n}", f"  %v{n} = load {kind}, ptr %p{n}, align 8"]
+    values = ", ".join(f"{kind} %v{n}" for n, kind in enumerate(types))
+    lines += [f"  %r = call i32 @{quoted(abi.symbol)}({values})", "  ret i32 %r", "}"]
+    return f"declare i32 @{quoted(abi.symbol)}({', '.join(types)})\n" + "\n".join(lines) + "\n"
+
+
+def _object(text: str, target: Target) -> bytes:
+    """The object file of LLVM text."""
+    import llvmlite.binding as llvm
+
+    machine = target_machine(target)
+    triple, layout = layout_of(target)
+    module = llvm.parse_assembly(f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n{text}')
+    module.verify()
+    return machine.emit_object(module)
+
+
+@lru_cache(maxsize=8)
+def _builtins(target: Target) -> bytes:
+    """What LLVM calls where the machine has no instruction."""
+    return _object(read_ll("builtins"), target)
+
+
+def _link(arch: str, path: pathlib.Path, objects: Sequence[bytes], options: Sequence[str]) -> None:
+    linker: Any = program(f"ld.lld ld.lld-19 ld.lld-18 ld.lld-16 ld.lld-14 {arch}-linux-gnu-ld", "lld")
+    with tempfile.TemporaryDirectory(prefix="tvmagic-") as folder:
+        names: list[str] = []
+        for number, code in enumerate(objects):
+            names.append(f"{folder}/{number}.o")
+            pathlib.Path(names[-1]).write_bytes(code)
+        done = subprocess.run([linker, "-o", str(path), *names, *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        missing = sorted(set(re.findall(r"undefined symbol: (\S+)", done.stderr)))
+        if missing:
+            raise BuildError(
+                f"the module calls {', '.join(f'`{m}`' for m in missing)}, which its machine's libraries do not have",
+                hint="a RISC-V target without `+m` has no instruction for products" if arch == "riscv64" else None,
+            )
+        raise BuildError(f"the code for `{arch}` cannot be linked: {(done.stderr.strip().splitlines() or ['?'])[0]}")

@@ -1,0 +1,95 @@
+"""Code for NVIDIA's GPUs: `ptxas` takes it and says what each kernel needs; the same kernels run as OpenCL C."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.opencl import DeviceModule
+from tvmagic.codegen.target import Target, cpu_and_features
+from tvmagic.errors import BuildError
+from tvmagic.runners.families import runner
+from tvmagic.runners.opencl import run_opencl
+from tvmagic.runners.tools import MissingTool
+
+__all__ = ["KernelNeeds", "needs_of"]
+
+
+@dataclass(frozen=True)
+class KernelNeeds:
+    """What a kernel needs on a GPU: registers of a thread, bytes that it spills (stored and loaded again), bytes of
+    shared memory of a block, bytes of the stack of a thread."""
+
+    name: str
+    registers: int
+    spilled: int
+    shared: int
+    stack: int
+
+    def __str__(self) -> str:
+        spills = f"{self.spilled} bytes spilled" if self.spilled else "no spills"
+        return (
+            f"{self.name}: {self.registers} registers a thread, {spills}, {self.shared} bytes of shared memory, "
+            f"{self.stack} bytes of stack"
+        )
+
+
+def _assemblers() -> Iterator[str]:
+    """The assemblers that are there: those of packages from PyPI, then what is installed."""
+    packages = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia"
+    yield from (str(p) for p in sorted(packages.glob("*/bin/ptxas")))
+    found = shutil.which("ptxas")
+    if found is not None:
+        yield found
+
+
+def needs_of(text: str, target: Target) -> list[KernelNeeds]:
+    """What the kernels of a text in PTX need, by `ptxas`.
+
+    Raises MissingTool if there is none that knows the architecture; BuildError if it refuses the text.
+    """
+    arch, said = cpu_and_features(target)[1], ""
+    for assembler in _assemblers():
+        done = _assembled(assembler, arch, text)
+        said = done.stdout + done.stderr
+        if f"Value '{arch}' is not defined" in said:
+            continue
+        if done.returncode:
+            raise BuildError(f"ptxas refuses the code for `{arch}`: {said.strip().splitlines()[0]}")
+        return list(_read(said))
+    what = "no ptxas" if not said else f"no ptxas that knows `{arch}`"
+    raise MissingTool(f"there is {what}", hint="`pip install nvidia-cuda-nvcc-cu12` brings one")
+
+
+def _assembled(assembler: str, arch: str, text: str) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory(prefix="tvmagic-") as folder:
+        source = pathlib.Path(folder) / "module.ptx"
+        source.write_text(text)
+        command = [assembler, "-v", f"-arch={arch}", "-o", f"{folder}/module.cubin", str(source)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _read(said: str) -> Iterator[KernelNeeds]:
+    for name, part in re.findall(r"Compiling entry function '(\S+)'(.*?)(?=Compiling entry|\Z)", said, re.DOTALL):
+
+        def number(pattern: str, part: str = part) -> int:
+            found = re.search(pattern, part)
+            return int(found[1]) if found else 0
+
+        spilled = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+        shared = number(r"(\d+) bytes smem")
+        yield KernelNeeds(name, number(r"Used (\d+) registers"), spilled, shared, number(r"(\d+) bytes stack frame"))
+
+
+@runner("nvptx64", "pocl, as OpenCL C of the same kernels, whose PTX ptxas accepts")
+def run(built: DeviceModule, arrays: Sequence[Any]) -> None:
+    """Have the PTX assembled, and run its kernels as OpenCL C."""
+    needs_of(built.get_source("asm"), built.target)
+    run_opencl(built, arrays)
