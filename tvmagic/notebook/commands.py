@@ -110,6 +110,18 @@ def asm(
     """
     from tvmagic import codegen
 
+    listing, wanted = code_listing(value, target, version, loop), target_text(target)
+    if loop or target in KERNELS or not codegen.resolved(wanted).is_nvptx:
+        return listing
+    return Parts(needs_table(version_of(value, version).operator.name, str(listing), codegen.resolved(wanted)), listing)
+
+
+def code_listing(
+    value: Operator | Version, target: str | None = None, version: str | None = None, loop: bool = False
+) -> Listing:
+    """The text that `asm` shows, alone."""
+    from tvmagic import codegen
+
     chosen = version_of(value, version)
     if target in KERNELS:
         return ascend_kernel(chosen.operator, KERNELS[target])
@@ -118,8 +130,7 @@ def asm(
     shown = innermost_loop(text) if loop else ""
     what = "OpenCL C" if wanted.is_opencl else "innermost loop" if shown else "assembly"
     title = f"{chosen.operator.name}: {what} for {target or 'this machine'}"
-    listing = Listing(shown or text, "opencl" if wanted.is_opencl else "asm", title)
-    return Parts(needs_table(chosen.operator.name, text, wanted), listing) if wanted.is_nvptx and not loop else listing
+    return Listing(shown or text, "opencl" if wanted.is_opencl else "asm", title)
 
 
 def innermost_loop(assembly: str) -> str:

@@ -95,7 +95,7 @@ CODE_TARGET = argument(
 ASM_TARGET = argument(
     "--target",
     metavar="T",
-    help=f"{', '.join(commands.TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
+    help=f"{', '.join(TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
     "kernel, which is for reading only",
     completes=lambda magics, op: [*_targets(magics, op), *commands.KERNELS],
 )
@@ -462,10 +462,11 @@ class TensorMagics(Magics):
     )
     def asm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%asm")
-        listing = commands.asm(version, arguments.target or self.target, loop=arguments.loop)
+        target = arguments.target or self.target
         if not arguments.beside:
-            return listing
-        return Beside(listing, commands.asm(version, arguments.beside, loop=arguments.loop), listing.title)
+            return commands.asm(version, target, loop=arguments.loop)
+        left, right = (commands.code_listing(version, t, loop=arguments.loop) for t in (target, arguments.beside))
+        return Beside(left, right, left.title)
 
     @magic(
         "The LLVM IR of an operator, for this machine or another.",

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import TVMagicError
-from tvmagic.notebook.commands import TARGETS, version_of
+from tvmagic.notebook.commands import version_of
 from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.html import escape, theme, view_html
 from tvmagic.notebook.html import page as whole_page

@@ -176,18 +176,6 @@ class Kernel:
         return time_evaluator(self, *args, **options)
 
 
-def checker_of(abi: Any) -> Checker:
-    """What checks the arguments of a compiled function."""
-    params: list[ArrayParam | ScalarParam] = []
-    for param in abi.params:
-        if param.buffer is None:
-            params.append(ScalarParam(param.var))
-        else:
-            written = param.buffer.data in abi.written or param.var in abi.written
-            params.append(ArrayParam(param.var, param.buffer, written))
-    return Checker(abi.name, params, abi.sizes, abi.noalias)
-
-
 def _given(made: list[Any]) -> Any:
     """What a call gives: the outputs that were made for it."""
     if not made:
