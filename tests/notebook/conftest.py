@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -35,7 +36,8 @@ def shell() -> Iterator[Any]:
     yield instance
     instance.run_line_magic("unload_ext", "tvmagic")
     atexit.unregister(instance.atexit_operations)
-    instance.atexit_operations()
+    with mock.patch("gc.collect"):  # IPython collects what a session left; here that is the heap of all tests
+        instance.atexit_operations()
     InteractiveShell.clear_instance()
 
 

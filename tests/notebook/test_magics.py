@@ -322,7 +322,7 @@ def test_other_errors_keep_their_traceback(shell: Any, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", MAGICS)
 def test_every_magic_has_help_from_its_arguments(shell: Any, name: str) -> None:
-    kind = "cell" if name in ("tensor", "schedule", "program") else "line"
+    kind = "cell" if name in ("tensor", "schedule") else "line"
     doc = shell.find_magic(name, kind).__doc__
     assert doc.startswith("%%" if kind == "cell" else "%")
     assert PARSERS[name].example in doc

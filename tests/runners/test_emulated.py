@@ -143,7 +143,7 @@ def faulty(place: int) -> Any:
 def test_stray_stores_are_errors_and_nothing_ends_this_process() -> None:
     a = np.zeros(4, "float32")
     with tools_there():
-        with pytest.raises(TVMagicError, match="`main` writes outside of its arguments"):
+        with pytest.raises(TVMagicError, match="`main` writes outside its arguments"):
             run(faulty(5), [a])
         with pytest.raises(TVMagicError, match="the code ended qemu-aarch64 with SIGSEGV"):
             run(faulty(1 << 30), [a])

@@ -217,7 +217,7 @@ def test_kernels_that_go_wrong_are_errors_and_end_nothing() -> None:
     good = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 4] = A[tx]")
     a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     with tools_there():
-        with pytest.raises(TVMagicError, match="a kernel writes outside of its buffers"):
+        with pytest.raises(TVMagicError, match="a kernel writes outside its buffers"):
             run(codegen.compile_module(mod, "opencl"), [a, b])
         far = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 1000000000] = A[tx]")
         with pytest.raises(TVMagicError, match="the code ended OpenCL with SIGSEGV"):

@@ -201,7 +201,7 @@ class _Divider:
             return [Check(_of_host(stmt.condition, stmt), message), *self.steps(stmt.body)]
         if isinstance(stmt, (AttrStmt, DeclBuffer)):
             return self.steps(stmt.body)
-        raise BuildError(f"there are no launches inside of a `{type(stmt).__name__}`", node=stmt)
+        raise BuildError(f"there are no launches inside a `{type(stmt).__name__}`", node=stmt)
 
 
 def _of_host(value: PrimExpr, stmt: Stmt) -> PrimExpr:

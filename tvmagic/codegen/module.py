@@ -362,7 +362,7 @@ def note_fixed_vectors(context: ModuleContext) -> None:
             "vectors",
             f"vectors of {lanes} lanes become NEON registers of 128 bits: code with a fixed number of lanes is right at "
             "every length of scalable vectors only so. `-vector-width=256` takes longer ones for granted, and stops "
-            "with an error where they are not there; `T.vscale()` lanes, and loops that are not vectorized, use any length",
+            "with an error if there are none; `T.vscale()` lanes, and loops that are not vectorized, use any length",
         )
 
 

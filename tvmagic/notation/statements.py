@@ -226,7 +226,7 @@ class _Statement:
             if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
                 loop = node.generators[0]
                 fail_at(
-                    self.source, node, "`for` inside of an expression is not part of the index notation",
+                    self.source, node, "`for` in an expression is not part of the index notation",
                     f"write `{ast.unparse(loop.target)}: {ast.unparse(loop.iter)}` above and `over={ast.unparse(loop.target)}`",
                 )  # fmt: skip
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_dtype(node.value):

@@ -126,7 +126,7 @@ def host_launches(built: DeviceModule, arrays: Sequence[Any]) -> tuple[list[Any]
     if len(launches) > _MOST_LAUNCHES:
         raise TVMagicError(
             f"the host launches kernels more than {_MOST_LAUNCHES} times",
-            hint="launch threads outside of the loops, or take smaller sizes",
+            hint="launch threads outside the loops, or take smaller sizes",
         )
     return buffers, launches, memories
 
@@ -135,7 +135,7 @@ def host_launches(built: DeviceModule, arrays: Sequence[Any]) -> tuple[list[Any]
 def run_opencl(built: DeviceModule, arrays: Sequence[Any]) -> None:
     """Run the entry function of a module in OpenCL C on arrays.
 
-    Raises MissingTool without pyopencl or a device; TVMagicError if a kernel ends its process or writes outside of its
+    Raises MissingTool without pyopencl or a device; TVMagicError if a kernel ends its process or writes outside its
     buffers.
     """
     need_package("pyopencl")

@@ -73,7 +73,7 @@ class Worker:
         self.cl.enqueue_copy(self.queue, found, buffer)
         edges = found[:GUARD] + found[GUARD + size :]
         if edges.count(PATTERN) != len(edges):
-            raise RuntimeError("a kernel writes outside of its buffers")
+            raise RuntimeError("a kernel writes outside its buffers")
         return bytes(found[GUARD : GUARD + size])
 
 

@@ -35,7 +35,7 @@ _LOADED: weakref.WeakKeyDictionary[Module, dict[Process, int]] = weakref.WeakKey
 def run_in_qemu(arch: str, cpu: str, built: Module, arrays: Sequence[Any]) -> None:
     """Run the entry function of a module on arrays by `qemu-{arch} -cpu {cpu}`.
 
-    Raises what the code raises on its own machine; TVMagicError if it ends its process, or writes outside of its
+    Raises what the code raises on its own machine; TVMagicError if it ends its process, or writes outside its
     arguments.
     """
     process = _process(arch, cpu)
@@ -144,7 +144,7 @@ class _Placed:
         for memory, place in self.arrays:
             found = self.process.read(place, len(memory) + 2 * len(_GUARD))
             if not found.startswith(_GUARD) or not found.endswith(_GUARD):
-                raise TVMagicError(f"the code of `{name}` writes outside of its arguments")
+                raise TVMagicError(f"the code of `{name}` writes outside its arguments")
             content = np.frombuffer(found, np.uint8)[len(_GUARD) : -len(_GUARD)]
             if (memory != content).any():  # what is only read may be read-only
                 memory[...] = content

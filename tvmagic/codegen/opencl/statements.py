@@ -177,9 +177,7 @@ class KernelWriter(ExpressionWriter):
     @handles(For)
     def loop(self, stmt: For) -> Stmt | None:
         if stmt.kind is ForKind.THREAD_BINDING:
-            raise BuildError(
-                "a loop is bound to threads inside of a kernel", node=stmt, hint="lower the function first"
-            )
+            raise BuildError("a loop is bound to threads in a kernel", node=stmt, hint="lower the function first")
         var, kind = stmt.loop_var, register_type(stmt.loop_var.dtype)
         (first,), (extent,) = self.visit(stmt.min), self.visit(stmt.extent)
         low, high = self.intervals.of(stmt.min)

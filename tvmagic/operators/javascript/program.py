@@ -264,7 +264,7 @@ class ProgramWriter(ExpressionWriter):
             for inner in scan_get_body(op):
                 if not isinstance(inner, ComputeOp):
                     raise TVMagicError(
-                        f"`{inner.name}` inside of a scan is a {inner.kind}, which has no form in JavaScript"
+                        f"`{inner.name}` inside a scan is a {inner.kind}, which has no form in JavaScript"
                     )
                 self.compute(inner, (step, f"{step} + 1", known) if inner in updates else None)
             for tensor, update in zip(op.outputs, op.update):

@@ -22,7 +22,7 @@ y.reorder(i, j)
 """,
     goals=["cycles <= 200_000"],
     hints={
-        "cycles <= 200_000": "`y.reorder(a, b)` puts the loop `a` outside of `b`. Which index should change in every step, so "
+        "cycles <= 200_000": "`y.reorder(a, b)` puts the loop `a` outside `b`. Which index should change in every step, so "
         "that the next element read is the neighbour in memory?",
         "refused": "The loops are `j` (each column) and `i` (the rows that are summed); `reorder` takes each once.",
         "values": "`reorder` alone keeps every sum as it is. What else does the cell change?",
