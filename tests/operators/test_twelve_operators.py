@@ -95,7 +95,7 @@ def test_an_operator_is_scheduled_at_once_and_stays_right(name: str) -> None:
     [
         ("X: int32[9]\nH: int32[4]\nH[X[i]] += 1", "plain index names", "`H[b] += 1 if X[i] == b else 0`"),
         ("X: float32[6, 9]\nI[i] = argmax(X[i, :])", "`:` is a slice", "`Y[i] = max(X[i, k], over=k)`"),
-        ("X: float32[8]\nY[i] = max(X[2 * i + r] for r in range(2))", "`for` inside of", "write `r: range(2)` above and `over=r`"),
+        ("X: float32[8]\nY[i] = max(X[2 * i + r] for r in range(2))", "`for` in an expression", "write `r: range(2)` above and `over=r`"),
         ("A: int8[4, 4]\nC: int32[4]\nC[i] += A[i, k] * A[k, i]", "its value is `int8`", "convert what is read, as in `int32(A[i, k])`"),
         ("A: float16[4]\nC: float32[4]\nC[i] = A[i] * A[i]", "its value is `float16`", "convert the right side by `float32(...)`"),
     ],

@@ -115,7 +115,7 @@ Step = Launch | Allocation | Repeat | Branch | Binding | Check
 def divided(func: PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
     """The kernels of a function in order, and what the host does. The first is called `name`_kernel, as TVM's are.
 
-    What is outside of launches becomes kernels of one thread. Raises BuildError where the host would have to read
+    What is outside launches becomes kernels of one thread. Raises BuildError if the host would have to read
     what kernels computed.
     """
     around = _Around()

@@ -36,7 +36,7 @@ class Edited:
 
 
 def flat_passes() -> list[Pass]:
-    """The passes of lowering that run by themselves, those inside of others too."""
+    """The passes of lowering that run by themselves, those inside others too."""
     found: list[Pass] = []
     pending = list(reversed(default_passes()))
     while pending:

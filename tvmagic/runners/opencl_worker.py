@@ -1,4 +1,4 @@
-"""A process that runs OpenCL C: a kernel that goes wrong ends this process, and not the one that asked for it.
+"""A process that runs OpenCL C: a kernel that goes wrong ends this process, and not its parent.
 
 It imports nothing of the package. A request is a pickle, with its length in 8 bytes before it, of the program's text, its
 buffers (bytes, or a size for memory without content) and its launches: the kernel, the numbers of blocks and of threads in

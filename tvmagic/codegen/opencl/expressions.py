@@ -277,7 +277,7 @@ class ExpressionWriter(Visitor):
         return lanes * (_lanes(node.dtype) // len(lanes))
 
     def convert(self, text: str, source: DataType, target: DataType) -> str:
-        """One lane converted as NumPy converts; what lies outside of an integer type becomes its nearest end."""
+        """One lane converted as NumPy converts; what lies outside an integer type becomes its nearest end."""
         source, target = source.element_of, target.element_of
         if source is target:
             return text

@@ -114,7 +114,7 @@ class ExpressionWriter(Visitor):
         return f"Number({value.text})" if value.big else value.text
 
     def scope(self) -> Scope:
-        """`with writer.scope():` for lines inside of braces: what is written there is not known behind them."""
+        """`with writer.scope():` for lines inside braces: what is written there is not known behind them."""
         return Scope(self)
 
     def bind(self, dtype: DataType, text: str, error: str = EXACT, big: bool = False) -> Value:
@@ -450,7 +450,7 @@ class ExpressionWriter(Visitor):
 
 
 class Scope:
-    """What is written inside of braces: values that are made there are forgotten behind them."""
+    """What is written inside braces: values that are made there are forgotten behind them."""
 
     def __init__(self, writer: ExpressionWriter) -> None:
         self.writer = writer

@@ -217,7 +217,7 @@ class _Planner:
                         self._free(self.entry_of[var])
 
     def _in_place(self, stmt: Stmt, var: Var, alloc: Allocate, dying: Any, used: set[Var]) -> _Entry | None:
-        """The memory of a buffer that ends where `var` begins and is read only where `var` is written."""
+        """The memory of a buffer that ends when `var` begins and is read only when `var` is written."""
         for source in dying:
             entry = self.entry_of.get(source)
             if entry is None or source in used:

@@ -1,7 +1,7 @@
 """KernelThreads: what a GPU runs as kernels, each launched once with all its threads.
 
 The launches inside a kernel come to its head, so that its threads are there from its beginning to its end. What was
-outside of the launch of an axis is then run by all threads of that axis: they do the same, each in its own memory,
+outside the launch of an axis is then run by all threads of that axis: they do the same, each in its own memory,
 and the first of them alone writes what they share.
 """
 
@@ -81,13 +81,13 @@ class _OfKernels(Mutator):
 
 
 class _Uses(Visitor):
-    """Which kernels use memory of threads and blocks that is allocated around them, and whether it is used outside of them."""
+    """Which kernels use memory of threads and blocks that is allocated around them, and whether it is used outside them."""
 
     def __init__(self) -> None:
         self.allocations: dict[Var, Allocate] = {}
         self.kernels: dict[Var, list[Stmt]] = {}
         self.outside: set[Var] = set()
-        self.repeated: set[Var] = set()  # by launches in a loop inside of the allocation
+        self.repeated: set[Var] = set()  # by launches in a loop inside the allocation
         self.loops: list[set[Var]] = []  # what was allocated around each loop
 
     def _used(self, var: Var) -> None:
@@ -217,7 +217,7 @@ class _Moved(Mutator):
 
 
 class _ToShared(_Moved):
-    """Global memory that is allocated inside of a kernel becomes shared: it is there for the threads of a block."""
+    """Global memory that is allocated inside a kernel becomes shared: it is there for the threads of a block."""
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
@@ -231,7 +231,7 @@ def KernelMemory(func: PrimFunc) -> PrimFunc:
     """Let memory of threads and blocks be where the kernels find it.
 
     What is allocated around the one kernel that uses it comes inside; what several launches use becomes global memory;
-    global memory that is allocated inside of a kernel becomes shared. Not a pass of TVM's. It comes before ThreadSync,
+    global memory that is allocated inside a kernel becomes shared. Not a pass of TVM's. It comes before ThreadSync,
     which puts barriers around accesses of shared memory. Raises `BuildError` where a thread or block would read memory
     of its own that is gone.
     """
@@ -402,7 +402,7 @@ _ORDER = [f"{name}.{axis}" for name in ("blockIdx", "threadIdx") for axis in "zy
 
 @tir_pass("tir.KernelThreads")
 def KernelThreads(func: PrimFunc) -> PrimFunc:
-    """Launch each kernel once, with all its threads; the first thread writes what was outside of a launch.
+    """Launch each kernel once, with all its threads; the first thread writes what was outside a launch.
 
     Not a pass of TVM's. It comes after ThreadSync and LowerThreadAllreduce. Raises `BuildError` for what no kernel can
     be: two extents of an axis, two launches of one block axis, a barrier that not all threads come to.
