@@ -98,3 +98,13 @@ def test_a_process_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None
     (step,) = [s for s in record if s.name == "codegen.emit"]
     assert [n.text for n in step.notes] == ["LLVM's passes are not shown: the process that runs them one by one failed"]
     assert [s.name for s in record][-3:] == ["codegen.emit", "codegen.llvm", "codegen.assembly"]
+
+
+def test_named_passes_need_no_run_of_llvms_unless_one_of_them_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    apart = texts.optimized_apart
+    monkeypatch.setattr(texts, "optimized_apart", lambda *given: asked.append(given) or apart(*given))
+    version = schedule(operator("matmul", KERNELS["matmul"][0]), KERNELS["matmul"][1])
+    assert [s.name for s in passes(version, ["VectorizeLoop"]).view.steps] == ["tir.VectorizeLoop"] and not asked
+    assert {s.name for s in passes(version, ["VectorizeLoop", "LICM"]).view.steps} == {"tir.VectorizeLoop", "llvm.LICM"}
+    assert len(asked) == 1

@@ -36,7 +36,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import variables_in
 
-__all__ = ["Cost", "CostTally", "ProgramCost", "count"]
+__all__ = ["Cost", "CostTally", "ProgramCost", "count", "human"]
 
 # Calls that are arithmetic, each counted as one operation of its lanes.
 _FREE_CALLS = {"likely", "if_then_else", "assume", "ret", "type_annotation", "reinterpret", "address_of", "undef"}
@@ -114,6 +114,14 @@ class ProgramCost:
     def own_of(self, stmt: Stmt) -> Cost:
         """The same without the statements in it: nothing for a loop, the value alone for a `LetStmt`."""
         return self.own.get(id(stmt), Cost())
+
+
+def human(number: float, unit: str = "") -> str:
+    """`12.3 M`: a count as people read it; with a unit `12.3 MB`, and `64 B`."""
+    for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {prefix}{unit}"
+    return f"{number:.0f} {unit}".rstrip()
 
 
 def count(func: PrimFunc, sizes: Mapping[Any, int] | int = 256) -> ProgramCost:

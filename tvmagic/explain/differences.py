@@ -9,6 +9,7 @@ from typing import Any
 from tvmagic.codegen.target import resolved
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.cost import human
 from tvmagic.explain.arrange import plain_name
 from tvmagic.explain.explanation import waste_of
 from tvmagic.explain.model import NestModel, ProgramModel, model
@@ -96,7 +97,7 @@ def _time(a: _Numbers, b: _Numbers) -> str:
     less, _, low, high = _ordered(a, b, a.model.time, b.model.time)
     if high < 1.1 * low:
         return "by the model both take about the same number of cycles"
-    return f"by the model {less.name} takes {_times(low, high)} fewer cycles: {_count(low)} instead of {_count(high)}"
+    return f"by the model {less.name} takes {_times(low, high)} fewer cycles: {human(low)} instead of {human(high)}"
 
 
 def _bytes(a: _Numbers, b: _Numbers, level: str) -> str:
@@ -104,7 +105,7 @@ def _bytes(a: _Numbers, b: _Numbers, level: str) -> str:
     if high < _LEAST * low or high - low < 1024:
         return ""
     how_much = f"{_times(low, high)} fewer bytes" if low else "no bytes"
-    return f"{less.name} moves {how_much} {_FROM[level]} ({_count(low)}B instead of {_count(high)}B){_cause(less, more, level)}"
+    return f"{less.name} moves {how_much} {_FROM[level]} ({human(low, 'B')} instead of {human(high, 'B')}){_cause(less, more, level)}"
 
 
 def _cause(less: _Numbers, more: _Numbers, level: str) -> str:
@@ -118,7 +119,7 @@ def _cause(less: _Numbers, more: _Numbers, level: str) -> str:
         return f", because `{held[0]}` stays in registers"
     if not after.get(name, 0):
         return f": `{name}` is not moved there any more"
-    return f": `{name}` accounts for {_count(after[name])}B instead of {_count(before[name])}B"
+    return f": `{name}` accounts for {human(after[name], 'B')} instead of {human(before[name], 'B')}"
 
 
 def _hottest(numbers: _Numbers) -> NestModel | None:
@@ -158,10 +159,3 @@ def _waste(a: _Numbers, b: _Numbers) -> list[str]:
             once = "once" if low < 1.05 else f"{low:.1f} times"
             found.append(f"{more.name} computes each element of `{name}` {high:.1f} times, {less.name} {once}")
     return found
-
-
-def _count(number: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f} "

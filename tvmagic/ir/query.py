@@ -7,8 +7,9 @@ from typing import Any
 from tvmagic.ir.expr import IntImm, Var
 from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.node import Node
+from tvmagic.ir.op import Op
 
-__all__ = ["is_one", "is_zero", "variables_in"]
+__all__ = ["is_access_ptr", "is_one", "is_zero", "variables_in"]
 
 
 class _Finder(Visitor):
@@ -41,3 +42,8 @@ def is_zero(value: Any) -> bool:
 def is_one(value: Any) -> bool:
     """Whether an expression is the constant 1 (or true)."""
     return getattr(value, "value", None) == 1
+
+
+def is_access_ptr(call: Any) -> bool:
+    """Whether a call is `tvm_access_ptr(type, pointer, offset, extent, mask)`."""
+    return isinstance(call.op, Op) and call.op.name == "tir.tvm_access_ptr"

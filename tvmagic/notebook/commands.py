@@ -15,7 +15,7 @@ from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
-from tvmagic.notebook.view import format_seconds
+from tvmagic.notebook.view import format_seconds, selected
 from tvmagic.operators import Operator, Version
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
@@ -71,11 +71,22 @@ def passes(
     llvm: LLVM's own passes: `loops` (each that changed loops, the others between them as one step), `all` or `none`.
     """
     chosen = version_of(value, version)
-    record = record_of(chosen, target, code, llvm)
+    only = None if only is None else list(only)
+    record = record_of(chosen, target, code, "none" if only and llvm == "loops" else llvm)
+    if only and llvm == "loops" and not _has_all(record, only):  # LLVM's are among them
+        record = record_of(chosen, target, code, llvm)
     marks = verify_marks(record, chosen.operator) if verify else ()
     shown = Passes(record, only, show_unchanged, marks, notation)
     shown.version = chosen
     return shown
+
+
+def _has_all(record: Record, names: Iterable[str]) -> bool:
+    try:
+        selected(record, names)
+    except TVMagicError:
+        return False
+    return True
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:

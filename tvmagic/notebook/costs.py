@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.eval.cost import Cost, ProgramCost, count
+from tvmagic.eval.cost import Cost, ProgramCost, count, human
 from tvmagic.ir import Stmt
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame
@@ -12,18 +12,10 @@ from tvmagic.notebook.results import Parts, Shown, Table
 from tvmagic.operators import Version
 from tvmagic.script import script_with_spans
 
-__all__ = ["CostListing", "cost_rows", "cost_view", "human", "program_cost"]
+__all__ = ["CostListing", "cost_rows", "cost_view", "program_cost"]
 
 _BAR = 12  # characters of a whole bar
 _NUMBERS = 20  # characters for operations and bytes
-
-
-def human(number: float) -> str:
-    """`12.3 M`: a count as people read it."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f}"
 
 
 def program_cost(version: Version) -> tuple[Any, ProgramCost]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvmagic import runtime
 from tvmagic.codegen.target import resolved
+from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
 from tvmagic.explain.traffic import LEVELS
 from tvmagic.notebook.commands import target_text
-from tvmagic.notebook.costs import human
 from tvmagic.notebook.html import escape, frame, sentence
 from tvmagic.notebook.pictures.roofline import Point, roofline
 from tvmagic.notebook.pictures.svg import drawing, rectangle, text

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.codegen.support import ERROR_SLOTS
 from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType
@@ -25,7 +26,7 @@ __all__ = ["run_in_qemu"]
 
 LENGTHS = (128, 256, 512)  # bits of scalable vectors
 _GUARD = b"\xa5" * 64  # in front of each array and behind it
-_ERROR_BYTES = 16 * 8
+_ERROR_BYTES = ERROR_SLOTS * 8
 
 # The process for each architecture and processor, and what it has loaded of each module.
 _PROCESSES: dict[tuple[str, str], Process] = {}
@@ -113,7 +114,7 @@ def _error_record(process: Process, library: int) -> list[int]:
     place = process.symbol(library, "__tvmagic_error")
     if not place:
         return []
-    record = list(struct.unpack("<16q", process.read(place, _ERROR_BYTES)))
+    record = list(struct.unpack(f"<{ERROR_SLOTS}q", process.read(place, _ERROR_BYTES)))
     process.write(place, bytes(_ERROR_BYTES))
     return record
 

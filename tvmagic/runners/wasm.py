@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.codegen.support import ERROR_SLOTS
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runners.tools import need_package
@@ -18,7 +19,6 @@ from tvmagic.runtime.wasm_host import c_function, linked
 __all__ = ["run"]
 
 _PAGE = 1 << 16
-_ERROR_SLOTS = 16
 
 
 @runner("wasm32", "wasmtime")
@@ -111,5 +111,5 @@ class _Instance:
 def _failure(built: Any, module: WasmModule, host: _Instance, status: int) -> TVMagicError:
     """The error that a status other than 0 stands for."""
     place = module.addresses.get("__tvmagic_error")
-    record = host.read(place, np.zeros(_ERROR_SLOTS, "int64")).tolist() if place is not None else [0]
+    record = host.read(place, np.zeros(ERROR_SLOTS, "int64")).tolist() if place is not None else [0]
     return failure(built.entry_name, built.sites, record, status)

@@ -45,6 +45,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
+from tvmagic.ir.query import is_access_ptr
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 from tvmagic.tir.transform.declaration import tir_pass
@@ -435,11 +436,6 @@ class _Rewriter(Mutator):
         kind, var, offset, extent, mask = node.args
         offset = entry.shifted(self.visit(offset), kind.dtype)
         return node.replace(args=(kind, self.memory_of(var), offset, self.visit(extent), self.visit(mask)))
-
-
-def is_access_ptr(node: Call) -> bool:
-    """Whether a call is `tvm_access_ptr(type, pointer, offset, extent, mask)`."""
-    return isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr"
 
 
 def _merge_special(entries: list[_Entry]) -> None:

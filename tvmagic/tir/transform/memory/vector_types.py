@@ -27,6 +27,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import div, multiply
+from tvmagic.ir.query import is_access_ptr
 from tvmagic.tir.transform.memory.flatten_buffer import stored_dtype
 
 
@@ -155,7 +156,7 @@ class _VectorTypes(Mutator):
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
         new: Any = self.visit_children(node)
-        if not (isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr"):
+        if not is_access_ptr(node):
             return new
         found = self.types.get(node.args[1])
         if found is None:

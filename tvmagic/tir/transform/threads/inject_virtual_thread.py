@@ -41,14 +41,11 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import div, multiply
+from tvmagic.ir.query import is_access_ptr
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 
 MAX_UNROLLED = 16
-
-
-def _is_access_ptr(node: Call) -> bool:
-    return isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr"
 
 
 class _Reads(Visitor):
@@ -69,7 +66,7 @@ class _Reads(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if not _is_access_ptr(node):
+        if not is_access_ptr(node):
             self.visit_children(node)
             return
         mask = int(node.args[4])
@@ -185,7 +182,7 @@ class _ThreadInjector(Mutator):
     def call(self, node: Call) -> PrimExpr:
         if isinstance(node.op, Op) and node.op.name == "tir.tvm_context_id":
             return node if self.share else self.thread
-        if not _is_access_ptr(node) or node.args[1] not in self.strides:
+        if not is_access_ptr(node) or node.args[1] not in self.strides:
             return self.visit_children(node)
         self.depends = True
         kind, pointer, offset, extent, mask = node.args
