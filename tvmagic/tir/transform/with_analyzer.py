@@ -88,7 +88,7 @@ class AnalyzerMutator(Mutator):
         if _says_something(value):
             self.analyzer.bind(node.var, value, True)
         body = self.visit(node.body)
-        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+        return node.with_(value=value, body=body)
 
     @handles(Let)
     def let(self, node: Let) -> PrimExpr:
@@ -97,7 +97,7 @@ class AnalyzerMutator(Mutator):
         if _says_something(value):
             self.analyzer.bind(node.var, value, True)
         body = self.visit(node.body)
-        return node if value is node.value and body is node.body else Let(node.var, value, body, node.span)
+        return node.with_(value=value, body=body)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
@@ -111,9 +111,7 @@ class AnalyzerMutator(Mutator):
                 else_case = self.visit(node.else_case)
         if isinstance(fact, IntImm):
             return then_case if fact.value else else_case if else_case is not None else Evaluate(0, node.span)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
@@ -126,9 +124,7 @@ class AnalyzerMutator(Mutator):
         condition, message = self.visit(node.condition), self.visit(node.message)
         with self.analyzer.constraint_scope(condition):
             body = self.visit(node.body)
-        if condition is node.condition and message is node.message and body is node.body:
-            return node
-        return node.replace(condition=condition, message=message, body=body)
+        return node.with_(condition=condition, message=message, body=body)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:

@@ -190,7 +190,7 @@ class _KnownLoads(Mutator):
     @handles(And)
     def conjunction(self, node: And) -> PrimExpr:
         a, b = self.under(node.b, node.a), self.under(node.a, node.b)
-        return node if a is node.a and b is node.b else And(a, b, node.span)
+        return node.with_(a=a, b=b)
 
     @handles(Select)
     def select(self, node: Select) -> PrimExpr:

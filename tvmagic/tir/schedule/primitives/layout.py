@@ -151,9 +151,7 @@ class AccessContext(Mutator):
         else_case = None
         if node.else_case is not None:
             else_case = self._under(logical_not(condition), node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:

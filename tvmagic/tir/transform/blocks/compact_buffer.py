@@ -318,7 +318,7 @@ class _Compactor(Mutator):
     @handles(MatchBufferRegion)
     def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
         source = self.region(node.source)
-        return node if source is node.source else node.replace(source=source)
+        return node.with_(source=source)
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:

@@ -26,8 +26,4 @@ class Retyper(Mutator):
         if value.dtype is not node.value.dtype:
             self.vars[node.var] = var = var.copy_with_dtype(value.dtype)
         body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        if isinstance(node, Let):  # its dtype is the body's
-            return Let(var, value, body, node.span)
-        return node.replace(var=var, value=value, body=body)
+        return node.with_(var=var, value=value, body=body)

@@ -185,7 +185,7 @@ class StmtSimplifier(AnalyzerMutator):
         body = self.visit(node.body)
         if inline and node.var not in self.buffer_vars:
             return body
-        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+        return node.with_(value=value, body=body)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:

@@ -87,9 +87,7 @@ class _BufferFlattener(AnalyzerMutator):
             then_case = self.visit(node.then_case)
         self.predicates.pop()
         else_case = None if node.else_case is None else self.visit(node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
