@@ -259,7 +259,7 @@ _LARGEST_REDUCED = 48000.0
 
 def _reduced(m: MathText, x: str, n: str) -> str:
     """x - n pi/2, in float64 on a machine whose products are rounded before they are added to."""
-    if m.context.fma == "fma":
+    if m.context.family.fma == "fma":
         for part in _HALF_PI:
             x = m.fma(n, -part, x)
         return x

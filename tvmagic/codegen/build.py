@@ -74,7 +74,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
 def _object(text: str, target: Target, most: int, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:
     """The object file; WebAssembly has what LLVM calls for 16-bit floats and the like in it, other machines in the process."""
     code = object_of(module(), target)
-    if not target.is_wasm or not needs_builtins(imported_functions(code)):
+    if target.family.calls_process or not needs_builtins(imported_functions(code)):
         return code
     # LLVM has no code there for values of the type bfloat, of which our own code has none either
     builtins = re.sub(r"define weak [^\n]*\bbfloat\b.*?\n}\n", "", read_ll("builtins"), flags=re.DOTALL)

@@ -270,7 +270,7 @@ class ExpressionEmitter(Visitor):
 
     def float_comparison(self, word: str, dtype: DataType, a: str, b: str) -> str:
         """LLVM's comparison `word` of floats; those of bfloat16 are compared as float32."""
-        if dtype.code == "bfloat" or dtype.bits == 16 and self.context.widens_half:
+        if dtype.code == "bfloat" or dtype.bits == 16 and self.context.family.widens_half:
             wide = DataType("float32").with_lane_code(dtype.lane_code)
             x = self.convert(a, dtype, wide)
             return self.float_comparison(word, wide, x, x if a == b else self.convert(b, dtype, wide))

@@ -81,7 +81,7 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
-    intrinsic = emitter.context.fma if name == "fma" else _MACHINE[name]
+    intrinsic = emitter.context.family.fma if name == "fma" else _MACHINE[name]
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
         return emitter.intrinsic(intrinsic, call.dtype, *args)
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
@@ -117,7 +117,7 @@ def _isnan(emitter: Any, call: Call) -> str:
 @rule("isinf", "isfinite")
 def _isinf(emitter: Any, call: Call) -> str:
     dtype, value = call.args[0].dtype, emitter.visit(call.args[0])
-    if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.widens_half:
+    if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.family.widens_half:
         value, dtype = emitter.convert(value, dtype, FLOAT32.with_lanes(dtype.lanes)), FLOAT32.with_lanes(dtype.lanes)
     size = emitter.intrinsic("fabs", dtype, value)
     word = "oeq" if call.op.name == "tir.isinf" else "one"  # type: ignore[union-attr]
@@ -240,7 +240,7 @@ def _undef(emitter: Any, call: Call) -> str:
 
 @rule("ignore_loop_partition", "end_of_function", "tvm_storage_sync")
 def _nothing(emitter: Any, call: Call) -> str:
-    if emitter.context.target.is_nvptx and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
+    if emitter.context.family.launches and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
         name = emitter.context.text.declare("llvm.nvvm.barrier0", "void", "", "convergent nounwind")
         emitter.out.do(f"call void {name}()")
     return "0"

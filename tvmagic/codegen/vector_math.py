@@ -12,6 +12,7 @@ from typing import Any
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.math_text import MathText
+from tvmagic.codegen.target.families import family_of_triple
 from tvmagic.codegen.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
@@ -71,7 +72,7 @@ def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
 
     Raises BuildError for GPUs, which have no C library.
     """
-    if text.triple.startswith("nvptx"):
+    if family_of_triple(text.triple).launches:
         raise BuildError(
             f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
             hint="OpenCL C has it: `--target opencl`",
