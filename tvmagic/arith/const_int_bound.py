@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, side_effect, with_let
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.scalable import is_vscale, known_vscale_values
 from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
@@ -42,7 +41,9 @@ from tvmagic.ir import (
     Var,
     ops,
 )
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import truncate_divide
+from tvmagic.ir.query import is_call
 
 __all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything"]
 
@@ -340,16 +341,12 @@ def _bound_cast(self: ConstIntBoundAnalyzer, e: Cast) -> Bound:
     return (max(a[0], b[0]), min(a[1], b[1])) if fits else b
 
 
-def _is_call(e: Any, name: str) -> bool:
-    return isinstance(e, Call) and getattr(e.op, "name", None) == name
-
-
 def _ceil_log2_argument(e: Cast) -> PrimExpr | None:
     """x of `int(ceil(log2(x)))`, which bounds the loops of sorting and scanning."""
     value = e.value
-    if e.dtype.is_int and isinstance(value, Call) and _is_call(value, "tir.ceil"):
+    if e.dtype.is_int and is_call(value, "tir.ceil"):
         inner = value.args[0]
-        if _is_call(inner, "tir.log2"):
+        if is_call(inner, "tir.log2"):
             return inner.args[0]
     return None
 

@@ -35,7 +35,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
-from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.ir.query import strip_likely
 from tvmagic.tir.analysis.choice import choice
 
 __all__ = [

@@ -54,7 +54,7 @@ def same_expr(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value and a.dtype is b.dtype
-    from tvmagic.ir.equal import expr_deep_equal
+    from tvmagic.ir.deep_equal import expr_deep_equal
 
     return expr_deep_equal(a, b)
 

@@ -32,9 +32,9 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import make_const
 from tvmagic.tir.analysis.choice import choice
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 
 __all__ = ["BlockReduction", "Exchange", "block_reduction", "reduction_vars_stay_inside", "same_places", "stores_of"]
 

@@ -23,7 +23,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.functor import Mutator, handles
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import is_call, variables_in
 from tvmagic.tir.analysis.contents.graph import Edge, FlowBlock, Graph, Touch
 from tvmagic.tir.analysis.contents.state import Contents, Fact, Knowledge, first_load
 from tvmagic.tir.analysis.contents.touches import Region, Solution, region_of, so_far
@@ -183,7 +183,7 @@ class Forward:
         found: list[Call] = []
 
         def look(node: Node) -> bool:
-            if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.undef":
+            if is_call(node, "tir.undef"):
                 found.append(node)
             return not found
 

@@ -36,6 +36,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_not
 from tvmagic.ir.query import is_one, is_zero
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -109,7 +110,7 @@ def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
 # ---------------------------------------------------------------------------- transform_layout
 
 
-class AccessContext(Mutator):
+class AccessContext(Facts, Mutator):
     """A mutator that knows the variables and conditions around the place where it is."""
 
     def __init__(self) -> None:
@@ -121,25 +122,23 @@ class AccessContext(Mutator):
         """The indices under what is known here."""
         return iter_map_simplify_with_context(indices, self.iterators, self.conditions, self.analyzer, True)
 
-    def _enter(self, var: Var, domain: Range | None) -> None:
-        assert domain is not None
-        self.analyzer.bind(var, domain, True)
+    def known_domain(self, var: Var, domain: Range) -> None:
+        super().known_domain(var, domain)
         self.iterators[var] = domain
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        self._enter(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        self.known_loop(node)
         return self.visit_children(node)
 
     @handles(Block)
     def block(self, node: Block) -> Block:
-        for var in node.iter_vars:
-            self._enter(var.var, var.dom)
+        self.known_block(node)
         return self.visit_children(node)
 
     def _under(self, condition: PrimExpr, node: Any) -> Any:
         self.conditions.append(condition)
-        with self.analyzer.constraint_scope(condition):
+        with self.holds(condition):
             new = self.visit(node)
         self.conditions.pop()
         return new

@@ -23,7 +23,6 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     IterVar,
-    Op,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -36,6 +35,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import binary, cast, match_types
+from tvmagic.ir.query import is_call, launches_thread
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
@@ -101,7 +101,7 @@ class _Needs(Visitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if launches_thread(node):
             self._iterate(node.node.var, Range.from_min_extent(IntImm(node.value.dtype, 0), node.value))
         self.visit_children(node)
 
@@ -189,7 +189,7 @@ class _Narrower(Retyper):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        chooses = isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+        chooses = is_call(node, "tir.if_then_else")
         args = mutate_all(self.visit, node.args)
         if chooses:
             condition = self._indices(node.args[:1])

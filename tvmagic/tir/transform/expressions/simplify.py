@@ -19,7 +19,6 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
-    Op,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -29,9 +28,10 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
+from tvmagic.ir.query import is_call
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.contents.analysis import BufferContents
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
@@ -159,7 +159,7 @@ class StmtSimplifier(AnalyzerMutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if self.contents is not None and isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+        if self.contents is not None and is_call(node, "tir.if_then_else"):
             known = self._proved(node.args[0])
             if known is not None:
                 return self.visit(node.args[1 if known else 2])

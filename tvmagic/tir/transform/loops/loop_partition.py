@@ -40,7 +40,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import launches_thread, variables_in
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
@@ -152,7 +152,7 @@ class _Partitions(Visitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if launches_thread(node):
             self._inside(node, node.node.var, IntervalSet(IntImm(node.value.dtype, 0), node.value - 1))
         else:
             self.visit_children(node)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Add, Buffer, FloorDiv, FloorMod, IntImm, Mul, PrimExpr
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import add, floormod, multiply, subtract
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 
 
 def _addends(value: PrimExpr) -> list[PrimExpr]:

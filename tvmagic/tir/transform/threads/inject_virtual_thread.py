@@ -26,7 +26,6 @@ from tvmagic.ir import (
     IterVar,
     LetStmt,
     Mutator,
-    Op,
     PrimExpr,
     PrimFunc,
     SeqStmt,
@@ -41,7 +40,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import div, multiply
-from tvmagic.ir.query import is_access_ptr
+from tvmagic.ir.query import is_access_ptr, is_call
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 
@@ -180,7 +179,7 @@ class _ThreadInjector(Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if isinstance(node.op, Op) and node.op.name == "tir.tvm_context_id":
+        if is_call(node, "tir.tvm_context_id"):
             return node if self.share else self.thread
         if not is_access_ptr(node) or node.args[1] not in self.strides:
             return self.visit_children(node)
