@@ -19,7 +19,7 @@ Unneeded = Mapping[Buffer, Condition]
 
 
 class Backward(Search[Unneeded]):
-    """The elements that are not needed where each block ends (`entered`) and starts (`left`)."""
+    """The elements that are not needed at the end (`entered`) and the start (`left`) of each block."""
 
     direction = BACKWARD
 

@@ -46,7 +46,7 @@ class _Replaced(Mutator):
 
 
 class Forward(Search[Contents]):
-    """What holds where each block starts (`entered`) and ends (`left`)."""
+    """What holds at the start (`entered`) and the end (`left`) of each block."""
 
     direction = FORWARD
 

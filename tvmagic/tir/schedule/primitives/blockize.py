@@ -336,7 +336,7 @@ class _Outer:
         self.values: list[PrimExpr] = []
 
     def join(self, division: Division, preserve_unit_iters: bool) -> dict[Var, PrimExpr]:
-        """Take a block's outer variables in; what stands for them in the joint block: its variables, or constants."""
+        """Take in a block's outer variables; gives what replaces them in the joint block: its variables, or constants."""
         taken: set[int] = set()
         names: dict[Var, PrimExpr] = {}
         for var, value in zip(division.outer_iters, division.outer_values):

@@ -8,7 +8,7 @@ from tvmagic.ir import Let, LetStmt, Mutator, PrimExpr, Var, handles
 
 
 class Retyper(Mutator):
-    """A mutator that changes dtypes; `vars` has what stands for a variable whose dtype has changed.
+    """A mutator that changes dtypes; `vars` has the new variable of each whose dtype has changed.
 
     A subclass reads `vars` where it handles `Var`.
     """

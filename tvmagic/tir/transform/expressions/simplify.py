@@ -236,7 +236,7 @@ def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
 
     Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
     `apply_constraints_to_boolean_branches` extend what the simplifier tries; `fast_math` takes floats for
-    real numbers (`x - x` is 0), where they otherwise follow IEEE 754. `propagate_knowns_to_prove_conditional`
+    real numbers (`x - x` is 0), which otherwise follow IEEE 754. `propagate_knowns_to_prove_conditional`
     decides conditions by what buffers are known to hold, from stores and from `T.assume`;
     `propagate_knowns_to_simplify_expressions` does so for all expressions, so that known loads become their values.
     """

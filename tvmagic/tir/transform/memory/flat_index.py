@@ -88,7 +88,7 @@ class FlatIndex:
         return []
 
     def _together(self, product: PrimExpr, remainder: FloorMod) -> PrimExpr | None:
-        """`(rest + x // c) * c + y % c` as `rest * c + x`, where x and y differ by a multiple of c."""
+        """`(rest + x // c) * c + y % c` as `rest * c + x`, if x and y differ by a multiple of c."""
         outer: PrimExpr | None = None
         node = product
         while isinstance(node, Mul):
