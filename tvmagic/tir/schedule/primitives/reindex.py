@@ -36,9 +36,9 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, new_buffer, prepare_index
+from tvmagic.tir.schedule.cache_stage import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
-from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
