@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
@@ -11,35 +10,9 @@ from tvmagic.codegen.vector_math import LIBRARY
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
 from tvmagic.ir.functor import handles
+from tvmagic.runtime.abi import ABI, Param
 
 __all__ = ["ABI", "Param", "abi_of", "symbol_of"]
-
-
-@dataclass(frozen=True)
-class Param:
-    """One machine parameter: `var` of `dtype`, with the `buffer` it points to, if it does."""
-
-    var: Var
-    dtype: DataType
-    buffer: Buffer | None = None
-
-
-@dataclass(frozen=True)
-class ABI:
-    """The machine parameters of one function.
-
-    `symbol` is the function's name for the linker. `params` are those that the function names; `sizes` are the variables that its buffers'
-    shapes, strides and offsets name, which come after them; `written` are the buffers that it
-    stores to. With `result`, a pointer to where the result goes comes last.
-    """
-
-    name: str
-    symbol: str
-    params: tuple[Param, ...]
-    sizes: tuple[Var, ...]
-    written: frozenset[Var]
-    result: DataType | None
-    noalias: bool
 
 
 def abi_of(name: str, func: PrimFunc) -> ABI:

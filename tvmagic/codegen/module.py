@@ -36,27 +36,12 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.passes import note
+from tvmagic.runtime.abi import Site
 from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
 BOOL, INT64 = DataType("bool"), DataType("int64")
-
-
-@dataclass
-class Site:
-    """A place where compiled code may stop with an error, and what is to be said then.
-
-    `kind`: `bounds`, `index`, `region`, `assert`, `zero`, `memory`, `packed` or `vectors`; `values` says what the recorded values are.
-    """
-
-    kind: str
-    node: Any
-    message: str = ""
-    buffer: Any = None
-    function: str = ""
-    values: tuple[Any, ...] = ()
-    line: int = 0
 
 
 @dataclass

@@ -72,13 +72,6 @@ def _evaluate(printer: Printer, node: Evaluate) -> str:
     return printer.text(value)
 
 
-@prints(SeqStmt)
-def _seq(printer: Printer, node: SeqStmt) -> list[Any]:
-    with printer.frame(node) as frame:
-        printer.body(node, frame)
-    return frame.items
-
-
 @prints(IfThenElse)
 def _if(printer: Printer, node: IfThenElse) -> Suite:
     header = f"if {printer.text(node.condition)}:"
@@ -88,6 +81,7 @@ def _if(printer: Printer, node: IfThenElse) -> Suite:
     return Suite(*parts)
 
 
+@prints(SeqStmt)
 def _branch(printer: Printer, node: Any) -> list[Any]:
     with printer.frame(node) as frame:
         printer.body(node, frame)
