@@ -256,6 +256,27 @@ def cache_read(
 
     Requires: at most one block of the scope writes the buffer; one that updates it reads each element only in the
     iteration that writes it, by loads.
+
+    Example
+    -------
+    `copy = sch.cache_read("B", 0, "local")` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        A_local = T.alloc_buffer((16,), scope="local")
+        for ax0 in range(16):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(16, ax0)
+                A_local[v0] = A[v0]
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A_local[v] + T.float32(1.0)
     """
     check_storage_scope(storage_scope)
     buffer = region_at(block, read_buffer_index, "reads").buffer
@@ -288,6 +309,27 @@ def cache_write(
 
     Requires: the block is the only writer of the buffer in its scope, does not update it in place, and writes all
     of the region that is copied where the scope does not allocate the buffer.
+
+    Example
+    -------
+    `copy = sch.cache_write("B", 0, "local")` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        B_local = T.alloc_buffer((16,), scope="local")
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B_local[v] = A[v] + T.float32(1.0)
+        for ax0 in range(16):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(16, ax0)
+                B[v0] = B_local[v0]
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")
@@ -314,6 +356,31 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     The block works on the new buffer. The result is the two blocks that copy.
 
     Requires: the block reads and writes the buffer.
+
+    Example
+    -------
+    `copies = sch.cache_inplace("A", 0, "local")` makes of
+
+        for i in range(16):
+            with T.block("A"):
+                v = T.axis.spatial(16, i)
+                A[v] = A[v] + 1.0
+
+    this:
+
+        A_local = T.alloc_buffer((16,), scope="local")
+        for i in range(16):
+            for ax0 in range(1):
+                with T.block("A_local"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    A_local[v0] = A[v0]
+            with T.block("A"):
+                v = T.axis.spatial(16, i)
+                A_local[v] = A_local[v] + T.float32(1.0)
+            for ax0 in range(1):
+                with T.block("A_local"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    A[v0] = A_local[v0]
     """
     check_storage_scope(storage_scope)
     read = region_at(block, read_buffer_index, "reads")

@@ -104,6 +104,26 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
 
     Requires: the block is complete and stores `if_then_else(condition, value, constant)`, and the condition is a range
     of each variable; no block in `loop` reads what it writes in front of it.
+
+    Example
+    -------
+    `fill = sch.decompose_padding("B", i)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.if_then_else(v < 12, A[v], T.float32(0.0))
+
+    this:
+
+        for i in range(16):
+            with T.block("B_pad_const"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.float32(0.0)
+        for i in range(12):
+            with T.block("B"):
+                v = T.axis.spatial(12, i)
+                B[v] = A[v]
     """
     root = scope_root(state, block)
     check_complete(state, block, root)

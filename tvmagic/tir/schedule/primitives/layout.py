@@ -298,6 +298,32 @@ def transform_layout(
     Requires: the buffer is not a matched part of another, no block matches a part of it, and nothing uses it by its pointer; unless
     `assume_injective_transform`, different elements go to different places, and without `pad_value` the map adds no
     padding.
+
+    Example
+    -------
+    `sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4))` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((4, 4))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v // 4, v % 4] = A[v] + T.float32(1.0)
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v // 4, v % 4] * T.float32(2.0)
     """
     old = buffer_of(block, buffer)
     owner = _owner_of_layout(state, block, old)
@@ -366,7 +392,24 @@ def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, ne
 
 @primitive("ReorderBlockIterVar")
 def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: list[int]) -> None:
-    """Put a block's variables in the order `new_order`, a permutation of their places."""
+    """Put a block's variables in the order `new_order`, a permutation of their places.
+
+    Example
+    -------
+    `sch.reorder_block_iter_var("B", [1, 0])` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+
+    this:
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vj, vi = T.axis.remap("SS", [j, i])
+                B[vi, vj] = A[vi, vj] + T.float32(1.0)
+    """
     count = len(block.block.iter_vars)
     order = [int(i) for i in new_order]
     if sorted(order) != list(range(count)):
@@ -407,6 +450,22 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
 
     Requires: the map is an affine bijection; each new variable comes from data parallel variables alone or
     from reduced ones alone; the block's variables are bound to its loops, which hold nothing else.
+
+    Example
+    -------
+    `sch.transform_block_layout("B", lambda i: (i // 4, i % 4))` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for ax0, ax1 in T.grid(4, 4):
+            with T.block("B"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                B[v0 * 4 + v1] = A[v0 * 4 + v1] + T.float32(1.0)
     """
     stmt = block.block
     outermost = single_nest(state, block)

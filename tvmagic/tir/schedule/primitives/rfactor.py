@@ -251,6 +251,31 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     tuples as argmax); its loops start at 0 and are each used by reduced or by data parallel variables alone; it is
     alone in them, or the first block of data parallel loops; `loop` is serial and of the reduction, or of one
     iteration that no variable uses; the scope is a stage pipeline.
+
+    Example
+    -------
+    `partial = sch.rfactor(k, 0)` makes of
+
+        for i, k in T.grid(16, 16):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+    this:
+
+        B_rf = T.alloc_buffer((16, 16))
+        for i, k in T.grid(16, 16):
+            with T.block("B_rf"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B_rf[vk, vi] = A[vi, vk]
+        for i, k in T.grid(16, 16):
+            with T.block("B"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vk, vi]
     """
     block = single_block_below(state, loop)
     root, loops = _check(state, loop, block, factor_axis)
