@@ -11,11 +11,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, side_effect, with_let
+from tvmagic.arith.constraint import extract_constraints, side_effect, with_let
 from tvmagic.arith.scalable import is_vscale, known_vscale_values
 from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
     Add,
     Broadcast,
     Call,
@@ -228,7 +233,7 @@ class ConstIntBoundAnalyzer:
         """Let `condition` hold until the returned function is called."""
         found: list[tuple[PrimExpr, Bound]] = []
         for part in extract_constraints(condition):
-            detected = comparison_with_constant(part)
+            detected = _comparison_with_constant(part)
             if detected is None or side_effect(detected[0]) > CallEffect.PURE:
                 continue  # what is loaded may have another value when it is loaded again
             if not isinstance(detected[0], IntImm):
@@ -417,3 +422,26 @@ _HANDLERS: dict[type, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
     Cast: _bound_cast,
     Call: _bound_call,
 }
+
+
+def _comparison_with_constant(e: PrimExpr) -> tuple[PrimExpr, int, int] | None:
+    """The expression that `e` compares with a constant, and the ends it gives.
+
+    The ends are `POS_INF` and `NEG_INF` where `e` says nothing.
+    """
+    if not isinstance(e, (LT, LE, GT, GE, EQ)):
+        return None
+    if isinstance(e, (GT, GE)):
+        low, high, strict = e.b, e.a, isinstance(e, GT)
+    else:
+        low, high, strict = e.a, e.b, isinstance(e, LT)
+    if isinstance(e, EQ):
+        for value, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(value, IntImm):
+                return other, value.value, value.value
+        return None
+    if isinstance(low, IntImm):
+        return high, low.value + strict, POS_INF
+    if isinstance(high, IntImm):
+        return low, NEG_INF, high.value - strict
+    return None

@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple
 
 from tvmagic.codegen.math_text import MathText
-from tvmagic.codegen.vector_math import own
+from tvmagic.codegen.rules import own
 
 _INF, _NAN = math.inf, math.nan
 _LOG2_E = 1.4426950408889634

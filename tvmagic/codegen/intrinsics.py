@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.rules import OWN, RULES, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import has_instruction
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
-from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
+from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 
-__all__ = ["MATH_NAMES", "RULES"]
+__all__ = ["MATH_NAMES"]
 
-Rule = Callable[[Any, Call], str]
-RULES: dict[str, Rule] = {}
 FLOAT32, INT64 = DataType("float32"), DataType("int64")
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """The rule of the operators `names` (without their prefix `tir.`)."""
-
-    def register(function: Rule) -> Rule:
-        RULES.update({f"tir.{name}": function for name in names})
-        return function
-
-    return register
 
 
 def _args(emitter: Any, call: Call) -> list[str]:
@@ -452,4 +441,3 @@ def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
 
 
 # What declares further rules.
-import tvmagic.codegen.descriptors  # noqa: E402,F401  # pyright: ignore[reportUnusedImport]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
-from tvmagic.codegen import bounds, vector_math
+from tvmagic.codegen import approximations, bounds, descriptors, intrinsics, vector_math
 from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
@@ -42,6 +42,10 @@ from tvmagic.runtime.support_code import is_windows
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
 BOOL, INT64 = DataType("bool"), DataType("int64")
+
+
+# What fills the tables of `rules.py`.
+RULE_FILES = (approximations, descriptors, intrinsics)
 
 
 @dataclass
