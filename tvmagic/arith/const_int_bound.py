@@ -48,7 +48,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import truncate_divide
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import callee, is_call
 
 __all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything"]
 
@@ -398,7 +398,7 @@ _CALLS: dict[str, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
 def _bound_call(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
     if is_vscale(e) and (values := known_vscale_values()):
         return values[0], values[-1]
-    handler = _CALLS.get(getattr(e.op, "name", ""))
+    handler = _CALLS.get(callee(e))
     return handler(self, e) if handler is not None else everything(e.dtype)
 
 

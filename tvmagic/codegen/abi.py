@@ -10,6 +10,7 @@ from tvmagic.codegen.vector_math import LIBRARY
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
 from tvmagic.ir.functor import handles
+from tvmagic.ir.query import callee
 from tvmagic.runtime.abi import ABI, Param
 
 __all__ = ["ABI", "Param", "abi_of", "symbol_of"]
@@ -88,7 +89,7 @@ class _Written(ChainVisitor):
     @handles(Call)
     def call(self, node: Call) -> None:
         self.visit_children(node)
-        if getattr(node.op, "name", "") in _READ_ONLY:
+        if callee(node) in _READ_ONLY:
             return
         for arg in node.args:
             if isinstance(arg, Var) and arg.dtype.is_handle:
@@ -97,7 +98,7 @@ class _Written(ChainVisitor):
                 self._pointer(arg)
 
     def _pointer(self, arg: Call) -> None:
-        name = getattr(arg.op, "name", "")
+        name = callee(arg)
         if name == "tir.tvm_access_ptr" and int(arg.args[4]) & Buffer.WRITE:
             self.found.add(arg.args[1])
         elif name == "tir.address_of":

@@ -12,6 +12,7 @@ from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
 from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
+from tvmagic.ir.query import is_call
 
 __all__ = ["MATH_NAMES"]
 
@@ -428,7 +429,7 @@ def _packed(emitter: Any, call: Call) -> str:
 
 
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
-    if isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.tvm_stack_make_array":
+    if is_call(arg, "tir.tvm_stack_make_array"):
         return 4, "ptr", emitter.visit(arg)
     if isinstance(arg, StringImm):
         return 3, "ptr", emitter.visit(arg)

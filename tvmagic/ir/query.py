@@ -12,7 +12,7 @@ from tvmagic.ir.operators import Call
 from tvmagic.ir.stmt import AttrStmt
 from tvmagic.ir.values import PrimExpr
 
-__all__ = ["is_access_ptr", "is_call", "is_one", "is_zero", "launches_thread", "strip_likely", "variables_in"]
+__all__ = ["callee", "is_access_ptr", "is_call", "is_one", "is_zero", "launches_thread", "strip_likely", "variables_in"]
 
 
 class _Finder(Visitor):
@@ -47,9 +47,14 @@ def is_one(value: Any) -> bool:
     return getattr(value, "value", None) == 1
 
 
+def callee(call: Any) -> str:
+    """The name of the operator that a call is of (`tir.exp`); empty if it calls a function of the module."""
+    return getattr(call.op, "name", "")
+
+
 def is_call(node: Any, name: str) -> TypeGuard[Call]:
     """Whether `node` is a call of the operator `name` (`tir.likely`)."""
-    return isinstance(node, Call) and getattr(node.op, "name", "") == name
+    return isinstance(node, Call) and callee(node) == name
 
 
 def strip_likely(condition: PrimExpr) -> PrimExpr:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferLoad, BufferStore, Call, IntImm, PrimFunc, Var, Visitor, handles
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import callee, is_call
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
@@ -50,7 +50,7 @@ class _Writes(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.tvm_access_ptr":
             mask = node.args[4]
             if not isinstance(mask, IntImm) or mask.value & Buffer.WRITE:

@@ -59,7 +59,7 @@ from tvmagic.ir import ops as op
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import callee, is_call
 
 __all__ = ["RULES", "RewriteSimplifier", "observe_rules"]
 
@@ -471,7 +471,7 @@ class RewriteSimplifier(Mutator):
 
     @handles(Call)
     def call(self, e: Call) -> PrimExpr:
-        name = getattr(e.op, "name", "")
+        name = callee(e)
         if name == "tir.if_then_else":
             return self.if_then_else(e)
         e = self.visit_children(e)

@@ -35,7 +35,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_not
-from tvmagic.ir.query import is_one, is_zero
+from tvmagic.ir.query import is_call, is_one, is_zero
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
@@ -154,7 +154,7 @@ class AccessContext(Facts, Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if getattr(node.op, "name", "") != "tir.if_then_else":
+        if not is_call(node, "tir.if_then_else"):
             return self.visit_children(node)
         condition = self.visit(node.args[0])
         taken = self._under(condition, node.args[1])
