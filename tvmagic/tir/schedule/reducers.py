@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmagic.ir import BufferLoad, BufferStore, LetStmt, PrimExpr, SeqStmt, Stmt, Var, structural_equal, substitute
+from tvmagic.ir import (
+    Add,
+    BufferLoad,
+    BufferStore,
+    CommReducer,
+    LetStmt,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    expr_deep_equal,
+    structural_equal,
+    substitute,
+)
+from tvmagic.ir.ops import max_value, min_value
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.reduction import BlockReduction, find_reduction, stores_of_reduction
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -21,7 +38,7 @@ def match_reduction(block: StmtSRef) -> BlockReduction:
             block,
         )
     found = find_reduction(*stores) if _is_written_plainly(*stores[1:]) else None
-    if found is None:
+    if found is None or not _starts_neutral(found.reducer):
         raise ScheduleError(f"how {block.label} combines its values is not known", block)
     return found
 
@@ -33,6 +50,17 @@ def _is_written_plainly(lets: list[LetStmt], update: list[BufferStore]) -> bool:
     if len(update) != 2 or len(lets) != 2 or {s.value for s in update} != {let.var for let in lets}:
         return False
     return all(map(structural_equal, update[0].buffer.shape, update[1].buffer.shape))
+
+
+def _starts_neutral(reducer: CommReducer) -> bool:
+    """Whether one result is a sum, product, minimum or maximum that starts with its neutral element; several may start with any."""
+    if len(reducer.result) > 1:
+        return True
+    result, first = reducer.result[0], reducer.identity_element[0]
+    if isinstance(result, (Min, Max)):
+        neutral = (max_value if isinstance(result, Min) else min_value)(result.dtype)
+        return expr_deep_equal(first, neutral)
+    return isinstance(result, (Add, Mul))
 
 
 def combine(reduction: BlockReduction, values: Sequence[PrimExpr], renamed: Mapping[Var, PrimExpr]) -> Stmt:
