@@ -54,9 +54,9 @@ def _is_written_plainly(lets: list[LetStmt], update: list[BufferStore]) -> bool:
 
 def _starts_neutral(reducer: CommReducer) -> bool:
     """Whether one result is a sum, product, minimum or maximum that starts with its neutral element; several may start with any."""
-    if len(reducer.result) > 1:
+    if len(reducer.result) != 1:
         return True
-    result, first = reducer.result[0], reducer.identity_element[0]
+    (result,), (first,) = reducer.result, reducer.identity_element
     if isinstance(result, (Min, Max)):
         neutral = (max_value if isinstance(result, Min) else min_value)(result.dtype)
         return expr_deep_equal(first, neutral)
