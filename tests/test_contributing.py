@@ -144,6 +144,28 @@ np.testing.assert_array_equal(built, start * 8)
 assert count(func).total.arithmetic == estimate_tir_flops(func) == 12
 """
 
+TARGET = """
+import tvmagic
+from tvmagic import codegen, te
+from tvmagic.codegen import Target
+from tvmagic.codegen.target.names import target_text
+from tvmagic.runners import FAMILIES, ways
+
+A = te.placeholder((64,), name="A")
+B = te.compute((64,), lambda i: A[i] * 3.0, name="B")
+s = te.create_schedule(B.op)
+s[B].vectorize(s[B].split(B.op.axis[0], 4)[1])
+module = tvmagic.lower(s, [A, B])
+target = Target(target_text("loongarch64"))
+assert "vfmul.s" in codegen.assembly(module, target)
+wide = Target(str(target).replace("+lsx", "+lsx,+lasx"))
+assert (target.machine.lanes("float32"), wide.machine.lanes("float32")) == (4, 8)
+assert target.machine.caches[2].size == 16 << 20 and target.machine.tile("float32").registers == 32
+assert not target.has_kernels and not target.is_host
+assert [way.name for way in ways(target)] == ["qemu-loongarch64"] and "loongarch64" in FAMILIES
+assert Target("llvm -mtriple=loongarch32-linux-gnu").family.name == ""
+"""
+
 MAGIC = """
 import pytest
 from IPython.core.error import UsageError
@@ -220,6 +242,7 @@ def copy(tmp_path: Path) -> Path:
         ("A new primitive", PRIMITIVE),
         ("A new pass", PASS),
         ("A new node", NODE),
+        ("A new target", TARGET),
         ("A new magic", MAGIC),
         ("A new puzzle", PUZZLE),
     ],

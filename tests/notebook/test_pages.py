@@ -224,7 +224,7 @@ def test_a_function_that_stops_says_why(offline: Any, monkeypatch: Any, tmp_path
     offline.goto(notebook.page(op, tmp_path / "f.html").as_uri())
     offline.wait_for_function("document.querySelector('.tm-run:enabled')")
     offline.get_by_role("button", name="Run").click()
-    assert "The operator stopped: an access of `X` is outside of its shape" in said(offline)
+    assert "The operator stopped: an access of `X` is outside its shape" in said(offline)
 
 
 # ---------------------------------------------------------------------------- in Node

@@ -27,6 +27,21 @@ def test_143_the_value_in_a_variable() -> None:
     same_results(parse(LET), sch.mod["main"])
 
 
+@pytest.mark.parametrize("value", ["C[vi] + (C[vi] * A[vi, vk] + A[vi, vk])", "C[vi] * C[vi]"])
+def test_what_an_iteration_takes_in_does_not_depend_on_the_result(value: str) -> None:
+    """Such an update is no reduction: done in two steps, it gives other values."""
+    sch = schedule(LET.replace("C[vi] + A[vi, vk] * T.float32(2)", value))
+    with pytest.raises(ScheduleError, match="how block `C` combines its values is not known"):
+        sch.rfactor(loops(sch, "C")[1], 0)
+
+
+@pytest.mark.parametrize("value", ["T.max(C[vi], A[vi, vk])", "T.Select(C[vi] > A[vi, vk], C[vi], A[vi, vk])"])
+def test_a_reduction_starts_with_its_neutral_element(value: str) -> None:
+    sch = schedule(LET.replace("C[vi] + A[vi, vk] * T.float32(2)", value))
+    with pytest.raises(ScheduleError, match="how block `C` combines its values is not known"):
+        sch.rfactor(loops(sch, "C")[1], 0)
+
+
 UNIT = """
 def main(A: T.Buffer((6, 20), "float32"), D: T.Buffer((6,), "float32")):
     B = T.alloc_buffer((6,))

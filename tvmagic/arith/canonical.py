@@ -8,7 +8,6 @@ from typing import Any
 
 from tvmagic.arith.canonical_form import FLOOR, TRUNC, UNBOUNDED, Split, Sum, constant, divide, remainder
 from tvmagic.arith.constraint import side_effect
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.arith.rewrite.simplifier import DIVISIONS, RewriteSimplifier
 from tvmagic.arith.transitive import LT as IS_LT
@@ -35,6 +34,7 @@ from tvmagic.ir import (
     pre_order_visit,
     substitute,
 )
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import FOLDERS, truncate_divide
 
 __all__ = ["CanonicalSimplifier"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.ir import Add, DataType, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Sub, Var
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import wrap_int
 from tvmagic.ir.ops import cast
 

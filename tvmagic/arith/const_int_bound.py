@@ -11,12 +11,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.arith.constraint import comparison_with_constant, extract_constraints, side_effect, with_let
-from tvmagic.arith.pattern import deep_equal
+from tvmagic.arith.constraint import extract_constraints, side_effect, with_let
 from tvmagic.arith.scalable import is_vscale, known_vscale_values
 from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
     Add,
     Broadcast,
     Call,
@@ -42,7 +46,9 @@ from tvmagic.ir import (
     Var,
     ops,
 )
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import truncate_divide
+from tvmagic.ir.query import callee, is_call
 
 __all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything"]
 
@@ -227,7 +233,7 @@ class ConstIntBoundAnalyzer:
         """Let `condition` hold until the returned function is called."""
         found: list[tuple[PrimExpr, Bound]] = []
         for part in extract_constraints(condition):
-            detected = comparison_with_constant(part)
+            detected = _comparison_with_constant(part)
             if detected is None or side_effect(detected[0]) > CallEffect.PURE:
                 continue  # what is loaded may have another value when it is loaded again
             if not isinstance(detected[0], IntImm):
@@ -340,16 +346,12 @@ def _bound_cast(self: ConstIntBoundAnalyzer, e: Cast) -> Bound:
     return (max(a[0], b[0]), min(a[1], b[1])) if fits else b
 
 
-def _is_call(e: Any, name: str) -> bool:
-    return isinstance(e, Call) and getattr(e.op, "name", None) == name
-
-
 def _ceil_log2_argument(e: Cast) -> PrimExpr | None:
     """x of `int(ceil(log2(x)))`, which bounds the loops of sorting and scanning."""
     value = e.value
-    if e.dtype.is_int and isinstance(value, Call) and _is_call(value, "tir.ceil"):
+    if e.dtype.is_int and is_call(value, "tir.ceil"):
         inner = value.args[0]
-        if _is_call(inner, "tir.log2"):
+        if is_call(inner, "tir.log2"):
             return inner.args[0]
     return None
 
@@ -396,7 +398,7 @@ _CALLS: dict[str, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
 def _bound_call(self: ConstIntBoundAnalyzer, e: Call) -> Bound:
     if is_vscale(e) and (values := known_vscale_values()):
         return values[0], values[-1]
-    handler = _CALLS.get(getattr(e.op, "name", ""))
+    handler = _CALLS.get(callee(e))
     return handler(self, e) if handler is not None else everything(e.dtype)
 
 
@@ -420,3 +422,26 @@ _HANDLERS: dict[type, Callable[[ConstIntBoundAnalyzer, Any], Bound]] = {
     Cast: _bound_cast,
     Call: _bound_call,
 }
+
+
+def _comparison_with_constant(e: PrimExpr) -> tuple[PrimExpr, int, int] | None:
+    """The expression that `e` compares with a constant, and the ends it gives.
+
+    The ends are `POS_INF` and `NEG_INF` where `e` says nothing.
+    """
+    if not isinstance(e, (LT, LE, GT, GE, EQ)):
+        return None
+    if isinstance(e, (GT, GE)):
+        low, high, strict = e.b, e.a, isinstance(e, GT)
+    else:
+        low, high, strict = e.a, e.b, isinstance(e, LT)
+    if isinstance(e, EQ):
+        for value, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(value, IntImm):
+                return other, value.value, value.value
+        return None
+    if isinstance(low, IntImm):
+        return high, low.value + strict, POS_INF
+    if isinstance(high, IntImm):
+        return low, NEG_INF, high.value - strict
+    return None

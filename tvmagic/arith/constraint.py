@@ -28,7 +28,7 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 
-__all__ = ["comparison_with_constant", "extract_constraints", "normalize_boolean", "side_effect", "with_let"]
+__all__ = ["extract_constraints", "normalize_boolean", "side_effect", "with_let"]
 
 
 def normalize_boolean(e: PrimExpr) -> PrimExpr:
@@ -84,31 +84,6 @@ def _collect(e: PrimExpr, found: list[PrimExpr], keep_composite: bool) -> None:
         found.append(e)
     for part in parts:
         _collect(part, found, keep_composite)
-
-
-def comparison_with_constant(e: PrimExpr) -> tuple[PrimExpr, int, int] | None:
-    """The expression that `e` compares with a constant, and the ends it gives.
-
-    The ends are `POS_INF` and `NEG_INF` where `e` says nothing.
-    """
-    from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
-
-    if not isinstance(e, (LT, LE, GT, GE, EQ)):
-        return None
-    if isinstance(e, (GT, GE)):
-        low, high, strict = e.b, e.a, isinstance(e, GT)
-    else:
-        low, high, strict = e.a, e.b, isinstance(e, LT)
-    if isinstance(e, EQ):
-        for value, other in ((e.b, e.a), (e.a, e.b)):
-            if isinstance(value, IntImm):
-                return other, value.value, value.value
-        return None
-    if isinstance(low, IntImm):
-        return high, low.value + strict, POS_INF
-    if isinstance(high, IntImm):
-        return low, NEG_INF, high.value - strict
-    return None
 
 
 def side_effect(e: PrimExpr) -> CallEffect:

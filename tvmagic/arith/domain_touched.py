@@ -13,7 +13,6 @@ from tvmagic.ir import (
     Call,
     For,
     IfThenElse,
-    IterVar,
     Let,
     LetStmt,
     Not,
@@ -24,13 +23,9 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.query import is_call, launches_thread, strip_likely
 
 __all__ = ["DomainTouched", "domain_touched"]
-
-
-def _condition(value: PrimExpr) -> PrimExpr:
-    """A condition without the mark that it is likely."""
-    return value.args[0] if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.likely" else value
 
 
 class _Touches(Visitor):
@@ -69,14 +64,14 @@ class _Touches(Visitor):
 
     @handles(AttrStmt)
     def attr(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if launches_thread(node):
             self.bind(node.node.var, Range(0, node.value))
         self.visit_children(node)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
         self.visit(node.condition)
-        condition = _condition(node.condition)
+        condition = strip_likely(node.condition)
         self.visit_under(condition, node.then_case)
         if node.else_case is not None:
             self.visit_under(self.analyzer.rewrite_simplify(Not(condition)), node.else_case)
@@ -87,14 +82,14 @@ class _Touches(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if getattr(node.op, "name", "") == "tir.if_then_else":
+        if is_call(node, "tir.if_then_else"):
             self._choose(*node.args)
         else:
             self.visit_children(node)
 
     def _choose(self, condition: PrimExpr, true_value: PrimExpr, false_value: PrimExpr) -> None:
         self.visit(condition)
-        condition = _condition(condition)
+        condition = strip_likely(condition)
         self.visit_under(condition, true_value)
         self.visit_under(self.analyzer.rewrite_simplify(Not(condition)), false_value)
 

@@ -65,6 +65,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.query import is_call
 
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
@@ -347,7 +348,7 @@ class IntervalSetEvaluator(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> IntervalSet:
-        is_vscale = getattr(node.op, "name", "") == "tir.vscale"
+        is_vscale = is_call(node, "tir.vscale")
         return IntervalSet(node, node) if is_vscale else IntSet.everything()
 
 

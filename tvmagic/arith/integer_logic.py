@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tvmagic.arith.constraint import normalize_boolean
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
@@ -26,7 +25,6 @@ from tvmagic.ir import (
     NE,
     Add,
     And,
-    Call,
     Cast,
     CmpOp,
     FloorDiv,
@@ -42,6 +40,8 @@ from tvmagic.ir import (
     ops,
     substitute,
 )
+from tvmagic.ir.deep_equal import deep_equal
+from tvmagic.ir.query import is_call
 
 __all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear", "TooMuchWork"]
 
@@ -228,7 +228,7 @@ class IntegerLogic:
         """A condition as a union of cases."""
         if isinstance(e, IntImm):
             return TRUE if e.value else FALSE
-        if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.likely":
+        if is_call(e, "tir.likely"):
             return self.condition(e.args[0])
         if isinstance(e, And):
             return self.both(self.condition(e.a), self.condition(e.b))

@@ -32,6 +32,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
+from tvmagic.ir.query import callee
 
 __all__ = ["ModularSet", "ModularSetAnalyzer"]
 
@@ -211,7 +212,7 @@ def _set_var(self: ModularSetAnalyzer, e: Var) -> Entry:
 
 
 def _set_call(self: ModularSetAnalyzer, e: Call) -> Entry:
-    name = getattr(e.op, "name", "")
+    name = callee(e)
     if name == "tir.shift_right":
         coeff, base = self.visit(e.args[1])
         return _quotient(self, e.args[0], 1 << base, True) if coeff == 0 and 0 <= base < 64 else EVERYTHING

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.arith.extension import Extension
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.ir import And, IntImm, Or, PrimExpr
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
 
 __all__ = ["simplify_as_and_of_ors"]

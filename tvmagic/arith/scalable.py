@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmagic.arith.wrapping import FromParts
 from tvmagic.ir import Call, DataType, IntImm, Mutator, PrimExpr, handles
+from tvmagic.ir.query import is_call
 
 __all__ = [
     "SVE_VALUES",
@@ -41,7 +42,7 @@ def known_vscale_values() -> tuple[int, ...]:
 
 def is_vscale(e: object) -> bool:
     """Whether `e` is the call `vscale()`."""
-    return isinstance(e, Call) and getattr(e.op, "name", "") == "tir.vscale"
+    return is_call(e, "tir.vscale")
 
 
 def most_lanes(dtype: DataType) -> int:

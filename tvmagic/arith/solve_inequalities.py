@@ -17,10 +17,10 @@ from tvmagic.arith.int_constraints import (
 from tvmagic.arith.int_set import is_const, negate, new_analyzer
 from tvmagic.arith.iter_map.constraints import expr_size
 from tvmagic.arith.linear import detect_linear_equation
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import EQ, GE, GT, LE, LT, NE, CmpOp, IntImm, PrimExpr, Range, Var, ops, substitute
 from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.ops import make_const
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import tvmagic.ir as ir
-from tvmagic.arith import pattern
 from tvmagic.arith.constraint import extract_constraints, side_effect
 from tvmagic.ir import Add, CallEffect, CmpOp, IntImm, PrimExpr, Range, Sub, Var
 from tvmagic.ir import ops as op
+from tvmagic.ir.deep_equal import deep_equal
 
 __all__ = ["EQ", "GE", "GT", "LE", "LT", "NE", "UNKNOWN", "CompareResult", "TransitiveComparisons"]
 
@@ -120,7 +120,7 @@ class TransitiveComparisons:
             return found
         same_class = self._numbers.get(type(e), [])
         for other, number in same_class:
-            if pattern.deep_equal(other, e):
+            if deep_equal(other, e):
                 return number
         if not create:
             return None
@@ -132,7 +132,7 @@ class TransitiveComparisons:
         """Let `var` lie in a range."""
         old = self.bindings.get(var)
         if old is not None:
-            if pattern.deep_equal(old.min, range_.min) and pattern.deep_equal(old.extent, range_.extent):
+            if deep_equal(old.min, range_.min) and deep_equal(old.extent, range_.extent):
                 return
             self._remove(self._of_binding.pop(var, []))
         self.bindings[var] = range_

@@ -29,6 +29,7 @@ from tvmagic.ir import (
     Shuffle,
     Var,
 )
+from tvmagic.ir.query import is_call
 
 __all__ = ["Wrapping", "fit"]
 
@@ -58,7 +59,7 @@ def parts_of_value(e: PrimExpr) -> tuple[Any, ...]:
     if parts is None:
         return ()
     found = parts(e)
-    return found[1:] if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.if_then_else" else found
+    return found[1:] if is_call(e, "tir.if_then_else") else found
 
 
 def _reads_data(e: PrimExpr) -> bool:

@@ -10,7 +10,6 @@ from tvmagic.ir import (
     Block,
     BlockRealize,
     BufferStore,
-    Call,
     Evaluate,
     For,
     ForKind,
@@ -26,6 +25,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.query import is_call
 from tvmagic.passes import Pass, note, prim_func_pass
 
 __all__ = ["lower_schedule_blocks"]
@@ -46,7 +46,7 @@ class _Plain(Mutator):
 
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> Stmt:
-        barrier = isinstance(node.value, Call) and getattr(node.value.op, "name", "") == "tir.tvm_storage_sync"
+        barrier = is_call(node.value, "tir.tvm_storage_sync")
         return Evaluate(0) if barrier or memory_statement(node.value) else node
 
     @handles(Block)

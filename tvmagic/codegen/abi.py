@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
@@ -11,35 +10,10 @@ from tvmagic.codegen.vector_math import LIBRARY
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
 from tvmagic.ir.functor import handles
+from tvmagic.ir.query import callee
+from tvmagic.runtime.abi import ABI, Param
 
 __all__ = ["ABI", "Param", "abi_of", "symbol_of"]
-
-
-@dataclass(frozen=True)
-class Param:
-    """One machine parameter: `var` of `dtype`, with the `buffer` it points to, if it does."""
-
-    var: Var
-    dtype: DataType
-    buffer: Buffer | None = None
-
-
-@dataclass(frozen=True)
-class ABI:
-    """The machine parameters of one function.
-
-    `symbol` is the function's name for the linker. `params` are those that the function names; `sizes` are the variables that its buffers'
-    shapes, strides and offsets name, which come after them; `written` are the buffers that it
-    stores to. With `result`, a pointer to where the result goes comes last.
-    """
-
-    name: str
-    symbol: str
-    params: tuple[Param, ...]
-    sizes: tuple[Var, ...]
-    written: frozenset[Var]
-    result: DataType | None
-    noalias: bool
 
 
 def abi_of(name: str, func: PrimFunc) -> ABI:
@@ -115,7 +89,7 @@ class _Written(ChainVisitor):
     @handles(Call)
     def call(self, node: Call) -> None:
         self.visit_children(node)
-        if getattr(node.op, "name", "") in _READ_ONLY:
+        if callee(node) in _READ_ONLY:
             return
         for arg in node.args:
             if isinstance(arg, Var) and arg.dtype.is_handle:
@@ -124,7 +98,7 @@ class _Written(ChainVisitor):
                 self._pointer(arg)
 
     def _pointer(self, arg: Call) -> None:
-        name = getattr(arg.op, "name", "")
+        name = callee(arg)
         if name == "tir.tvm_access_ptr" and int(arg.args[4]) & Buffer.WRITE:
             self.found.add(arg.args[1])
         elif name == "tir.address_of":

@@ -9,9 +9,10 @@ use `fma`.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from tvmagic.codegen.math_text import MathText
-from tvmagic.codegen.vector_math import own
+from tvmagic.codegen.rules import own
 
 _INF, _NAN = math.inf, math.nan
 _LOG2_E = 1.4426950408889634
@@ -150,17 +151,31 @@ def erf_float(m: MathText, x: str) -> str:
 # ---------------------------------------------------------------------------- logarithms
 
 
-def _split(m: MathText, x: str) -> tuple[str, str]:
-    """x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), of float32; subnormal numbers too.
+class _Layout(NamedTuple):
+    """How a type of floats is laid out: bits of the fraction, the bits of sqrt(1/2), the smallest normal number, and by which
+    power of 2 subnormal numbers are made normal."""
+
+    fraction: int
+    sqrt_half: int
+    smallest: float
+    lift: int
+
+
+_SINGLE = _Layout(23, _SQRT_HALF_BITS, 2.0**-126, 23)
+_DOUBLE = _Layout(52, 0x3FE6A09E667F3BCD, 2.0**-1022, 54)
+
+
+def _split(m: MathText, x: str, layout: _Layout = _SINGLE) -> tuple[str, str]:
+    """x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); subnormal numbers too.
 
     Gives e and f; what they are for zero, negative numbers, infinity and NaN does not matter.
     """
-    tiny = m.compare("olt", x, 1.1754943508222875e-38)
-    scaled = m.select(tiny, m.mul(x, 8388608.0), x)
-    offset = m.int_select(tiny, -23, 0)
-    shifted = m.int_op("sub", m.bits(scaled), _SQRT_HALF_BITS)
-    e = m.to_float(m.int_op("add", m.int_op("ashr", shifted, 23), offset))
-    mantissa = m.int_op("add", m.int_op("and", shifted, _MANTISSA), _SQRT_HALF_BITS)
+    tiny = m.compare("olt", x, layout.smallest)
+    scaled = m.select(tiny, m.mul(x, 2.0**layout.lift), x)
+    offset = m.int_select(tiny, -layout.lift, 0)
+    shifted = m.int_op("sub", m.bits(scaled), layout.sqrt_half)
+    e = m.to_float(m.int_op("add", m.int_op("ashr", shifted, layout.fraction), offset))
+    mantissa = m.int_op("add", m.int_op("and", shifted, (1 << layout.fraction) - 1), layout.sqrt_half)
     return e, m.sub(m.floats(mantissa), 1.0)
 
 
@@ -227,7 +242,7 @@ def log1p_float(m: MathText, x: str) -> str:
 @own("log", 64)
 def log_double(m: MathText, x: str) -> str:
     """log(x) = e ln 2 + 2 atanh(s), s = f / (2 + f), by the series of atanh."""
-    e, f = _split_double(m, x)
+    e, f = _split(m, x, _DOUBLE)
     s = m.div(f, m.add(f, 2.0))
     z = m.mul(s, s)
     half_square = m.mul(m.mul(f, f), 0.5)
@@ -236,18 +251,6 @@ def log_double(m: MathText, x: str) -> str:
     inner = m.fma(s, m.add(half_square, series), m.mul(e, 1.90821492927058770002e-10))
     result = m.fma(e, 6.93147180369123816490e-01, m.sub(f, m.sub(half_square, inner)))
     return _log_ends(m, x, result)
-
-
-def _split_double(m: MathText, x: str) -> tuple[str, str]:
-    """As `_split`, of float64."""
-    base, fraction = 0x3FE6A09E667F3BCD, (1 << 52) - 1
-    tiny = m.compare("olt", x, 2.2250738585072014e-308)
-    scaled = m.select(tiny, m.mul(x, 18014398509481984.0), x)
-    offset = m.int_select(tiny, -54, 0)
-    shifted = m.int_op("sub", m.bits(scaled), base)
-    e = m.to_float(m.int_op("add", m.int_op("ashr", shifted, 52), offset))
-    mantissa = m.int_op("add", m.int_op("and", shifted, fraction), base)
-    return e, m.sub(m.floats(mantissa), 1.0)
 
 
 # ---------------------------------------------------------------------------- circular functions
@@ -259,7 +262,7 @@ _LARGEST_REDUCED = 48000.0
 
 def _reduced(m: MathText, x: str, n: str) -> str:
     """x - n pi/2, in float64 on a machine whose products are rounded before they are added to."""
-    if m.context.fma == "fma":
+    if m.context.family.fma == "fma":
         for part in _HALF_PI:
             x = m.fma(n, -part, x)
         return x
@@ -304,7 +307,7 @@ def pow_float(m: MathText, x: str, y: str) -> str:
     """x^y = 2^(y log2 |x|), computed in float64 and rounded once, with the signs and ends of C's pow."""
     w = m.wider()
     a, b = w.widen(m, m.abs(x)), w.widen(m, y)
-    e, f = _split_double(w, a)
+    e, f = _split(w, a, _DOUBLE)
     s = w.div(f, w.add(f, 2.0))
     z = w.mul(s, s)
     series = w.horner(z, [2.0 * _LOG2_E / (2 * k + 1) for k in range(8, -1, -1)])

@@ -74,7 +74,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
 def _object(text: str, target: Target, most: int, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:
     """The object file; WebAssembly has what LLVM calls for 16-bit floats and the like in it, other machines in the process."""
     code = object_of(module(), target)
-    if not target.is_wasm or not needs_builtins(imported_functions(code)):
+    if target.family.calls_process or not needs_builtins(imported_functions(code)):
         return code
     # LLVM calls these functions with the bits of a 16-bit float there. An argument of the type `half` is not that in every
     # version (LLVM 20 widens it), and for values of the type `bfloat` there is no code.

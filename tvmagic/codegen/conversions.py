@@ -56,7 +56,7 @@ def _float_to_float(emitter: Any, value: str, source: DataType, target: DataType
     single = DataType("float32").with_lanes_of(source)
     if source.code == "bfloat":
         return emitter.convert(_wide_of_bfloat(emitter, value, source), single, target)
-    if source.bits == 16 and emitter.context.widens_half:
+    if source.bits == 16 and emitter.context.family.widens_half:
         return emitter.convert(_wide_of_half(emitter, value, source), single, target)
     if source.bits == target.bits:  # float16 to bfloat16
         value, source = _to("fpext", emitter, value, source, single), single

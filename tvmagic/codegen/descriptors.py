@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvmagic.codegen.intrinsics import rule
+from tvmagic.codegen.rules import rule
 from tvmagic.codegen.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm, StringImm

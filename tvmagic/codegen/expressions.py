@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
+from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.types import constant, flags_type, lanes_name, llvm_type, splat, vector_type
 from tvmagic.codegen.unsafe_loads import needs_mask
 from tvmagic.errors import BuildError
@@ -270,7 +271,7 @@ class ExpressionEmitter(Visitor):
 
     def float_comparison(self, word: str, dtype: DataType, a: str, b: str) -> str:
         """LLVM's comparison `word` of floats; those of bfloat16 are compared as float32."""
-        if dtype.code == "bfloat" or dtype.bits == 16 and self.context.widens_half:
+        if dtype.code == "bfloat" or dtype.bits == 16 and self.context.family.widens_half:
             wide = DataType("float32").with_lane_code(dtype.lane_code)
             x = self.convert(a, dtype, wide)
             return self.float_comparison(word, wide, x, x if a == b else self.convert(b, dtype, wide))
@@ -551,11 +552,9 @@ class ExpressionEmitter(Visitor):
 
     @handles(Call)
     def call(self, call: Call) -> str:
-        from tvmagic.codegen import intrinsics
-
         if isinstance(call.op, GlobalVar):
             return self.context.call_function(self, call)
-        rule = intrinsics.RULES.get(call.op.name)
+        rule = RULES.get(call.op.name)
         if rule is None:
             raise BuildError(f"there is no machine code for the operator `{call.op.name}`", node=call)
         return rule(self, call)

@@ -39,7 +39,7 @@ class GpuThreads:
         node = stmt.node
         if not isinstance(node, IterVar):
             return stmt.body
-        if self.context.target.is_nvptx and stmt.attr_key == "thread_extent":
+        if self.context.family.launches and stmt.attr_key == "thread_extent":
             self._bind(emitter, node.var, node.thread_tag, stmt)
             emitter.intervals.known[node.var] = (0, emitter.intervals.of(stmt.value)[1] - 1)
             return stmt.body

@@ -22,6 +22,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
+from tvmagic.ir.query import callee
 
 __all__ = ["Intervals"]
 
@@ -99,7 +100,7 @@ def _cast(bounds: Intervals, expr: Cast, depth: int) -> Interval:
 
 
 def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
-    name = getattr(expr.op, "name", "")
+    name = callee(expr)
     if name == "tir.shift_right" and isinstance(expr.args[1], IntImm):
         low, high = bounds.of(expr.args[0], depth)
         return low >> expr.args[1].value, high >> expr.args[1].value

@@ -6,28 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.llvm_names import names
+from tvmagic.codegen.rules import OWN, RULES, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
-from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
+from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
+from tvmagic.ir.query import is_call
 
-__all__ = ["MATH_NAMES", "RULES"]
+__all__ = ["MATH_NAMES"]
 
-Rule = Callable[[Any, Call], str]
-RULES: dict[str, Rule] = {}
 FLOAT32, INT64 = DataType("float32"), DataType("int64")
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """The rule of the operators `names` (without their prefix `tir.`)."""
-
-    def register(function: Rule) -> Rule:
-        RULES.update({f"tir.{name}": function for name in names})
-        return function
-
-    return register
 
 
 def _args(emitter: Any, call: Call) -> list[str]:
@@ -82,7 +72,7 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
-    intrinsic = emitter.context.fma if name == "fma" else _MACHINE[name]
+    intrinsic = emitter.context.family.fma if name == "fma" else _MACHINE[name]
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
         return emitter.intrinsic(intrinsic, call.dtype, *args)
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
@@ -118,7 +108,7 @@ def _isnan(emitter: Any, call: Call) -> str:
 @rule("isinf", "isfinite")
 def _isinf(emitter: Any, call: Call) -> str:
     dtype, value = call.args[0].dtype, emitter.visit(call.args[0])
-    if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.widens_half:
+    if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.family.widens_half:
         value, dtype = emitter.convert(value, dtype, FLOAT32.with_lanes(dtype.lanes)), FLOAT32.with_lanes(dtype.lanes)
     size = emitter.intrinsic("fabs", dtype, value)
     word = "oeq" if call.op.name == "tir.isinf" else "one"  # type: ignore[union-attr]
@@ -241,7 +231,7 @@ def _undef(emitter: Any, call: Call) -> str:
 
 @rule("ignore_loop_partition", "end_of_function", "tvm_storage_sync")
 def _nothing(emitter: Any, call: Call) -> str:
-    if emitter.context.target.is_nvptx and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
+    if emitter.context.family.launches and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
         name = emitter.context.text.declare("llvm.nvvm.barrier0", "void", "", "convergent nounwind")
         emitter.out.do(f"call void {name}()")
     return "0"
@@ -451,7 +441,7 @@ def _packed(emitter: Any, call: Call) -> str:
 
 
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
-    if isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.tvm_stack_make_array":
+    if is_call(arg, "tir.tvm_stack_make_array"):
         return 4, "ptr", emitter.visit(arg)
     if isinstance(arg, StringImm):
         return 3, "ptr", emitter.visit(arg)
@@ -464,4 +454,3 @@ def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
 
 
 # What declares further rules.
-import tvmagic.codegen.descriptors  # noqa: E402,F401  # pyright: ignore[reportUnusedImport]

@@ -102,7 +102,7 @@ class MathText:
         return self.op(f"call {self.f} {function}({values})")
 
     def fma(self, a: str | float, b: str | float, c: str | float) -> str:
-        return self.call(self.context.fma, a, b, c)
+        return self.call(self.context.family.fma, a, b, c)
 
     def abs(self, a: str) -> str:
         return self.call("fabs", a)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
-from tvmagic.codegen import bounds, vector_math
+from tvmagic.codegen import approximations, bounds, descriptors, intrinsics, vector_math
 from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
@@ -36,6 +36,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.passes import note
+from tvmagic.runtime.abi import Site
 from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
@@ -43,20 +44,8 @@ __all__ = ["ModuleContext", "Site", "emit_module"]
 BOOL, INT64 = DataType("bool"), DataType("int64")
 
 
-@dataclass
-class Site:
-    """A place where compiled code may stop with an error, and what is to be said then.
-
-    `kind`: `bounds`, `index`, `region`, `assert`, `zero`, `memory`, `packed` or `vectors`; `values` says what the recorded values are.
-    """
-
-    kind: str
-    node: Any
-    message: str = ""
-    buffer: Any = None
-    function: str = ""
-    values: tuple[Any, ...] = ()
-    line: int = 0
+# What fills the tables of `rules.py`.
+RULE_FILES = (approximations, descriptors, intrinsics)
 
 
 @dataclass
@@ -81,13 +70,9 @@ class ModuleContext:
 
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
-        self.has_threads = not (self.target.is_nvptx or self.target.is_wasm)
+        self.family = self.target.family
         self.target_triple = cpu_and_features(self.target)[0]
         self.has_avx512 = has_feature(self.target, "avx512f")
-        # WebAssembly has no such instruction, and calls of a C function for each lane take a hundred times as long
-        self.fma = "fmuladd" if self.target.is_wasm else "fma"
-        # LLVM 22.1 never ends there where vectors of float16 are compared, and makes such comparisons of wider ones
-        self.widens_half = self.target.is_wasm
         self.debug: Any = None
         if self.with_debug:
             from tvmagic.codegen.debug import DebugInfo
@@ -147,7 +132,7 @@ class ModuleContext:
 
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
-        if self.target.is_wasm:
+        if not self.family.calls_process:
             if name not in ("alloc", "free"):
                 raise BuildError("WebAssembly has no functions of Python to call", hint="take the call out")
             for part in ("set_heap", name):
@@ -226,7 +211,7 @@ class ModuleContext:
 
     def poll(self, emitter: FunctionEmitter) -> None:
         """Leave the function where the user asked to stop."""
-        if self.has_threads and not emitter.void:
+        if self.family.has_threads and not emitter.void:
             emitter.leave_if(emitter.out.op(f"call i32 {self.helper('poll')}(i32 {emitter.worker})"))
 
     # ------------------------------------------------------------------ memory and threads
@@ -387,7 +372,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
         heads.append(f"{machine_type(var.dtype)} %s{i}")
     if abi.result is not None:
         heads.append("ptr %result")
-    kernel = context.target.is_nvptx
+    kernel = context.family.launches
     head = f"define {'ptx_kernel void' if kernel else 'i32'} @{quoted(abi.symbol)}({', '.join(heads)})"
     text = FunctionText(context.text, f"{head} {context.attributes()}{context.subprogram(func, abi.name)}")
     emitter = FunctionEmitter(context, text)
@@ -435,7 +420,7 @@ def emit_module(
 
     triple, layout = layout_of(target)
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
-    if target.is_nvptx:
+    if context.family.launches:
         mod = of_kernels(mod)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)

@@ -16,7 +16,6 @@ from tvmagic.ir import (
     AssertStmt,
     AttrStmt,
     BufferStore,
-    Call,
     DataType,
     DeclBuffer,
     Evaluate,
@@ -33,6 +32,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.ir.query import is_call
 
 __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
 
@@ -184,7 +184,7 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(Evaluate)
     def evaluate(self, stmt: Evaluate) -> None:
-        if isinstance(stmt.value, Call) and getattr(stmt.value.op, "name", "") == "tir.ret":
+        if is_call(stmt.value, "tir.ret"):
             # what follows can never run, but the text needs a block to put it in
             self.context.returned(self, stmt.value)
             self.out.start(self.out.new_block("dead"))
@@ -231,7 +231,7 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(For)
     def loop(self, stmt: For) -> Stmt | None:
-        if stmt.kind is ForKind.THREAD_BINDING and self.context.target.is_nvptx:
+        if stmt.kind is ForKind.THREAD_BINDING and self.context.family.launches:
             return self.context.threads.bind(self, stmt)
         if stmt.kind is ForKind.PARALLEL and self.parent is not None:
             raise BuildError(
@@ -239,7 +239,7 @@ class FunctionEmitter(MemoryEmitter):
                 node=stmt,
                 hint="let the inner loop be serial, or fuse both and mark the result parallel",
             )
-        if stmt.kind is ForKind.PARALLEL and self.context.has_threads:
+        if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
             from tvmagic.codegen.parallel import emit_parallel
 
             emit_parallel(self, stmt)
@@ -333,9 +333,9 @@ class FunctionEmitter(MemoryEmitter):
         if count >= 0:
             count = max(count, -(-self.context.work.reach.get(pointer, 0) // stmt.dtype.bytes))
         size = count * stmt.dtype.bytes
-        if self.context.target.is_nvptx and scope.startswith("shared"):
+        if self.context.family.launches and scope.startswith("shared"):
             self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
-        elif 0 <= size <= _STACK_BYTES or self.context.target.is_nvptx:
+        elif 0 <= size <= _STACK_BYTES or self.context.family.launches:
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:

@@ -7,36 +7,24 @@ largest found in a sweep of all float32 numbers (`tests/codegen/test_vector_math
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.math_text import MathText
+from tvmagic.codegen.rules import OWN
+from tvmagic.codegen.target.families import family_of_triple
 from tvmagic.codegen.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
-__all__ = ["LIBRARY", "OWN", "define", "lane_loop", "libm_call", "library_function"]
+__all__ = ["LIBRARY", "define", "lane_loop", "libm_call", "library_function"]
 
-Function = Callable[..., str]
-OWN: dict[tuple[str, int], Function] = {}
 # C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
 LIBRARY = (
     "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
     "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
 ).split()
 _OF_TWO = frozenset({"atan2", "hypot", "nextafter", "pow"})
-
-
-def own(name: str, *bits: int) -> Callable[[Function], Function]:
-    """Mark a function as the code of operator `name` on floats of `bits` bits."""
-
-    def register(function: Function) -> Function:
-        for width in bits:
-            OWN[name, width] = function
-        return function
-
-    return register
 
 
 def define(context: Any, name: str, dtype: DataType) -> str:
@@ -71,7 +59,7 @@ def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
 
     Raises BuildError for GPUs, which have no C library.
     """
-    if text.triple.startswith("nvptx"):
+    if family_of_triple(text.triple).launches:
         raise BuildError(
             f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
             hint="OpenCL C has it: `--target opencl`",
@@ -131,6 +119,3 @@ def libm_call(emitter: Any, name: str, dtype: DataType, args: list[str]) -> str:
         out.do(f"store {vector} {value}, ptr {slots[-1]}, align 64")
     out.do(f"call void {loop}({', '.join(f'ptr {s}' for s in slots)}, i64 {dtype.lanes})")
     return out.op(f"load {llvm_type(dtype)}, ptr {slots[0]}, align 64")
-
-
-from tvmagic.codegen import approximations as _approximations  # noqa: E402,F401  (fills OWN)

@@ -34,7 +34,7 @@ from tvmagic.ir import (
     Stmt,
     handles,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import callee, variables_in
 
 __all__ = ["Cost", "CostTally", "ProgramCost", "count", "human"]
 
@@ -196,7 +196,7 @@ class CostTally(Tally[Cost]):
     @handles(Call)
     def call(self, node: Call) -> Cost:
         inside = super().call(node)
-        name = getattr(node.op, "name", "").removeprefix("tir.")
+        name = callee(node).removeprefix("tir.")
         if name in _FREE_CALLS or not node.dtype.is_float:
             return inside
         return inside + Cost(arithmetic=node.dtype.lanes * (2 if name == "fma" else 1))

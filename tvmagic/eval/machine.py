@@ -44,6 +44,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import launches_thread
 
 __all__ = ["Machine", "TooLong", "Unsupported", "run_function", "run_statement"]
 
@@ -109,7 +110,7 @@ class Machine(Values):
 
     @handles(AttrStmt)
     def _attr(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if launches_thread(node):
             if node.node.var not in self.values:
                 self._iterations(node.node.var, 0, self._uniform(node.value), node.body)
                 return

@@ -54,7 +54,7 @@ from tvmagic.ir import (
     While,
     handles,
 )
-from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.ir.query import callee, is_zero, variables_in
 
 __all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Operations", "Statement", "nests_of"]
 
@@ -349,7 +349,7 @@ class _Values(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        name = getattr(node.op, "name", "").removeprefix("tir.")
+        name = callee(node).removeprefix("tir.")
         if name == "if_then_else":
             self.guards.append(node.args[0])
             self.found.simple += 1

@@ -13,12 +13,12 @@ from typing import Any as _Any
 from tvmagic.ir import base, container, diagnostics, module
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
 from tvmagic.ir.container import Array, Map
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.equal import (
     ObjectPathPair,
     StructuralMismatch,
     assert_structural_equal,
-    expr_deep_equal,
     get_first_structural_mismatch,
     structural_equal,
 )

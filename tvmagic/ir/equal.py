@@ -27,7 +27,6 @@ __all__ = [
     "ObjectPathPair",
     "StructuralMismatch",
     "assert_structural_equal",
-    "expr_deep_equal",
     "get_first_structural_mismatch",
     "structural_equal",
 ]
@@ -52,11 +51,10 @@ class Comparison:
     compared too: its variables may stand for others.
     """
 
-    __slots__ = ("backward", "buffers", "forward", "keep_vars", "map_free", "same", "where")
+    __slots__ = ("backward", "buffers", "forward", "map_free", "same", "where")
 
-    def __init__(self, map_free: bool, keep_vars: bool = False) -> None:
+    def __init__(self, map_free: bool) -> None:
         self.map_free = map_free
-        self.keep_vars = keep_vars
         self.forward: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         self.buffers: set[tuple[int, int]] = set()
@@ -83,8 +81,6 @@ class Comparison:
             return False
         if a.dtype is not b.dtype:
             return self.differs("attr", "dtype")
-        if self.keep_vars:
-            return a is b
         first, second = a.type_annotation, b.type_annotation
         if first is not second and type(first) is not PrimType and not self.equal(first, second):
             return self.differs("attr", "type_annotation")
@@ -121,8 +117,6 @@ def _same_global_var(state: Comparison, a: GlobalVar, b: GlobalVar) -> bool:
 
 
 def _same_buffer(state: Comparison, a: Buffer, b: Buffer) -> bool:
-    if state.keep_vars:
-        return a is b
     pair = (id(a), id(b))
     if pair in state.buffers:
         return True
@@ -269,12 +263,6 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
     lhs, rhs = _as_node(lhs), _as_node(rhs)
     return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
-
-
-@deep
-def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
-    """Whether two expressions are the same with the very same variables and buffers."""
-    return lhs is rhs or Comparison(False, keep_vars=True).equal(lhs, rhs)
 
 
 @deep

@@ -83,7 +83,7 @@ class PrimFunc(Node):
 
     def with_body(self, body: Stmt, span: Span | None = None) -> PrimFunc:
         """The function with another body."""
-        return self if body is self.body else self.replace(body=body)
+        return self.with_(body=body)
 
     __name__ = property(_python_name)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from tvmagic.ir.expr import IntImm, Var
 from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.iteration import IterVar
 from tvmagic.ir.node import Node
-from tvmagic.ir.op import Op
+from tvmagic.ir.operators import Call
+from tvmagic.ir.stmt import AttrStmt
+from tvmagic.ir.values import PrimExpr
 
-__all__ = ["is_access_ptr", "is_one", "is_zero", "variables_in"]
+__all__ = ["callee", "is_access_ptr", "is_call", "is_one", "is_zero", "launches_thread", "strip_likely", "variables_in"]
 
 
 class _Finder(Visitor):
@@ -44,6 +47,30 @@ def is_one(value: Any) -> bool:
     return getattr(value, "value", None) == 1
 
 
+def callee(call: Any) -> str:
+    """The name of the operator that a call is of (`tir.exp`); empty if it calls a function of the module."""
+    return getattr(call.op, "name", "")
+
+
+def is_call(node: Any, name: str) -> TypeGuard[Call]:
+    """Whether `node` is a call of the operator `name` (`tir.likely`)."""
+    return isinstance(node, Call) and callee(node) == name
+
+
+def strip_likely(condition: PrimExpr) -> PrimExpr:
+    """The condition inside `likely(...)`."""
+    return condition.args[0] if is_call(condition, "tir.likely") else condition
+
+
+def launches_thread(node: Any) -> TypeGuard[AttrStmt]:
+    """Whether a statement gives the extent of a thread, real or virtual: its `node` is the thread's `IterVar`."""
+    return (
+        isinstance(node, AttrStmt)
+        and node.attr_key in ("thread_extent", "virtual_thread")
+        and isinstance(node.node, IterVar)
+    )
+
+
 def is_access_ptr(call: Any) -> bool:
     """Whether a call is `tvm_access_ptr(type, pointer, offset, extent, mask)`."""
-    return isinstance(call.op, Op) and call.op.name == "tir.tvm_access_ptr"
+    return is_call(call, "tir.tvm_access_ptr")

@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
-from tvmagic.ir.equal import expr_deep_equal
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.expr import BinaryOp, PrimExpr, Var, expr, ops
 from tvmagic.ir.function import PrimFunc
 from tvmagic.ir.functor import BufferRemapper, handles

@@ -106,7 +106,7 @@ def fail_at(source: Source, node: ast.AST, message: str, hint: str | None = None
 
 
 def fail_undefined(source: Source, node: ast.AST, name: str, known: Iterable[str]) -> NoReturn:
-    """Raise the error for a name that nothing stands for; one of `known` may have been meant."""
+    """Raise the error for a name that is not known; one of `known` may have been meant."""
     hint = did_you_mean(name, known) or f"declare it, for example `{name}: float32[64]`"
     fail_at(source, node, f"the name `{name}` is not defined", hint)
 
@@ -224,7 +224,7 @@ class Expressions:
         self.unknown(node, name)
 
     def unknown(self, node: ast.AST, name: str) -> NoReturn:
-        """Raise the error for a name that nothing stands for."""
+        """Raise the error for a name that is not known."""
         fail_undefined(self.source, node, name, [*self.tensors, *self.indices, *self.values, *FUNCTIONS])
 
     def _binary(self, node: ast.BinOp) -> Any:

@@ -16,7 +16,7 @@ from tvmagic.notebook.lexers import AsmLexer, ClassicLexer, TVMScriptLexer
 __all__ = ["Piece", "html_line", "pieces"]
 
 Piece = tuple[str, str]
-"""The class of a part (empty where it has none) and its text."""
+"""The class of a part (empty if it has none) and its text."""
 
 # Token types from the special to the general; a type counts for its subtypes.
 _CLASSES: tuple[tuple[Any, str], ...] = (

@@ -61,9 +61,9 @@ def passes(
 
     Parameters
     ----------
-    only: names of passes to show; all unless told.
-    version: which of its schedules; the last unless told.
-    target: what to compile for, such as `llvm -mtriple=aarch64-linux-gnu`; this machine unless told.
+    only: names of passes to show; all by default.
+    version: which of its schedules; the last one by default.
+    target: what to compile for, such as `llvm -mtriple=aarch64-linux-gnu`; this machine by default.
     show_unchanged: show passes that changed nothing.
     code: end with LLVM IR and assembly.
     verify: run the program after every step and compare it with NumPy.
@@ -269,7 +269,7 @@ def bench(
     size: int = 256,
     against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
 ) -> BenchmarkTable:
-    """Times of the versions of an operator (all unless told) beside NumPy's, measured in turns, as a table.
+    """Times of the versions of an operator (all by default) beside NumPy's, interleaved with each other, as a table.
 
     The columns are the median and the least of the runs' seconds a call, how many times the speed of the last row
     that is, by the least times and by the medians, and how many calls were measured.
@@ -322,7 +322,7 @@ class TimesTable(Table):
 
 
 def time_calls(calls: Mapping[str, Callable[[], Any]], seconds: float = 0.2, title: str = "times") -> TimesTable:
-    """Times of functions without arguments, measured in turns in one process for about `seconds` each.
+    """Times of functions without arguments, measured interleaved in one process for about `seconds` each.
 
     Speeds are relative to the last one's. Raises `TVMagicError` if there is none.
     """

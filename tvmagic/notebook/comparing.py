@@ -1,4 +1,4 @@
-"""Two versions side by side: every pass, the first where they part, and the costs of both."""
+"""Two versions side by side: every pass, the first at which they diverge, and the costs of both."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def first_difference(record: Record) -> Step | None:
 
 
 class Comparison(Parts):
-    """What `compare` gives: `record`, the name of the `first` pass where they part, the costs."""
+    """What `compare` gives: `record`, the name of the `first` pass at which they diverge, the costs."""
 
     def __init__(self, record: Record, parts: list[Shown]) -> None:
         self.record = record
@@ -91,9 +91,9 @@ class Comparison(Parts):
 
 
 def compare(first: Version, second: Version, time: bool = False) -> Comparison:
-    """Two versions: the first pass where they part, every pass side by side, cost beside cost.
+    """Two versions: the first pass at which they diverge, every pass side by side, cost beside cost.
 
-    `time` measures both on the same inputs, where they are versions of one operator. Raises `TVMagicError` for a
+    `time` measures both on the same inputs, if they are versions of one operator. Raises `TVMagicError` for a
     version with itself.
     """
     if first is second or (first.operator is second.operator and first.name == second.name):

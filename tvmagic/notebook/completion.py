@@ -37,7 +37,7 @@ class Word(NamedTuple):
 
 
 def candidates(line: str, magics: TensorMagics) -> list[str]:
-    """What may be written at the end of a magic's line, as whole words: flags last, where nothing else is wanted first."""
+    """What may be written at the end of a magic's line, as whole words: flags last, if nothing else is expected first."""
     match = _LINE.match(line)
     if not match or match.group(1) not in PARSERS:
         return []

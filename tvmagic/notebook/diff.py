@@ -88,7 +88,7 @@ def _matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
 
 
 def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """The pairs of lines that occur once in both, as many as stand in the same order."""
+    """The pairs of lines that occur once in both, as many as have the same order."""
     once = [_once(left), _once(right)]
     pairs = [(p, once[1][line]) for line, p in once[0].items() if line in once[1]]
     ends: list[int] = []  # of each length of a rising sequence, the least place that it ends at

@@ -23,7 +23,7 @@ def cell_to_edit(version: Version, step: str) -> str:
 def edited(version: Version, step: str, text: str, name: str = "edited", source: Source | None = None) -> Version:
     """The version with `text` as its program after a step, kept as `name`.
 
-    A version that is itself an edit kept as `name` is edited anew: the step is one of the version that it was made of.
+    A version that is itself an edit kept as `name` is edited again: the step is one of the version that it was made of.
     Raises `TVMagicError` for what `tvmagic.operators.editing.edit` refuses.
     """
     return edit(_base(version, name), step, text, name, source)

@@ -34,7 +34,7 @@ def escape(text: object) -> str:
 
 
 def sentence(text: object) -> str:
-    """A sentence for HTML: what stands between backquotes as code."""
+    """A sentence for HTML: with the parts between backquotes as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -56,7 +56,7 @@ def set_theme(name: str) -> None:
 
 
 def theme_attribute() -> str:
-    """The attribute that fixes the colours; empty where the page decides."""
+    """The attribute that fixes the colours; empty if the page decides."""
     return "" if _theme == "auto" else f' data-theme="{_theme}"'
 
 
@@ -77,7 +77,7 @@ def theme() -> str:
 
 
 def page(body: str, title: str) -> str:
-    """A whole page that stands by itself."""
+    """A whole page that needs no other file."""
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"></head><body><main>{body}</main></body></html>'
@@ -89,7 +89,7 @@ def view_html(view: View, show_unchanged: bool = True, opened: int | None = None
 
     It is made to be read without a style sheet too (GitHub and JupyterLab take it out of notebooks that are not
     trusted), and to be small: what is far from a change is left out of long records.
-    `opened` is the number of the step that is unfolded at first: by default the one that failed, or the first that
+    `opened` is the number of the step that is unfolded at first: by default the step that failed, or the first that
     changed the program.
     """
     if opened is None:
@@ -216,7 +216,7 @@ def _lines_html(view: View, step: StepView, rows: Sequence[Row], whole: bool) ->
 
 
 def _signed(view: View, step: StepView, rows: Sequence[Row], whole: bool) -> Iterator[tuple[str, str]]:
-    """The lines of rows, each with its kind, with its sign and changed words inside of `<ins>` or `<del>`."""
+    """The lines of rows, each with its kind, with its sign and changed words inside `<ins>` or `<del>`."""
     for row in rows:
         if row.kind in ("edited", "removed") or row.after is None:
             kind = "removed" if row.kind in ("edited", "removed") else "same"
@@ -260,7 +260,7 @@ def _note_html(note: NoteView) -> Iterator[str]:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table of escaped texts; numbers stand at the right."""
+    """A table of escaped texts; numbers are aligned to the right."""
     head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
     body = "".join("<tr>" + "".join(_cell(v) for v in row) + "</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import inspect
 import keyword
@@ -10,26 +9,44 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import traitlets
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, magics_class
+from IPython.core.magic import magics_class
 from IPython.display import display
 
 from tvmagic.codegen.target import VARIABLE
-from tvmagic.codegen.target.names import TARGETS
-from tvmagic.errors import TVMagicError, closest
+from tvmagic.errors import TVMagicError
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands, editing, pages
-from tvmagic.notebook.arguments import PARSERS, Argument, Choice, argument, did_you_mean, duration, magic, positive
-from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table, definition
+from tvmagic.notebook.arguments import PARSERS, Choice, argument, duration, magic, positive
+from tvmagic.notebook.magic_arguments import (
+    ASM_TARGET,
+    CHECK,
+    CHECK_TARGET,
+    CODE_TARGET,
+    HIDE,
+    NAME,
+    ONLY,
+    SIZE,
+    TARGET,
+    TIME,
+    VERIFY,
+    VERSION,
+    kept,
+    knob,
+    operator_names,
+    pass_names,
+    puzzle_numbers,
+    target_names,
+    version_names,
+)
+from tvmagic.notebook.magic_names import MagicNames
+from tvmagic.notebook.results import Beside, Parts, Passes, Shown, Table
 from tvmagic.notebook.text import NOTATIONS
-from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
-from tvmagic.operators.operator import USUAL_SIZE
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
@@ -40,92 +57,8 @@ _TAKEN = ("s", "sch", "T", "I", "te", "tir", "np", "tvmagic", "tvm", "knob")  # 
 _VIEWS = ("stages", "iters", "blocks", "regions", "access")
 
 
-def _operators(magics: TensorMagics, _: Operator | None) -> Iterable[str]:
-    return magics.operators()
-
-
-def _versions(_: TensorMagics, op: Operator | None) -> Iterable[str]:
-    return ["plain", *(op.versions if op is not None else ())]
-
-
-def _passes(_: TensorMagics, op: Operator | None) -> Iterable[str]:
-    record = op.current.record if op is not None else None
-    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
-
-
-def _targets(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
-    return TARGETS
-
-
-def _puzzles(_magics: TensorMagics, _op: Operator | None) -> Iterable[str]:
-    from tvmagic.puzzles import puzzles
-
-    return [str(p.number) for p in puzzles()]
-
-
-# Arguments that several magics have.
-NAME = argument("name", metavar="NAME", help="the operator", completes=_operators)
-VERSION = argument(
-    "-v", "-n", "--version", "--name", dest="version", metavar="V", completes=_versions,
-    help="which of its schedules, by default the last; NAME:V says the same",
-)  # fmt: skip
-CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
-TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
-SIZE = argument(
-    "--size", type=positive, metavar="N",
-    help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
-)  # fmt: skip
-ONLY = argument(
-    "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=_passes
-)
-TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=_targets)
-CHECK_TARGET = argument(
-    "--target",
-    metavar="T",
-    help="what to compile for (this machine): aarch64, aarch64-sve, riscv64, ... With --check it is run, by an emulator "
-    "if need be (docs/targets.md)",
-    completes=_targets,
-)
-CODE_TARGET = argument(
-    "--target",
-    metavar="T",
-    help=f"{', '.join(TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
-    completes=_targets,
-)
-ASM_TARGET = argument(
-    "--target",
-    metavar="T",
-    help=f"{', '.join(TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
-    "kernel, which is for reading only",
-    completes=lambda magics, op: [*_targets(magics, op), *commands.KERNELS],
-)
-HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
-VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
-
-
-def _kept(default: str) -> Argument:
-    """The name under which a schedule is kept; its flags are those by which others choose one."""
-    flags = ("-n", "-v", "--name", "--version")
-    return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
-
-
-def _knob(text: str) -> tuple[str, list[Any]]:
-    """The name and the values of `tile=4,8,16`."""
-    name, equals, values = text.partition("=")
-    if not equals or not name.strip() or not values.strip():
-        raise UsageError(f"%passes: `--knob {text}` is not a name with values; write --knob tile=4,8,16")
-    return name.strip(), [_plain_value(value.strip()) for value in values.split(",") if value.strip()]
-
-
-def _plain_value(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 @magics_class
-class TensorMagics(Magics):
+class TensorMagics(MagicNames):
     """The magics of tvmagic; the traits below are their defaults (`%config TensorMagics`)."""
 
     target = traitlets.Unicode(
@@ -143,6 +76,10 @@ class TensorMagics(Magics):
     theme = traitlets.Enum(
         ["auto", "light", "dark"], "auto", help="Colours: those of the page (auto), light or dark."
     ).tag(config=True)
+
+    @traitlets.default("target")
+    def _default_target(self) -> str:
+        return os.environ.get(VARIABLE, "")
 
     @traitlets.observe("theme")
     def _theme_changed(self, change: Any) -> None:
@@ -195,7 +132,7 @@ class TensorMagics(Magics):
         "Schedule an operator by calls on `s` (TE) or `sch` (TensorIR), and compile it.",
         NAME,
         ONLY,
-        _kept("default"),
+        kept("default"),
         CHECK,
         TIME,
         VERIFY,
@@ -246,7 +183,7 @@ class TensorMagics(Magics):
         NAME,
         ONLY,
         argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
-        _kept("auto"),
+        kept("auto"),
         CHECK,
         TIME,
         VERIFY,
@@ -272,7 +209,9 @@ class TensorMagics(Magics):
 
     @magic(
         "The machine that schedules are made for: vectors, caches, cores, what it reaches, and a roofline.",
-        argument("names", metavar="NAME", nargs="*", help="operators to place on the roofline", completes=_operators),
+        argument(
+            "names", metavar="NAME", nargs="*", help="operators to place on the roofline", completes=operator_names
+        ),
         TARGET,
         argument("--again", action="store_true", help="measure again what is kept from an earlier session"),
         SIZE,
@@ -381,7 +320,7 @@ class TensorMagics(Magics):
             raise UsageError(
                 f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32"
             )
-        knobs = dict(_knob(text) for text in arguments.knob) if arguments.knob else None
+        knobs = dict(knob(text) for text in arguments.knob) if arguments.knob else None
         path = pages.page(
             version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE, arguments.llvm or "none"
         )
@@ -395,7 +334,7 @@ class TensorMagics(Magics):
             "step",
             metavar="STEP",
             help="the number of a step, its name such as UnrollLoop, or Simplify:2 for the second of that name",
-            completes=_passes,
+            completes=pass_names,
         ),
         VERSION,
         argument("--as", dest="kept", metavar="V", default="edited", help="keep the result as V (edited)"),
@@ -456,7 +395,9 @@ class TensorMagics(Magics):
         NAME,
         VERSION,
         ASM_TARGET,
-        argument("--beside", metavar="T", help="show the code for a second target on the right", completes=_targets),
+        argument(
+            "--beside", metavar="T", help="show the code for a second target on the right", completes=target_names
+        ),
         argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
         example="%asm dense --target aarch64",
     )
@@ -510,13 +451,13 @@ class TensorMagics(Magics):
             "first",
             metavar="A",
             help="an operator, a version that one operator alone has, or OPERATOR:VERSION",
-            completes=_operators,
+            completes=operator_names,
         ),
         argument(
             "second",
             metavar="B",
             help="an operator, a version of the first, or OPERATOR:VERSION",
-            completes=_versions,
+            completes=version_names,
         ),
         argument("-t", "--time", action="store_true", help="measure both"),
         example="%compare dense:plain dense:auto",
@@ -552,7 +493,7 @@ class TensorMagics(Magics):
         argument("--seconds", type=duration, default=60.0, metavar="S", help="how long it may take in all (60)"),
         argument("--trials", type=positive, metavar="N", help="how many schedules to try at most"),
         argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
-        _kept("tuned"),
+        kept("tuned"),
         CHECK,
         argument(
             "--from",
@@ -618,7 +559,9 @@ class TensorMagics(Magics):
     @magic(
         "Puzzles that grade themselves: %puzzle lists them, %puzzle 7 sets the task, and a cell %%puzzle 7 is the answer. It has "
         "to be legal, equal to NumPy, and within the puzzle's bounds on what the program does; nothing is timed.",
-        argument("puzzle", nargs="?", metavar="N", help="the puzzle's number, or the file of one", completes=_puzzles),
+        argument(
+            "puzzle", nargs="?", metavar="N", help="the puzzle's number, or the file of one", completes=puzzle_numbers
+        ),
         argument("--hint", nargs="?", type=positive, const=0, metavar="K", help="the next hint, or hint K"),
         argument("--solution", action="store_true", help="show the solution"),
         argument("--cell", action="store_true", help="write the cell that one starts with"),
@@ -649,97 +592,6 @@ class TensorMagics(Magics):
             assert self.shell is not None
             self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
         return puzzling.Task(subject)
-
-    # ------------------------------------------------------------------------ names
-
-    @property
-    def namespace(self) -> dict[str, Any]:
-        """The user's names."""
-        assert self.shell is not None
-        return self.shell.user_ns
-
-    def operators(self) -> dict[str, Operator]:
-        """The operators among the user's names."""
-        return {n: v for n, v in self.namespace.items() if isinstance(v, Operator) and not n.startswith("_")}
-
-    def definition_of(self, name: str | None) -> str:
-        """What tells the present definition of the operator `name` from others; empty if it was not made by a cell."""
-        op = self.namespace.get(name or "")
-        return definition(op.name, op.source.text) if isinstance(op, Operator) and op.source is not None else ""
-
-    def _operator(self, name: str, magic: str) -> Operator:
-        found = self.namespace.get(name)
-        if isinstance(found, Operator):
-            return found
-        known = sorted(self.operators())
-        close = closest(name, known)
-        hint = (
-            f"; did you mean `{close}`?"
-            if close
-            else f"; there are {', '.join(known)}"
-            if known
-            else "; write %%tensor first"
-        )
-        raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
-
-    def _size_for(self, arguments: Namespace, magic: str, *operators: Operator) -> int:
-        """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
-        if arguments.size is None:
-            return min((op.usual_size for op in operators), default=USUAL_SIZE)
-        if operators and not any(op.symbols for op in operators):
-            names = " and ".join(f"`{op.name}`" for op in operators)
-            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
-        return arguments.size
-
-    def _version(self, arguments: Any, magic: str) -> Version:
-        if ":" in arguments.name and arguments.version is None:
-            return self._version_text(arguments.name, None, magic)
-        op = self._operator(arguments.name, magic)
-        try:
-            return op.version(arguments.version)
-        except TVMagicError as error:
-            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
-
-    def _function(self, text: str) -> tuple[str, Any]:
-        """A function of the user by its name, such as `f` or `np.dot`."""
-        first, *rest = text.split(".")
-        value = np if first == "np" else self.namespace.get(first)
-        for name in rest:
-            value = getattr(value, name, None)
-        if not callable(value):
-            hidden = self.shell.user_ns_hidden if self.shell is not None else {}
-            known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
-            raise UsageError(f"%bench: there is no function `{text}`{did_you_mean(text, known)}")
-        return text, value
-
-    def _version_text(self, text: str, default: Operator | None, magic: str = "%compare") -> Version:
-        """`OPERATOR`, `OPERATOR:VERSION`, or a version of `default`."""
-        name, _, version = text.partition(":")
-        if name not in self.operators():
-            if default is not None and (text in default.versions or text == "plain"):
-                return default.version(text)
-            owners = {id(op): op for op in self.operators().values() if text in op.versions}
-            if len(owners) == 1:
-                return next(iter(owners.values())).version(text)
-            if owners:
-                known = " and ".join(f"`{op.name}:{text}`" for op in owners.values())
-                raise UsageError(f"{magic}: there are {known}; write one of them")
-        op = self._operator(name, magic)
-        try:
-            return op.version(version or None)
-        except TVMagicError as error:
-            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
-
-    @traitlets.default("target")
-    def _default_target(self) -> str:
-        return os.environ.get(VARIABLE, "")
-
-    def _target(self, text: str | None) -> str | None:
-        return commands.target_text(text or self.target)
-
-    @staticmethod
-    def _pass_names(text: str | None) -> list[str] | None:
-        return [name.strip() for name in (text or "").split(",") if name.strip()] or None
 
 
 MAGICS = tuple(PARSERS)

@@ -233,9 +233,7 @@ def _site_text(site: Any) -> str:
     if site.kind == "memory":
         return "there is no memory for its intermediate results"
     name = getattr(site.buffer, "name", "") or site.message
-    return (
-        f"an access of `{name}` is outside of its shape{line}" if name else f"an access is outside of its buffer{line}"
-    )
+    return f"an access of `{name}` is outside its shape{line}" if name else f"an access is outside its buffer{line}"
 
 
 # ---------------------------------------------------------------------------- knobs

@@ -70,7 +70,7 @@ class _Drawn:
 
 
 class _Failure(Shown):
-    """An error where a result would stand."""
+    """An error in the place of a result."""
 
     def __init__(self, error: TVMagicError | None) -> None:
         self.lines = error_lines(error, colour=False) if error is not None else []
@@ -127,7 +127,7 @@ class Playground(anywidget.AnyWidget):
 
     @property
     def version(self) -> Version | None:
-        """The operator with the schedule at the present values; None where that failed."""
+        """The operator with the schedule at the present values; None if that failed."""
         return self._drawn.version
 
     def turn(self, name: str, value: Any) -> None:
@@ -151,7 +151,7 @@ class Playground(anywidget.AnyWidget):
     # ------------------------------------------------------------------------ what is shown
 
     def _at_values(self) -> _Drawn:
-        """What is known for the present values; where nothing is, the cell is run."""
+        """What is known for the present values; if nothing is, the cell is run."""
         wanted = repr(self.knobs.values)
         drawn = self._known.get(wanted) or self._run()
         self.knobs.found = drawn.found

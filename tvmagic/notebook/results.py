@@ -51,7 +51,7 @@ class Shown:
         raise NotImplementedError
 
     def save(self, path: str | Path) -> Path:
-        """Write a page that stands by itself and needs neither a kernel nor scripts."""
+        """Write a page that needs neither a kernel nor scripts."""
         path = Path(path)
         path.write_text(page(self.html(), self.title or "tvmagic"), encoding="utf-8")
         return path
@@ -98,7 +98,7 @@ class Passes(Shown):
         return self.stepper().html()
 
     def text(self, colour: bool | None = None) -> str:
-        """The timeline as text; coloured where the terminal can show it, unless told."""
+        """The timeline as text; coloured by default if the terminal can show it."""
         return view_text(self.view, colour, self.show_unchanged)
 
     def search(self, text: str) -> list[str]:

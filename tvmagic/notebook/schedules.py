@@ -20,7 +20,7 @@ def is_te_schedule(value: Any) -> bool:
 
 
 def schedule_program(sch: Any, notation: str = "tvmscript") -> Program:
-    """The loops of a schedule; where it is not complete, its stages with the reason."""
+    """The loops of a schedule; if it is not complete, its stages with the reason."""
     try:
         return node_program(program_of_schedule(sch), notation)
     except TVMagicError as error:

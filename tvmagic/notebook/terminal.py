@@ -154,6 +154,6 @@ def _cell_lines(row: Sequence[str]) -> Iterator[list[str]]:
 
 
 def paint_lines(lines: Sequence[str], language: str, colour: bool) -> Iterator[str]:
-    """Lines of a program in colour, where that is wanted."""
+    """Lines of a program in colour, if that is wanted."""
     paint = _Painter(colour)
     return (paint.line(line, language, (), "") for line in lines)

@@ -17,7 +17,7 @@ LineOrigins = tuple[tuple[str, int], ...]
 class Program:
     """Lines of text in a language (`tvmscript`, `classic`, `llvm`, `asm`, `python`, `text`).
 
-    `origins[i]` are the places (source, line) that line i comes from; empty where nothing is known.
+    `origins[i]` are the places (source, line) that line i comes from; empty if nothing is known.
     A text made of another program (`made_of`) names for each line that program's line, from 1; 0 for none.
     """
 

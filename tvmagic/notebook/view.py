@@ -54,7 +54,7 @@ class Text:
 
 @dataclass
 class StepView:
-    """One step: numbers of its texts (None where it failed), the rows of its comparison, its notes."""
+    """One step: numbers of its texts (None if it failed), the rows of its comparison, its notes."""
 
     name: str
     kind: str
@@ -230,7 +230,7 @@ class _Maker:
         return len(self.texts) - 1
 
     def link(self, text: Text, program: Program) -> None:
-        """Join the lines of a text to those of the program that it was made of, where that is known here."""
+        """Join the lines of a text to those of the program that it was made of, if that is known here."""
         source = program_of(program.made_of)
         number = self.of_text.get((source.language, *source.lines))
         if number is None:

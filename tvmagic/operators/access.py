@@ -42,6 +42,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.query import callee
 
 __all__ = ["Access", "Accesses", "Trace", "trace_accesses", "trace_all"]
 
@@ -370,7 +371,7 @@ class _Tracer(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> Any:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.if_then_else":
             return self.visit(node.args[1] if self.visit(node.args[0]) else node.args[2])
         values = [self.visit(a) for a in node.args]

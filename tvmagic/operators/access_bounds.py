@@ -8,13 +8,11 @@ from typing import Any
 from tvmagic import te
 from tvmagic.arith import ProofStrength
 from tvmagic.ir import (
-    AttrStmt,
     BlockRealize,
     BufferLoad,
     BufferStore,
     Cast,
     IntImm,
-    IterVar,
     PrimExpr,
     PrimFunc,
     ProducerLoad,
@@ -72,13 +70,6 @@ class Accesses(AnalyzerVisitor):
 
     # ------------------------------------------------------------------------ what bounds a variable
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
-            self.analyzer.bind(node.node.var, Range.from_min_extent(0, node.value), True)
-        self.visit(node.value)
-        self.visit(node.body)
-
     @handles(BlockRealize)
     def block(self, node: BlockRealize) -> None:
         """What the variables are bound to counts, not the domains that the block claims."""
@@ -86,7 +77,7 @@ class Accesses(AnalyzerVisitor):
             self.visit(value)
         for iv, value in zip(node.block.iter_vars, node.iter_values):
             self.analyzer.bind(iv.var, value, True)
-        with self.analyzer.constraint_scope(node.predicate):
+        with self.holds(node.predicate):
             for part in (node.block.init, node.block.body):
                 if part is not None:
                     self.visit(part)

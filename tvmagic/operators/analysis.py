@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferLoad, BufferStore, Call, IntImm, PrimFunc, Var, Visitor, handles
+from tvmagic.ir.query import callee, is_call
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
@@ -49,7 +50,7 @@ class _Writes(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.tvm_access_ptr":
             mask = node.args[4]
             if not isinstance(mask, IntImm) or mask.value & Buffer.WRITE:
@@ -92,7 +93,7 @@ class _Order(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if getattr(node.op, "name", "") == "tir.tvm_access_ptr":
+        if is_call(node, "tir.tvm_access_ptr"):
             mask = node.args[4]
             if not isinstance(mask, IntImm) or mask.value & Buffer.READ:
                 self._read(node.args[1])

@@ -53,6 +53,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import callee
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, Tensor
@@ -463,7 +464,7 @@ class _Stage(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> Piece:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.if_then_else":
             return self.choose(*node.args)
         if name not in _OF_NUMPY:

@@ -35,7 +35,7 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import callee, variables_in
 from tvmagic.operators import Version
 
 __all__ = ["FACTS", "MACHINE", "Facts"]
@@ -234,7 +234,7 @@ class _WorkTally(Tally[Work]):
 
     @handles(Call)
     def call(self, node: Call) -> Work:
-        name = getattr(node.op, "name", "").removeprefix("tir.")
+        name = callee(node).removeprefix("tir.")
         outside = name in _OUTSIDE
         return super().call(node) + (Work(calls=Fraction(1)) if outside else Work())
 

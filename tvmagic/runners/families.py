@@ -58,17 +58,9 @@ def runner(family: str, name: str, takes: Callable[[Target], bool] = lambda targ
 
 def family_of(target: Target) -> str:
     """The family of a target, by its kind, its architecture, and whether it has scalable vectors; empty if it is none of them."""
-    if target.kind.name == "opencl":
-        return "opencl"
-    if target.is_nvptx:
-        return "nvptx64"
     if target.is_host:
         return "native"
-    if target.mtriple.startswith(("aarch64", "arm64")):
-        return "aarch64-sve" if target.has_sve else "aarch64"
-    if target.mtriple.startswith("riscv64"):
-        return "riscv64-v" if target.has_rvv else "riscv64"
-    return "wasm32" if target.mtriple.startswith("wasm32") else ""
+    return target.family.runs_as(target)
 
 
 def ways(target: Target) -> list[Way]:

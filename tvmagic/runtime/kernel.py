@@ -223,8 +223,7 @@ def _bounds_error(site: Any, values: list[int], line: str) -> BoundsError:
     if high:
         index[-1] = f"{min(low[-1], high[0])}..{max(low[-1], high[0])}"
     shape = "(" + ", ".join(str(e) for e in extents) + ("," if extent_count == 1 else "") + ")"
-    store = type(site.node).__name__ == "BufferStore" or getattr(site, "store", False)
-    what = "store to" if store else "load from"
+    what = "store to" if site.is_store else "load from"
     return BoundsError(
         f"{what} buffer `{site.buffer.name}` of shape {shape} at index [{', '.join(index)}] in "
         f"`{site.function}`{line} is outside the buffer",

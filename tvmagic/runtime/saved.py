@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, DataType, Evaluate, IRModule, PrimFunc, PrimType, Var, load_json, save_json
+from tvmagic.ir import Evaluate, IRModule, PrimFunc, PrimType, load_json, save_json
+from tvmagic.runtime.abi import ABI, Param, Site
 from tvmagic.runtime.module import Module
 
 __all__ = ["c_header", "export_library", "load_module", "read_saved", "save_module", "write_saved"]
@@ -24,36 +25,6 @@ _C_TYPES = {
     "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "bool": "uint8_t", "float16": "uint16_t",
     "bfloat16": "uint16_t", "float32": "float", "float64": "double", "handle": "void*",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Param:
-    var: Var
-    dtype: DataType
-    buffer: Buffer | None
-
-
-@dataclass(frozen=True)
-class _ABI:
-    name: str
-    symbol: str
-    params: tuple[_Param, ...]
-    sizes: tuple[Var, ...]
-    written: frozenset[Var]
-    result: DataType | None
-    noalias: bool
-
-
-@dataclass(frozen=True)
-class _Site:
-    kind: str
-    message: str
-    function: str
-    line: int
-    values: tuple[int, ...]
-    buffer: Any
-    store: bool
-    node: Any = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +49,7 @@ def describe(module: Module) -> str:
     sites = [
         {
             "kind": s.kind, "message": s.message, "function": s.function, "line": s.line, "values": list(s.values),
-            "buffer": getattr(s.buffer, "name", ""), "store": type(s.node).__name__ == "BufferStore" or getattr(s, "store", False),
+            "buffer": getattr(s.buffer, "name", ""), "store": s.is_store,
         }
         for s in module.sites
     ]  # fmt: skip
@@ -87,7 +58,7 @@ def describe(module: Module) -> str:
     return json.dumps({**content, "signatures": signatures})
 
 
-def _read(text: str) -> tuple[list[_ABI], list[_Site], set[str]]:
+def _read(text: str) -> tuple[list[ABI], list[Site], set[str]]:
     content = json.loads(text)
     if content.get("format") != _FORMAT:
         raise TVMagicError("the saved module is of another version of its format", hint="save it again")
@@ -96,14 +67,14 @@ def _read(text: str) -> tuple[list[_ABI], list[_Site], set[str]]:
     for entry in content["functions"]:
         func = signatures[entry["name"]]
         count = len(func.params) - entry["sizes"]
-        params = tuple([_Param(v, v.dtype, func.buffer_map.get(v)) for v in func.params[:count]])
+        params = tuple([Param(v, v.dtype, func.buffer_map.get(v)) for v in func.params[:count]])
         written = frozenset([params[i].buffer.data for i in entry["written"] if params[i].buffer is not None])  # type: ignore[union-attr]
         result = func.ret_type.dtype if isinstance(func.ret_type, PrimType) else None
         noalias = bool(func.attrs.get("tir.noalias", False))
-        abis.append(_ABI(entry["name"], entry["symbol"], params, tuple(func.params[count:]), written, result, noalias))
+        abis.append(ABI(entry["name"], entry["symbol"], params, tuple(func.params[count:]), written, result, noalias))
     sites = [
-        _Site(
-            s["kind"], s["message"], s["function"], s["line"], tuple(s["values"]), _Named(s["buffer"]), s["store"]
+        Site(
+            s["kind"], None, s["message"], _Named(s["buffer"]), s["function"], tuple(s["values"]), s["line"], s["store"]
         )
         for s in content["sites"]
     ]  # fmt: skip

@@ -202,7 +202,7 @@ def _move(section: bytearray, relocations: bytes) -> None:
 
 
 def _moved_segments(section: bytes) -> tuple[bytearray, list[int], int]:
-    """The section of data with each segment `STACK` bytes further on, where they begin, and where the last ends."""
+    """The section of data with each segment `STACK` bytes further on, the place where they begin, and where the last ends."""
     reader = _Reader(section)
     count = reader.unsigned()
     result, starts, end = bytearray(_unsigned(count)), [], STACK

@@ -10,6 +10,7 @@ import numpy as np
 from tvmagic.ir import BinaryOp, Call, Cast, DataType, FloatImm, IntImm, Not, PrimExpr, ProducerLoad, handles
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import callee
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, either, parts
 from tvmagic.te.error_functions import call
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
@@ -59,7 +60,7 @@ class ErrorEvaluator(ArrayEvaluator):
 
     @handles(Call)
     def call(self, node: Call) -> Value:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.if_then_else":
             return self._choose(*node.args)
         args = [self.visit(a) for a in node.args]

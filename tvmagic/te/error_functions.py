@@ -15,6 +15,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.ops import CALLS
 from tvmagic.ir import Add, Call, DataType, Mul
+from tvmagic.ir.query import callee
 from tvmagic.te.error_bound import (
     REFERENCE,
     Approximate,
@@ -44,7 +45,7 @@ _STEPS = frozenset({"floor", "ceil", "trunc", "round", "nearbyint"})
 
 def call(node: Call, args: Sequence[Value], scale: float = 1.0) -> Value:
     """The value of a function of expressions, with its error."""
-    name = getattr(node.op, "name", "").removeprefix("tir.")
+    name = callee(node).removeprefix("tir.")
     function, values = CALLS.get(f"tir.{name}"), [parts(a)[0] for a in args]
     if function is None:
         raise TVMagicError(f"`{name or node.op}` has no value in NumPy", node=node)

@@ -29,6 +29,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import callee
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["ArrayEvaluator", "given"]
@@ -100,7 +101,7 @@ class ArrayEvaluator(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> Any:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.if_then_else":
             return self._choose(*node.args)
         if name == "tir.reinterpret":

@@ -30,6 +30,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import callee
 from tvmagic.te.numpy_eval import ArrayEvaluator
 
 __all__ = ["StatementRunner", "run_statement"]
@@ -136,5 +137,5 @@ class StatementRunner(ArrayEvaluator):
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> None:
         if isinstance(node.value, Call):
-            name = getattr(node.value.op, "name", "")
+            name = callee(node.value)
             raise TVMagicError(f"the call `{name}` has no value in NumPy", node=node)

@@ -21,8 +21,8 @@ from tvmagic.arith.iter_map.expr import (
     structure_key,
 )
 from tvmagic.arith.iter_map.normalize import Prover, mul_and_normalize, normalize_iter_map_to_expr, product_factors
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.ir import IntImm, PrimExpr, ops
+from tvmagic.ir.deep_equal import deep_equal
 
 __all__ = ["Fuser", "split_equal"]
 

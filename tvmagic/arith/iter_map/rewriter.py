@@ -19,7 +19,6 @@ from tvmagic.arith.iter_map.expr import (
 from tvmagic.arith.iter_map.fuse import Fuser
 from tvmagic.arith.iter_map.normalize import Prover
 from tvmagic.arith.iter_map.padding import Padder
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.ir import (
     Add,
     BinaryOp,
@@ -36,6 +35,7 @@ from tvmagic.ir import (
     handles,
     ops,
 )
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import fold
 
 if TYPE_CHECKING:

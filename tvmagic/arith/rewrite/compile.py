@@ -36,7 +36,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.arith.constraint import side_effect
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.ir import (
     EQ,
     GE,
@@ -65,6 +64,7 @@ from tvmagic.ir import (
     Select,
     Sub,
 )
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, truncate_divide, wrap_int
 from tvmagic.ir.ops import make_const

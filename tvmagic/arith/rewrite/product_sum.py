@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.arith.const_int_bound import POS_INF
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.arith.transitive import GT, LT, UNKNOWN
 from tvmagic.ir import Add, Mul, PrimExpr, Sub
+from tvmagic.ir.deep_equal import deep_equal
 
 __all__ = ["compare_product_and_sum"]
 

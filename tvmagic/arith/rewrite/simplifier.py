@@ -10,7 +10,6 @@ from typing import Any
 from tvmagic.arith.const_int_bound import POS_INF
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
 from tvmagic.arith.extension import Extension
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.arith.rewrite import tables_extreme, tables_logic, tables_quotient, tables_sum
 from tvmagic.arith.rewrite.compile import BUILDERS, Rule, RuleSet
 from tvmagic.arith.rewrite.steps import STEPS
@@ -57,8 +56,10 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir import ops as op
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.query import callee, is_call
 
 __all__ = ["RULES", "RewriteSimplifier", "observe_rules"]
 
@@ -470,7 +471,7 @@ class RewriteSimplifier(Mutator):
 
     @handles(Call)
     def call(self, e: Call) -> PrimExpr:
-        name = getattr(e.op, "name", "")
+        name = callee(e)
         if name == "tir.if_then_else":
             return self.if_then_else(e)
         e = self.visit_children(e)
@@ -533,7 +534,7 @@ def _fold_ceil(e: Call) -> PrimExpr | None:
         return op.cast(e.dtype, a)
     if isinstance(a, FloatImm) and math.isfinite(a.value):
         return op.cast(e.dtype, FloatImm(a.dtype, math.ceil(a.value)))
-    if isinstance(a, Call) and getattr(a.op, "name", "") == "tir.log2":
+    if is_call(a, "tir.log2"):
         value = a.args[0]
         if isinstance(value, FloatImm) and value.value > 0:
             return FloatImm(e.dtype, math.ceil(math.log2(value.value)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -94,29 +94,27 @@ def _inner_loops(leaf: Leaf) -> list[For]:
     return found
 
 
+def _outermost(
+    ends: Sequence[PrimExpr],
+    covers: Callable[[PrimExpr, PrimExpr], bool],
+    either: Callable[[PrimExpr, PrimExpr], PrimExpr],
+) -> PrimExpr:
+    """The one of several ends that `covers` all others, or `either` of those of which that is not known."""
+    found = ends[0]
+    for other in ends[1:]:
+        if not covers(found, other):
+            found = other if covers(other, found) else either(found, other)
+    return found
+
+
 def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyzer: Analyzer) -> Span:
     """What covers all the given intervals inside a domain; the domain itself if no number of values is known to."""
     whole = Span(dom.min, dom.extent)
     if not ends or any(e is None for e in ends):
         return whole
     lows, highs = zip(*[e for e in ends if e is not None])
-    low, high = lows[0], highs[0]
-    for other in lows[1:]:
-        low = (
-            low
-            if analyzer.can_prove(low <= other)
-            else other
-            if analyzer.can_prove(other <= low)
-            else minimum(low, other)
-        )
-    for other in highs[1:]:
-        high = (
-            high
-            if analyzer.can_prove(other <= high)
-            else other
-            if analyzer.can_prove(high <= other)
-            else maximum(high, other)
-        )
+    low = _outermost(lows, lambda a, b: analyzer.can_prove(a <= b), minimum)
+    high = _outermost(highs, lambda a, b: analyzer.can_prove(b <= a), maximum)
     last = analyzer.simplify(dom.min + dom.extent - 1)
     if isinstance(low, IntImm) and isinstance(dom.min, IntImm):
         low = low if low.value >= dom.min.value else dom.min

@@ -35,6 +35,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.conditions import all_of, runs_everywhere
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import used_buffers, with_detected_regions
@@ -399,14 +400,14 @@ def _expressions(expr: PrimExpr) -> list[Any]:
     return found
 
 
-class _Rebind(Mutator):
+class _Rebind(Facts, Mutator):
     def __init__(self, values: Mapping[Var, PrimExpr], loops: Mapping[Var, Range]) -> None:
         self.values = values
         self.analyzer = Analyzer(dict(loops))
 
     @handles(For)
     def loop(self, node: For) -> For:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        self.known_loop(node)
         low, extent, body = self.expr(node.min), self.expr(node.extent), self.visit(node.body)
         return node.replace(min=low, extent=extent, body=body)
 

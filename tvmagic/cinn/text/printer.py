@@ -86,6 +86,7 @@ from tvmagic.ir import (
     While,
 )
 from tvmagic.ir.ops import add
+from tvmagic.ir.query import is_call
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.literals import quoted
 
@@ -103,7 +104,7 @@ class _Cinn(BracesPrinter):
     # ------------------------------------------------------------------ expressions
 
     def call(self, node: Call) -> str:
-        if _is_op(node, "tir.tvm_storage_sync"):
+        if is_call(node, "tir.tvm_storage_sync"):
             return "__syncthreads()"
         kind = memory_statement(node)
         if kind is not None:
@@ -267,13 +268,9 @@ _KINDS = {ForKind.SERIAL: "serial", ForKind.PARALLEL: "parallel", ForKind.UNROLL
 _TRUE = IntImm("bool", 1)
 
 
-def _is_op(node: Call, name: str) -> bool:
-    return getattr(node.op, "name", None) == name
-
-
 def memory_statement(node: Any) -> str | None:
     """`alloc` or `free` if a call is one of these statements of CINN's text, which do nothing here."""
-    if isinstance(node, Call) and _is_op(node, "tir.call_pure_extern") and isinstance(node.args[0], StringImm):
+    if is_call(node, "tir.call_pure_extern") and isinstance(node.args[0], StringImm):
         return node.args[0].value if node.args[0].value in ("alloc", "free") else None
     return None
 

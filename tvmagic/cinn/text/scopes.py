@@ -1,4 +1,4 @@
-"""What CINN's text leaves out round its statements: sizes of tensors, signatures, the function."""
+"""What CINN's text leaves out around its statements: sizes of tensors, signatures, the function."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class _ReadElsewhere(Visitor):
 def finish_function(
     body: Stmt, shapes: CinnShapes, outputs: Sequence[str], params: Sequence[str] | None, name: str
 ) -> PrimFunc:
-    """The function round a body: its parameters, the tensors that live inside, the root block."""
+    """The function around a body: its parameters, the tensors that live inside, the root block."""
     resolved = shapes.resolve()
     buffers = {n: resolved.get(b, b) for n, b in shapes.buffers.items()}
     if shapes.flat_sizes:

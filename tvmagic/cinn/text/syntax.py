@@ -34,7 +34,7 @@ TYPE_NAME = re.compile(r"(?:u?int(?:8|16|32|64)|b?float(?:16|32|64)|bool|void|st
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, its characters, where it begins."""
+    """A piece of the text: its kind, its characters, the place where it begins."""
 
     kind: str
     text: str

@@ -18,7 +18,6 @@ from tvmagic.ir import (
     AttrStmt,
     Buffer,
     BufferStore,
-    Call,
     DataType,
     DeclBuffer,
     Evaluate,
@@ -36,6 +35,7 @@ from tvmagic.ir import (
     While,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.threads.kernel_threads import scope_of
 from tvmagic.tir.transform.uses import used_vars
 
@@ -141,7 +141,7 @@ class KernelWriter(ExpressionWriter):
 
     @handles(Evaluate)
     def evaluate(self, stmt: Evaluate) -> None:
-        if isinstance(stmt.value, Call) and getattr(stmt.value.op, "name", "") == "tir.ret":
+        if is_call(stmt.value, "tir.ret"):
             raise BuildError("a kernel gives no value", node=stmt)
         self.visit(stmt.value)
 

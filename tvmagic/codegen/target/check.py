@@ -11,15 +11,12 @@ import subprocess
 import sys
 from functools import lru_cache
 
+from tvmagic.codegen.target.families import Family, family_of_triple
 from tvmagic.errors import BuildError
 
 __all__ = ["check_architecture", "check_features_of_host", "check_machine", "why_refused"]
 
 _SECONDS = 60
-# Architectures whose code generators take all that is emitted here; others end the process on what they lack.
-_ARCHITECTURES = re.compile(
-    r"(x86_64|amd64|i[3-6]86|aarch64|arm|thumb|riscv|wasm|nvptx|powerpc|ppc|s390x|loongarch|mips|sparc|hexagon)"
-)
 _PROBE = """
 import sys
 import llvmlite.binding as llvm
@@ -109,8 +106,8 @@ def _refusal(triple: str, cpu: str, features: str, text: str) -> str | None:
 
 
 def check_architecture(triple: str) -> None:
-    """Raise BuildError where the triple's architecture is not one that code is made for."""
-    if _ARCHITECTURES.match(triple) is None:
+    """Raise BuildError if the triple's architecture has no family: its code generator may end the process on what it lacks."""
+    if type(family_of_triple(triple)) is Family:
         raise BuildError(
             f"there is no code for the architecture of the triple `{triple}`",
             hint="triples begin with x86_64, aarch64, arm, riscv64, wasm32, powerpc64le, s390x, nvptx64 or the like",

@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from tvmagic.codegen.target.families import K, M, family_of_triple
 from tvmagic.ir import DataType, dtype_of
 
 __all__ = ["Cache", "Machine", "Tile", "described", "host_caches"]
@@ -125,101 +126,26 @@ class Machine:
         return Tile(*chosen, lanes, self.vector_registers)
 
 
-K, M = 1 << 10, 1 << 20
-
-
-@dataclass(frozen=True)
-class _Family:
-    """A family of processors: vector bits and registers, multiply-adds begun in a cycle and their latency, line, caches."""
-
-    names: str
-    vector: tuple[int, int]
-    fma: tuple[int, int]
-    caches: tuple[int, ...]
-    line: int = 64
-
-
-# The first one whose names match (a regular expression) is taken.
-_X86 = [
-    _Family("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M)),
-    _Family("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M)),
-    _Family("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M)),
-    _Family("znver1|bdver.*|btver.*", (256, 16), (1, 5), (32 * K, 512 * K, 8 * M)),
-    _Family("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M)),
-    _Family("icelake.*|tigerlake|rocketlake|cannonlake", (512, 32), (2, 4), (48 * K, 1280 * K, 24 * M)),
-    _Family("skylake-avx512|skx|cascadelake|cooperlake|x86-64-v4", (512, 32), (2, 4), (32 * K, M, 16 * M)),
-    _Family("knl|knm", (512, 32), (2, 6), (32 * K, 512 * K)),
-    _Family("alderlake|raptorlake|meteorlake|arrowlake.*|lunarlake|pantherlake", (256, 16), (2, 4), (48 * K, 1280 * K, 24 * M)),
-    _Family("haswell|core-avx2|broadwell|skylake|x86-64-v3", (256, 16), (2, 5), (32 * K, 256 * K, 8 * M)),
-    _Family("gracemont|sierraforest|grandridge|clearwaterforest", (256, 16), (1, 6), (32 * K, 2 * M, 16 * M)),
-    _Family("sandybridge|corei7-avx|ivybridge|core-avx-i", (256, 16), (1, 8), (32 * K, 256 * K, 8 * M)),
-    _Family("", (128, 16), (1, 8), (32 * K, 256 * K, 8 * M)),
-]  # fmt: skip
-_ARM = [
-    _Family("apple-.*|cyclone", (128, 32), (4, 4), (128 * K, 12 * M), 128),
-    _Family("neoverse-v.*|cortex-x.*", (128, 32), (4, 4), (64 * K, M, 32 * M)),
-    _Family("cortex-a5.*|cortex-a3.*|cortex-r.*", (128, 32), (1, 4), (32 * K, 512 * K)),
-    _Family("", (128, 32), (2, 4), (64 * K, M, 16 * M)),
-]
-_OTHERS = {
-    "arm": _Family("", (128, 16), (1, 5), (32 * K, 512 * K)),
-    "thumb": _Family("", (128, 16), (1, 5), (32 * K, 512 * K)),
-    "riscv": _Family("", (64, 32), (1, 5), (32 * K, 512 * K)),
-    "wasm": _Family("", (128, 16), (1, 8), (32 * K, 256 * K)),
-    "powerpc": _Family("", (128, 64), (2, 6), (32 * K, 512 * K, 8 * M), 128),
-    "ppc": _Family("", (128, 64), (2, 6), (32 * K, 512 * K, 8 * M), 128),
-    "s390x": _Family("", (128, 32), (2, 6), (128 * K, 4 * M), 256),
-}
-_ANY = _Family("", (128, 16), (1, 5), (32 * K, 256 * K))
-
-
 @lru_cache(maxsize=64)
 def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | None) -> Machine:
     """The processor `cpu` with LLVM's `features` (`+avx2,-fma`); `is_host` if this process runs on it."""
-    family = _family(triple, cpu)
+    family = family_of_triple(triple)
+    known = family.processors_of(cpu)
     on = {f[1:] for f in features.split(",") if f.startswith("+")}
     off = {f[1:] for f in features.split(",") if f.startswith("-")}
-    bits, registers = _vectors(triple, family, on, off)
-    caches = tuple([Cache(n + 1, size, _count() if n == 2 else 1) for n, size in enumerate(family.caches)])
+    bits, registers = family.vectors(known, on, off)
+    caches = tuple([Cache(n + 1, size, _count() if n == 2 else 1) for n, size in enumerate(known.caches)])
     source = f"the family of {cpu or triple.split('-')[0]}"
     if is_host:
         found = host_caches()
         source = "LLVM's features" + (" and the operating system's caches" if found else ", the caches of its family")
         caches = found or caches
-    rate, latency = family.fma
-    if triple.startswith("x86_64") and bits < family.vector[0] and bits >= 256:
+    rate, latency = known.fma
+    if triple.startswith("x86_64") and bits < known.vector[0] and bits >= 256:
         rate = max(rate, 2)  # a narrower vector than the processor's own
-    line = (_host_line() if is_host else None) or family.line
+    line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
     return Machine(name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source)
-
-
-def _family(triple: str, cpu: str) -> _Family:
-    if re.match(r"x86_64|amd64|i[3-6]86", triple):
-        return next(f for f in _X86 if not f.names or re.fullmatch(f.names, cpu))
-    if re.match(r"aarch64|arm64", triple):
-        return next(f for f in _ARM if not f.names or re.fullmatch(f.names, cpu))
-    return next((f for name, f in _OTHERS.items() if triple.startswith(name)), _ANY)
-
-
-def _vectors(triple: str, family: _Family, on: set[str], off: set[str]) -> tuple[int, int]:
-    """Bits and number of vector registers, after the features that are switched on or off."""
-    bits, registers = family.vector
-    if re.match(r"x86_64|amd64", triple):
-        if "avx512f" in on:
-            bits, registers = 512, 32
-        elif "avx2" in on or "avx" in on:
-            bits = max(bits, 256)
-        if bits == 512 and "avx512f" in off:
-            bits, registers = 256, 16
-        if bits == 256 and ("avx" in off or "avx2" in off):
-            bits = 128
-    elif triple.startswith("riscv") and "v" in on:
-        wide = [int(m[1]) for f in on if (m := re.fullmatch(r"zvl(\d+)b", f))]
-        bits = max([128, *wide])
-    elif re.match(r"aarch64|arm64", triple) and "neon" in off:
-        bits = 64
-    return bits, registers
 
 
 @lru_cache(maxsize=1)

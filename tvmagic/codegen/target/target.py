@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
+from tvmagic.codegen.target.families import NVPTX, Family, OpenCL, family_of_triple
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
@@ -35,6 +36,8 @@ _KINDS: dict[str, dict[str, Any]] = {
     "webgpu": {"keys": ["webgpu", "gpu"], "device_type": 15, "options": {"max_num_threads": 256}},
     "hexagon": {"keys": ["hexagon", "cpu"], "device_type": 16},
 }
+# Kinds that name a family; of the others the triple does.
+_FAMILY_OF_KIND: dict[str, type[Family]] = {"cuda": NVPTX, "nvptx": NVPTX, "opencl": OpenCL}
 _WITH_CODE = ("llvm", "c")  # kinds whose options are all known
 # What says that a processor for AArch64 has SVE.
 _SVE_FEATURES = frozenset(("sve", "sve2", "v9a", "v9.1a", "v9.2a", "v9.3a", "v9.4a", "v9.5a", "v9.6a"))
@@ -173,24 +176,25 @@ class Target(Identified):
         return [f[0] == "+" for f in self.mattr if f[1:] == "v"][-1:] == [True]
 
     @property
-    def is_nvptx(self) -> bool:
-        """Whether code for NVIDIA's GPUs is meant."""
-        return self.kind.name in ("cuda", "nvptx") or self.mtriple.startswith("nvptx")
+    def family(self) -> Family:
+        """What the targets of its architecture have in common."""
+        kind = _FAMILY_OF_KIND.get(self.kind.name)
+        return kind() if kind is not None else family_of_triple(self.mtriple)
 
     @property
-    def is_wasm(self) -> bool:
-        """Whether WebAssembly is meant."""
-        return self.mtriple.startswith("wasm")
+    def is_nvptx(self) -> bool:
+        """Whether code for NVIDIA's GPUs is meant."""
+        return isinstance(self.family, NVPTX)
 
     @property
     def is_opencl(self) -> bool:
         """Whether OpenCL C is written."""
-        return self.kind.name == "opencl"
+        return isinstance(self.family, OpenCL)
 
     @property
     def has_kernels(self) -> bool:
         """Whether threads and blocks are launched, as GPUs do; other targets run them as loops."""
-        return self.is_nvptx or self.is_opencl
+        return self.family.launches
 
     @property
     def is_host(self) -> bool:
@@ -419,10 +423,9 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     """Triple, CPU and features of `target`, with the host's where none are given."""
     import llvmlite.binding as llvm
 
-    features = ",".join(target.mattr)
-    if target.is_nvptx:
-        arch = str(target.attrs.get("arch", "") or target.mcpu or "sm_70")
-        return target.mtriple or "nvptx64-nvidia-cuda", arch, features
+    features, family = ",".join(target.mattr), target.family
+    if family.triple:
+        return target.mtriple or family.triple, target.arch or target.mcpu or family.processor, features
     triple = target.mtriple or _host_triple()
     if target.mtriple or target.mcpu:
         return triple, target.mcpu, features
@@ -439,18 +442,10 @@ def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
         chosen = llvm.Target.from_triple(triple)
     except RuntimeError as error:
         raise BuildError(f"LLVM here has no code generator for the triple `{triple}`") from error
+    family = family_of_triple(triple)
     return chosen.create_target_machine(
-        cpu=cpu, features=features, opt=level, reloc=_relocations(triple), codemodel=_code_model(triple)
+        cpu=cpu, features=features, opt=level, reloc=family.relocations, codemodel=family.code_model
     )
-
-
-def _code_model(triple: str) -> str:
-    return "default" if triple.startswith(("nvptx", "wasm", "riscv")) else "small"
-
-
-def _relocations(triple: str) -> str:
-    """How code finds its data; a module of WebAssembly has its memory to itself (`runtime/wasm.py`)."""
-    return "static" if triple.startswith("wasm") else "pic"
 
 
 def target_machine(target: Target) -> Any:

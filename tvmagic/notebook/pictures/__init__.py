@@ -27,8 +27,8 @@ def graph(value: Operator | Version, kind: str | None = None, stage: str | None 
     ----------
     kind: `stages` (what reads what), `iters` (the iteration variables of each stage), `blocks`
         (TensorIR's block tree), `regions` (asked for against computed), `access` (the order in
-        which a buffer is touched). Stages and iteration variables, or blocks, unless told.
-    stage: the stage, or the buffer, to draw; all unless told.
+        which a buffer is touched). Stages and iteration variables, or blocks, by default.
+    stage: the stage, or the buffer, to draw; all by default.
     """
     version = value.current if isinstance(value, Operator) else value
     te_schedule = te_schedule_of(version)
@@ -49,7 +49,7 @@ def graph(value: Operator | Version, kind: str | None = None, stage: str | None 
 
 
 def te_schedule_of(version: Version) -> Any:
-    """The TE schedule of a version; None where it has a TensorIR one."""
+    """The TE schedule of a version; None if it has a TensorIR one."""
     if version.schedule is None:
         return version.operator.te_schedule() if version.operator.prim_func is None else None
     return version.schedule if hasattr(version.schedule, "stages") else None

@@ -30,13 +30,13 @@ def asc_nodes(graph: Any) -> Graph:
 
 
 def _tensor(node: dict[str, Any]) -> str:
-    """The type of a node's output: its axes, whose sizes stand in the picture of axes; `=1` where it is broadcast or reduced."""
+    """The type of a node's output: its axes, whose sizes are in the picture of axes; `=1` if it is broadcast or reduced."""
     sides = " ".join(axis + "=1" * (size == "1") for axis, size in zip(node["tensor_axis"], node["repeats"]))
     return f"{node['dtype']}[{sides}]"
 
 
 def _memory(mem: dict[str, Any]) -> list[str]:
-    """The memory of a tensor as a line, where one was chosen."""
+    """The memory of a tensor as a line, if one was chosen."""
     parts = [part for part in dict.fromkeys((mem["hardware"], mem["position"])) if part]
     if mem["que"]["id"] >= 0:
         parts.append(f"queue {mem['que']['id']}")

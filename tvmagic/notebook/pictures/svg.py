@@ -139,7 +139,7 @@ class Graph:
 
     @staticmethod
     def _path(edge: Edge, start: Vertex, end: Vertex) -> list[Vertex]:
-        """Places in the layers between the ends of a long arrow, so that it goes round the boxes there."""
+        """Places in the layers between the ends of a long arrow, so that it goes around the boxes there."""
         between = range(start.layer + 1, end.layer)
         return [Vertex(f"{edge.start}>{edge.end}@{n}", [""], "bend", layer=n) for n in between]
 

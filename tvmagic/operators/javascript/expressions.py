@@ -51,6 +51,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.meaning import plain, round_float
+from tvmagic.ir.query import callee
 
 __all__ = ["ExpressionWriter", "Value"]
 
@@ -366,7 +367,7 @@ class ExpressionWriter(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> Value:
-        name = getattr(node.op, "name", "").removeprefix("tir.")
+        name = callee(node).removeprefix("tir.")
         if name == "if_then_else":
             return self.conditional(*node.args)
         if name in ("likely", "tvm_thread_invariant", "checked_index"):

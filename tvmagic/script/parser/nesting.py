@@ -52,7 +52,7 @@ def parse_nested(text: str) -> tuple[ast.Module, dict[str, ast.expr]]:
 
 
 def _move(node: ast.AST, line: int, column: int) -> None:
-    """Place a node of a piece, which was parsed inside one bracket, where it is in the text."""
+    """Place a node of a piece, which was parsed inside one bracket at its place in the text."""
     if not hasattr(node, "lineno"):
         return
     for row, place in (("lineno", "col_offset"), ("end_lineno", "end_col_offset")):

@@ -54,7 +54,7 @@ def same_expr(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value and a.dtype is b.dtype
-    from tvmagic.ir.equal import expr_deep_equal
+    from tvmagic.ir.deep_equal import expr_deep_equal
 
     return expr_deep_equal(a, b)
 
@@ -72,13 +72,6 @@ def _evaluate(printer: Printer, node: Evaluate) -> str:
     return printer.text(value)
 
 
-@prints(SeqStmt)
-def _seq(printer: Printer, node: SeqStmt) -> list[Any]:
-    with printer.frame(node) as frame:
-        printer.body(node, frame)
-    return frame.items
-
-
 @prints(IfThenElse)
 def _if(printer: Printer, node: IfThenElse) -> Suite:
     header = f"if {printer.text(node.condition)}:"
@@ -88,6 +81,7 @@ def _if(printer: Printer, node: IfThenElse) -> Suite:
     return Suite(*parts)
 
 
+@prints(SeqStmt)
 def _branch(printer: Printer, node: Any) -> list[Any]:
     with printer.frame(node) as frame:
         printer.body(node, frame)

@@ -16,7 +16,6 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,
-    Call,
     For,
     IfThenElse,
     IntImm,
@@ -30,6 +29,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.query import strip_likely
 from tvmagic.te.exact.required_regions import needed_elements
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.schedule.stage import AttachType
@@ -173,10 +173,7 @@ class _Counter(Visitor):
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
-        condition = node.condition
-        if isinstance(condition, Call):
-            condition = condition.args[0] if getattr(condition.op, "name", "") == "tir.likely" else condition
-        guard = self._value(condition)
+        guard = self._value(strip_likely(node.condition))
         if guard is None:
             self.unknown += 1
         else:

@@ -144,7 +144,13 @@ class Schedule(Identified):
     # ------------------------------------------------------------------ rewrites of the graph
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
-        """Make the stages between `inputs` and `outputs` a group, to be attached as one."""
+        """Make the stages between `inputs` and `outputs` a group, to be attached as one.
+
+        Parameters
+        ----------
+        outputs, inputs: the tensors at the ends of the group.
+        include_inputs: whether the stages of `inputs` belong to it.
+        """
         targets = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         sources = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         members = [self[op] for op in get_sub_graph(targets, sources, include_inputs)]
@@ -172,7 +178,29 @@ class Schedule(Identified):
         group.num_child_stages += 1
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """Copy `tensor` into the memory `scope`, and let `readers` read the copy; the copy."""
+        """Copy `tensor` into the memory `scope`, and let `readers` read the copy; the copy.
+
+        Parameters
+        ----------
+        tensor: what is read.
+        scope: the memory of the copy.
+        readers: the operations or tensors that read the copy.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            AA = s.cache_read(A, "local", [B])
+
+        is lowered to
+
+            A_local = T.allocate([16], "float32", "local")
+            A_local_1 = T.Buffer((16,), data=A_local, scope="local")
+            for ax0 in range(16):
+                A_local_1[ax0] = A[ax0]
+            for i in range(16):
+                B[i] = A_local_1[i] + T.float32(1.0)
+        """
         from tvmagic.te.schedule.cache import cache_read
 
         _check_scope(scope)
@@ -182,6 +210,26 @@ class Schedule(Identified):
         """Compute `tensor` in the memory `scope` and copy it out; the tensor computed there.
 
         Several outputs of one operation are given as a list, and come back as one.
+
+        Parameters
+        ----------
+        tensor: the result, or all results of one operation.
+        scope: the memory of the new stage.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            BB = s.cache_write(B, "local")
+
+        is lowered to
+
+            B_local = T.allocate([16], "float32", "local")
+            B_local_1 = T.Buffer((16,), data=B_local, scope="local")
+            for i_c in range(16):
+                B_local_1[i_c] = A[i_c] + T.float32(1.0)
+            for i in range(16):
+                B[i] = B_local_1[i]
         """
         from tvmagic.te.schedule.cache import cache_write
 
@@ -193,6 +241,34 @@ class Schedule(Identified):
 
         They have a new dimension at `factor_axis`; `tensor` reduces them. Returns the tensor of
         the partial reductions, or a list of them for a tuple reduction.
+
+        Parameters
+        ----------
+        tensor: the result of a reduction.
+        axis: the loop of the reduction to factor.
+        factor_axis: the dimension that it becomes.
+
+        Example
+        -------
+            k = te.reduce_axis((0, 16), name="k")
+            B = te.compute((16,), lambda i: te.sum(A[i, k], axis=k), name="B")
+            s = te.create_schedule(B.op)
+            partial = s.rfactor(B, s[B].split(k, 4)[1])
+
+        is lowered to
+
+            B_rf = T.allocate([64], "float32", "global")
+            B_rf_1 = T.Buffer((64,), data=B_rf)
+            for k_inner, i in T.grid(4, 16):
+                B_rf_1[k_inner * 16 + i] = T.float32(0.0)
+                for k_outer in range(4):
+                    cse_var_1: T.int32 = k_inner * 16 + i
+                    A_1 = T.Buffer((256,), data=A.data)
+                    B_rf_1[cse_var_1] = B_rf_1[cse_var_1] + A_1[i * 16 + k_outer * 4 + k_inner]
+            for ax0 in range(16):
+                B[ax0] = T.float32(0.0)
+                for k_inner_v in range(4):
+                    B[ax0] = B[ax0] + B_rf_1[k_inner_v * 16 + ax0]
         """
         from tvmagic.te.schedule.rfactor import rfactor
 

@@ -210,6 +210,25 @@ class Stage(Identified):
 
         Returns the loop over the blocks and the loop inside a block. With `disable_predication`
         no guard is made where the blocks overrun: the caller vouches that they do not.
+
+        Parameters
+        ----------
+        parent: the loop.
+        factor: the iterations of the inner loop.
+        nparts: the iterations of the outer loop, in place of `factor`.
+        disable_predication: make no guard.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            outer, inner = s[B].split(B.op.axis[0], 4)
+
+        is lowered to
+
+            for i_outer, i_inner in T.grid(4, 4):
+                cse_var_1: T.int32 = i_outer * 4 + i_inner
+                B[cse_var_1] = A[cse_var_1] + T.float32(1.0)
         """
         if (factor is None) == (nparts is None):
             raise self.error("split takes either factor or nparts")
@@ -237,6 +256,23 @@ class Stage(Identified):
         """Fuse loops that stand next to each other, outermost first, into one.
 
         Without arguments: a new outermost loop of one iteration.
+
+        Parameters
+        ----------
+        args: the loops, outermost first.
+
+        Example
+        -------
+            B = te.compute((16, 16), lambda i, j: A[i, j] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            fused = s[B].fuse(*B.op.axis)
+
+        is lowered to
+
+            for i_j_fused in range(256):
+                B_1 = T.Buffer((256,), data=B.data)
+                A_1 = T.Buffer((256,), data=A.data)
+                B_1[i_j_fused] = A_1[i_j_fused] + T.float32(1.0)
         """
         if not args:
             singleton = IterVar(Range.from_min_extent(0, 1), Var("singleton", "int32"), IterVar.DataPar)
@@ -276,7 +312,26 @@ class Stage(Identified):
         return fused
 
     def reorder(self, *args: IterVar) -> None:
-        """Put the given loops in this order, on the places that they hold together."""
+        """Put the given loops in this order, on the places that they hold together.
+
+        Parameters
+        ----------
+        args: the loops, in their new order.
+
+        Example
+        -------
+            B = te.compute((16, 16), lambda i, j: A[i, j] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].reorder(B.op.axis[1], B.op.axis[0])
+
+        is lowered to
+
+            for j, i in T.grid(16, 16):
+                cse_var_1: T.int32 = i * 16 + j
+                B_1 = T.Buffer((256,), data=B.data)
+                A_1 = T.Buffer((256,), data=A.data)
+                B_1[cse_var_1] = A_1[cse_var_1] + T.float32(1.0)
+        """
         positions = [self.leaf_position(iv, "reorder") for iv in args]
         for place, iv in enumerate(args):
             self._check_type(iv, _MOVABLE, "reorder")
@@ -288,7 +343,27 @@ class Stage(Identified):
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """Split two loops and put the loops over blocks outside: x outer, y outer, x inner, y inner."""
+        """Split two loops and put the loops over blocks outside: x outer, y outer, x inner, y inner.
+
+        Parameters
+        ----------
+        x_parent, y_parent: the two loops.
+        x_factor, y_factor: the iterations of the inner loop of each.
+
+        Example
+        -------
+            B = te.compute((16, 16), lambda i, j: A[i, j] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            i, j, ii, jj = s[B].tile(*B.op.axis, 4, 8)
+
+        is lowered to
+
+            for i_outer, j_outer, i_inner, j_inner in T.grid(4, 2, 4, 8):
+                cse_var_1: T.int32 = i_outer * 64 + i_inner * 16 + j_outer * 8 + j_inner
+                B_1 = T.Buffer((256,), data=B.data)
+                A_1 = T.Buffer((256,), data=A.data)
+                B_1[cse_var_1] = A_1[cse_var_1] + T.float32(1.0)
+        """
         for parent, factor in ((x_parent, x_factor), (y_parent, y_factor)):
             self._check_split(parent, factor)
             self._check_type(parent, _MOVABLE, "tile")
@@ -306,28 +381,107 @@ class Stage(Identified):
         self._attr(iv).iter_type = iter_type
 
     def vectorize(self, var: IterVar) -> None:
-        """Run the loop's iterations as one vector operation."""
+        """Run the loop's iterations as one vector operation.
+
+        Parameters
+        ----------
+        var: the loop, of constant extent.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].vectorize(s[B].split(B.op.axis[0], 4)[1])
+
+        is lowered to
+
+            for i_outer in range(4):
+                cse_var_1: T.int32 = i_outer * 4
+                B[cse_var_1:cse_var_1 + 4] = A[cse_var_1:cse_var_1 + 4] + T.Broadcast(T.float32(1.0), 4)
+        """
         self.leaf_position(var, "vectorize")
         self._check_type(var, _VECTOR, "vectorize")
         self._annotate(var, IterVar.Vectorized, "vectorize")
 
     def unroll(self, var: IterVar) -> None:
-        """Write the loop's iterations one after the other."""
+        """Write the loop's iterations one after the other.
+
+        Parameters
+        ----------
+        var: the loop.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].unroll(s[B].split(B.op.axis[0], 4)[1])
+
+        is lowered to
+
+            for i_outer in range(4):
+                cse_var_4: T.int32 = i_outer * 4
+                cse_var_3: T.int32 = cse_var_4 + 3
+                cse_var_2: T.int32 = cse_var_4 + 2
+                cse_var_1: T.int32 = cse_var_4 + 1
+                B[cse_var_4] = A[cse_var_4] + T.float32(1.0)
+                B[cse_var_1] = A[cse_var_1] + T.float32(1.0)
+                B[cse_var_2] = A[cse_var_2] + T.float32(1.0)
+                B[cse_var_3] = A[cse_var_3] + T.float32(1.0)
+        """
         self._annotate(var, IterVar.Unrolled, "unroll")
 
     def parallel(self, var: IterVar) -> None:
-        """Run the loop's iterations on several threads."""
+        """Run the loop's iterations on several threads.
+
+        Parameters
+        ----------
+        var: the loop.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].parallel(B.op.axis[0])
+
+        is lowered to
+
+            for i in T.parallel(16):
+                B[i] = A[i] + T.float32(1.0)
+        """
         self._annotate(var, IterVar.Parallelized, "parallel")
 
     def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
-        """Replace the loop, and all inside it, by a tensor intrinsic."""
+        """Replace the loop, and all inside it, by a tensor intrinsic.
+
+        Parameters
+        ----------
+        var: the loop.
+        tensor_intrin: what `te.decl_tensor_intrin` gave.
+        """
         if not hasattr(tensor_intrin, "reduce_init"):
             raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is no tensor intrinsic")
         self._annotate(var, IterVar.Tensorized, "tensorize")
         self._attr(var).tensor_intrin = tensor_intrin
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
-        """Run the loop's iterations on the threads of a thread axis."""
+        """Run the loop's iterations on the threads of a thread axis.
+
+        Parameters
+        ----------
+        ivar: the loop.
+        thread_ivar: the thread axis, from `te.thread_axis`.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+
+        is lowered to
+
+            threadIdx_x = T.launch_thread("threadIdx.x", 16)
+            B[threadIdx_x] = A[threadIdx_x] + T.float32(1.0)
+        """
         self.leaf_position(ivar, "bind")
         self._check_type(ivar, (IterVar.DataPar, IterVar.CommReduce), "bind")
         if not isinstance(thread_ivar, IterVar):
@@ -339,7 +493,12 @@ class Stage(Identified):
         self._attr(ivar).bind_thread = thread_ivar
 
     def env_threads(self, threads: Any) -> None:
-        """Launch thread axes around everything that a scan does."""
+        """Launch thread axes around everything that a scan does.
+
+        Parameters
+        ----------
+        threads: thread axes, from `te.thread_axis`.
+        """
         axes = list(threads) if isinstance(threads, (list, tuple)) else [threads]
         if not isinstance(self.op, ScanOp):
             raise self.error("env_threads is for a scan")
@@ -352,7 +511,14 @@ class Stage(Identified):
         self.thread_env = axes
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Say something of a loop to the passes: a key, with a value where it takes one."""
+        """Say something of a loop to the passes: a key, with a value where it takes one.
+
+        Parameters
+        ----------
+        var: the loop.
+        pragma_type: the key, such as `unroll_explicit`.
+        pragma_value: its value.
+        """
         shorthand = {"unroll": self.unroll, "vectorize": self.vectorize}.get(pragma_type)
         if shorthand is not None:
             shorthand(var)
@@ -364,7 +530,26 @@ class Stage(Identified):
         attr.pragma_values.append(StringImm(value) if isinstance(value, str) else value)
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
-        """Fetch what the iteration `offset` later needs of `tensor` into the cache."""
+        """Fetch what the iteration `offset` later needs of `tensor` into the cache.
+
+        Parameters
+        ----------
+        tensor: what is read.
+        var: the loop in whose iterations it is fetched.
+        offset: how many iterations ahead.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].prefetch(A, B.op.axis[0], 1)
+
+        is lowered to
+
+            for i in range(16):
+                T.prefetch(T.address_of(A[i + 1]), 0, 3, 1)
+                B[i] = A[i] + T.float32(1.0)
+        """
         self.leaf_position(var, "prefetch")
         distance = expr(offset)
         attr = self._attr(var)
@@ -374,7 +559,28 @@ class Stage(Identified):
     # ------------------------------------------------------------------ where it runs
 
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
-        """Compute what one iteration of the loop `scope` of `parent` needs, inside that loop."""
+        """Compute what one iteration of the loop `scope` of `parent` needs, inside that loop.
+
+        Parameters
+        ----------
+        parent: the stage that reads the result.
+        scope: one of its loops.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_at(s[C], C.op.axis[0])
+
+        is lowered to
+
+            B = T.allocate([1], "float32", "global")
+            for i in range(16):
+                B_1 = T.Buffer((1,), data=B, align=4)
+                B_1[0] = A[i] + T.float32(1.0)
+                C[i] = B_1[0] * T.float32(2.0)
+        """
         if parent is self:
             raise self.error("compute_at a loop of the stage itself")
         self._check_group(parent)
@@ -406,25 +612,117 @@ class Stage(Identified):
                 )
 
     def compute_inline(self) -> None:
-        """Compute each element where it is read; the stage has no loops of its own."""
+        """Compute each element where it is read; the stage has no loops of its own.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_inline()
+
+        is lowered to
+
+            for i in range(16):
+                C[i] = (A[i] + T.float32(1.0)) * T.float32(2.0)
+        """
         self.attach_type = AttachType.INLINE
 
     def compute_root(self) -> None:
-        """Compute the whole before the stages that read it."""
+        """Compute the whole before the stages that read it.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_root()
+
+        is lowered to
+
+            B = T.allocate([16], "float32", "global")
+            B_1 = T.Buffer((16,), data=B)
+            for i in range(16):
+                B_1[i] = A[i] + T.float32(1.0)
+            for i in range(16):
+                C[i] = B_1[i] * T.float32(2.0)
+        """
         self.attach_type = AttachType.GROUP_ROOT
 
     def set_scope(self, scope: str) -> None:
-        """Keep the result in the memory named `scope`."""
+        """Keep the result in the memory named `scope`.
+
+        Parameters
+        ----------
+        scope: the memory, such as `global`, `shared` or `local`.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].set_scope("local")
+
+        is lowered to
+
+            B = T.allocate([16], "float32", "local")
+            B_1 = T.Buffer((16,), data=B, scope="local")
+            for i in range(16):
+                B_1[i] = A[i] + T.float32(1.0)
+            for i in range(16):
+                C[i] = B_1[i] * T.float32(2.0)
+        """
         self.scope = scope
 
     def set_store_predicate(self, predicate: Any) -> None:
-        """Store only if `predicate` holds."""
+        """Store only if `predicate` holds.
+
+        Parameters
+        ----------
+        predicate: a condition on the axes of the operation.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].set_store_predicate(B.op.axis[0] < 8)
+
+        is lowered to
+
+            for i in range(16):
+                if i < 8:
+                    B[i] = A[i] + T.float32(1.0)
+        """
         self.store_predicate = expr(predicate)
 
     # ------------------------------------------------------------------ its buffer
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
-        """Let the stride of `axis` be `k * factor + offset` elements."""
+        """Let the stride of `axis` be `k * factor + offset` elements.
+
+        Parameters
+        ----------
+        axis: an axis of the operation.
+        factor, offset: in elements.
+
+        Example
+        -------
+            B = te.compute((4, 16), lambda i, j: A[i, j] + 1.0, name="B")
+            C = te.compute((4, 16), lambda i, j: B[i, j] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].storage_align(B.op.axis[0], 32, 4)
+
+        is lowered to
+
+            B = T.allocate([144], "float32", "global")
+            B_1 = T.Buffer((144,), data=B)
+            for i, j in T.grid(4, 16):
+                A_1 = T.Buffer((64,), data=A.data)
+                B_1[i * 36 + j] = A_1[i * 16 + j] + T.float32(1.0)
+            for i, j in T.grid(4, 16):
+                C_1 = T.Buffer((64,), data=C.data)
+                C_1[i * 16 + j] = B_1[i * 36 + j] * T.float32(2.0)
+        """
         sizes = int(factor), int(offset)
         attr = self._attr(axis)
         attr.dim_align_factor, attr.dim_align_offset = sizes
@@ -448,6 +746,27 @@ class Stage(Identified):
 
         `te.AXIS_SEPARATOR` among them divides the dimensions into groups. Returns the loops over
         the new indices, if the stage's loops are rewritten.
+
+        Parameters
+        ----------
+        mapping_function: from indices to a list of indices.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].transform_layout(lambda i: [i // 4, i % 4])
+
+        is lowered to
+
+            B = T.allocate([16], "float32", "global")
+            B_1 = T.Buffer((16,), data=B)
+            for axis0, axis1 in T.grid(4, 4):
+                cse_var_1: T.int32 = axis0 * 4 + axis1
+                B_1[cse_var_1] = A[cse_var_1] + T.float32(1.0)
+            for i in range(16):
+                C[i] = B_1[i] * T.float32(2.0)
         """
         from tvmagic.te.schedule.layout import transform_layout
 

@@ -10,7 +10,7 @@ _NAMES = {
     "detect_buffer_access_lca": "tvmagic.tir.analysis.buffer_lca",
     "estimate_tir_flops": "tvmagic.tir.analysis.flops",
     "Race": "tvmagic.tir.analysis.races",
-    "expr_deep_equal": "tvmagic.tir.analysis.deep_equal",
+    "expr_deep_equal": "tvmagic.ir.deep_equal",
     "find_anchor_block": "tvmagic.tir.analysis.anchor",
     "find_races": "tvmagic.tir.analysis.races",
     "get_block_access_region": "tvmagic.tir.analysis.regions",

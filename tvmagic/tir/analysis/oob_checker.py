@@ -24,9 +24,7 @@ class _Checker(AnalyzerVisitor):
 
     @handles(Block)
     def block(self, node: Block) -> None:
-        for iter_var in node.iter_vars:
-            if iter_var.dom is not None:
-                self.analyzer.bind(iter_var.var, iter_var.dom, True)
+        self.known_block(node)
         if node.init is not None:
             self.visit(node.init)
         self.visit(node.body)

@@ -27,7 +27,6 @@ from tvmagic.ir import (
     ForKind,
     IfThenElse,
     IntImm,
-    IterVar,
     Let,
     LetStmt,
     Mutator,
@@ -45,7 +44,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.ir.query import is_call, launches_thread, strip_likely
 from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Access", "Domain", "Place", "Program", "Step", "collect"]
@@ -223,7 +222,7 @@ class _Collector(Visitor):
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
         self.visit(node.value)
-        if node.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(node.node, IterVar):
+        if not launches_thread(node):
             self.visit(node.body)
             return
         tag = node.node.thread_tag if node.attr_key == "thread_extent" else ""
@@ -345,7 +344,7 @@ class _Collector(Visitor):
 
     def _argument(self, arg: Any, call: str) -> None:
         """An argument of a call: behind an address that it gets, a call may read and write."""
-        address = isinstance(arg, Call) and getattr(arg.op, "name", "") == "tir.address_of"
+        address = is_call(arg, "tir.address_of")
         if address and isinstance(arg.args[0], BufferLoad):
             for index in arg.args[0].indices:
                 self.visit(index)

@@ -33,7 +33,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import is_call, variables_in
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
 __all__ = ["MOST_ROWS", "Conflict", "Found", "Search", "Unevaluated", "evaluate", "variables"]
@@ -333,7 +333,7 @@ def _bounds(node: PrimExpr, limits: Mapping[Var, _Limits]) -> _Limits:
         high = _bounds(node.b, limits)
         if high[0] > 0:
             return 0, high[1] - 1
-    if isinstance(node, Select) or (isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else"):
+    if isinstance(node, Select) or is_call(node, "tir.if_then_else"):
         parts = (node.true_value, node.false_value) if isinstance(node, Select) else node.args[1:]
         (a, b), (c, d) = (_bounds(p, limits) for p in parts)
         return min(a, c), max(b, d)

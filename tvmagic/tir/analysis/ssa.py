@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.ir import Buffer, Let, PrimFunc, Var, Visitor, handles
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+from tvmagic.ir.deep_equal import expr_deep_equal
 
 
 class _Definitions(Visitor):

@@ -128,7 +128,7 @@ class FlagCache:
         return found
 
     def region_cover(self, state: ScheduleState, scope_root: StmtSRef, consumer: StmtSRef) -> bool:
-        """Whether the writers of what `consumer` reads cover it, where they meet."""
+        """Whether the writers of what `consumer` reads cover it together."""
         producers = self.scope(state, scope_root).producers(consumer)
         if not producers:
             return True

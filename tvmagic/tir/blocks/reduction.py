@@ -32,11 +32,17 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import make_const
 from tvmagic.tir.analysis.choice import choice
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 
-__all__ = ["BlockReduction", "Exchange", "block_reduction", "reduction_vars_stay_inside", "same_places", "stores_of"]
+__all__ = [
+    "BlockReduction",
+    "block_reduction",
+    "find_reduction",
+    "reduction_vars_stay_inside",
+    "stores_of_reduction",
+]
 
 _COMBINING = (Add, Mul, Min, Max)
 # What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in again.
@@ -58,20 +64,34 @@ def block_reduction(block: Block) -> BlockReduction:
     Known are results that are each a sum, product, minimum or maximum of their own, and results that one
     comparison chooses together (argmax, argmin). Raises `TVMagicError` at others.
     """
-    assert block.init is not None
-    init, update = stores_of(block.init), stores_of(block.body)
-    if init is None or update is None or init[0] or not same_places(init[1], update[1]):
+    stores = stores_of_reduction(block)
+    if stores is None:
         raise TVMagicError(
             f"the init and the update of block `{block.name_hint}` are not stores to the same places",
             node=block,
             hint="a reduction over threads stores each result once in its init and once in its update",
         )
-    stores, values = _in_order(*update)
-    starts = {s.buffer: s.value for s in init[1]}
-    identity = [starts[s.buffer] for s in stores]
+    init, lets, update = stores
+    found = find_reduction(init, lets, _in_order(lets, update))
+    if found is None:
+        raise TVMagicError(
+            f"how block `{block.name_hint}` combines its values, or what it starts with, is not known to be a reduction",
+            node=block,
+            hint="results are sums, products, minima or maxima, or are chosen together by one comparison",
+        )
+    return found
+
+
+def find_reduction(init: list[BufferStore], lets: list[LetStmt], update: list[BufferStore]) -> BlockReduction | None:
+    """The reduction that stores with these first values and updates are (`stores_of_reduction`); None if it is not known.
+
+    Its results are in the order of `update`.
+    """
+    starts = {s.buffer: s.value for s in init}
+    identity = [starts[s.buffer] for s in update]
     outputs = _Outputs(
-        values,
-        [BufferLoad(s.buffer, s.indices) for s in stores],
+        _values_of(lets, update),
+        [BufferLoad(s.buffer, s.indices) for s in update],
         identity,
         [Var(f"x{i}", v.dtype) for i, v in enumerate(identity)],
         [Var(f"y{i}", v.dtype) for i, v in enumerate(identity)],
@@ -82,18 +102,23 @@ def block_reduction(block: Block) -> BlockReduction:
             continue
         reducer = CommReducer(outputs.lhs, outputs.rhs, found[1], identity)
         if _is_closed(reducer):
-            return BlockReduction(reducer, stores, found[0])
-    raise TVMagicError(
-        f"how block `{block.name_hint}` combines its values, or what it starts with, is not known to be a reduction",
-        node=block,
-        hint="results are sums, products, minima or maxima, or are chosen together by one comparison",
-    )
+            return BlockReduction(reducer, update, found[0])
+    return None
 
 
 # ---------------------------------------------------------------------------- stores
 
 
-def stores_of(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
+def stores_of_reduction(block: Block) -> tuple[list[BufferStore], list[LetStmt], list[BufferStore]] | None:
+    """The stores of the init, and the lets and stores of the update; None if both do not store once to each of the same places."""
+    assert block.init is not None
+    init, update = _stores_of(block.init), _stores_of(block.body)
+    if init is None or update is None or init[0] or not _same_places(init[1], update[1]):
+        return None
+    return init[1], *update
+
+
+def _stores_of(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
     """The lets and then the stores that a statement consists of."""
     lets: list[LetStmt] = []
     while isinstance(stmt, LetStmt):
@@ -104,7 +129,7 @@ def stores_of(stmt: Stmt) -> tuple[list[LetStmt], list[BufferStore]] | None:
     return (lets, stores) if len(stores) == len(parts) else None
 
 
-def same_places(init: list[BufferStore], update: list[BufferStore]) -> bool:
+def _same_places(init: list[BufferStore], update: list[BufferStore]) -> bool:
     """Whether both store once to each of the same buffers, at the same indices."""
     places = {s.buffer: s.indices for s in init}
     if not len(places) == len(init) == len(update) == len({s.buffer for s in update}):
@@ -112,14 +137,18 @@ def same_places(init: list[BufferStore], update: list[BufferStore]) -> bool:
     return all(s.buffer in places and all(map(expr_deep_equal, places[s.buffer], s.indices)) for s in update)
 
 
-def _in_order(lets: list[LetStmt], stores: list[BufferStore]) -> tuple[list[BufferStore], list[PrimExpr]]:
-    """The stores with the values they store, in the order in which those are computed."""
+def _values_of(lets: list[LetStmt], stores: list[BufferStore]) -> list[PrimExpr]:
+    """What stores behind lets store, without the variables of the lets."""
     known: dict[Var, PrimExpr] = {}
     for let in lets:
         known[let.var] = substitute(let.value, known)
+    return [substitute(s.value, known) for s in stores]
+
+
+def _in_order(lets: list[LetStmt], stores: list[BufferStore]) -> list[BufferStore]:
+    """The stores in the order in which their values are computed."""
     place = {let.var: n for n, let in enumerate(lets)}
-    ordered = sorted(stores, key=lambda s: place.get(s.value, len(lets)) if isinstance(s.value, Var) else len(lets))
-    return ordered, [substitute(s.value, known) for s in ordered]
+    return sorted(stores, key=lambda s: place.get(s.value, len(lets)) if isinstance(s.value, Var) else len(lets))
 
 
 class _Reads(Visitor):
@@ -198,11 +227,11 @@ def _chosen_together(outputs: _Outputs) -> _Match | None:
             added.append(yes)
         else:
             return None
-    exchange = Exchange([*zip(outputs.loads, outputs.lhs), *zip(added, outputs.rhs)])
+    exchange = _Exchange([*zip(outputs.loads, outputs.lhs), *zip(added, outputs.rhs)])
     return added, [exchange.visit(value) for value in outputs.values]
 
 
-class Exchange(Mutator):
+class _Exchange(Mutator):
     """Puts expressions in the place of those that are equal to others."""
 
     def __init__(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]]) -> None:

@@ -22,6 +22,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.query import is_call
 
 __all__ = [
     "detected_regions",
@@ -84,7 +85,7 @@ class _PointerUses(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if getattr(node.op, "name", "") == "tir.address_of":
+        if is_call(node, "tir.address_of"):
             (load,) = node.args
             self.found = self.found or (isinstance(load, BufferLoad) and load.buffer is self.buffer)
         self.visit_children(node)

@@ -106,7 +106,7 @@ def matched_in(view: Buffer, source: Buffer, before: Buffer) -> Buffer:
 class BufferReplacer(Mutator):
     """Puts buffers in the place of others: in accesses, signatures and allocations.
 
-    Subclasses may change where an element goes by `map_indices`, and what an access becomes by `load_of`
+    Subclasses may change the place of an element by `map_indices`, and what an access becomes by `load_of`
     and `store_of`.
     """
 

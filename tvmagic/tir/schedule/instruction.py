@@ -31,6 +31,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloatImm, Identified, IntImm, PrimExpr, StringImm
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
+from tvmagic.tir.schedule.parameters import with_parameters
 
 __all__ = [
     "BlockOrLoop",
@@ -134,9 +135,9 @@ class InstructionKind(Identified):
         self.function = function
         self.method = checked_name or function.__name__
         self.is_pure = is_pure
-        self.doc = inspect.getdoc(function) or ""
         signature = inspect.signature(function)
         names = list(signature.parameters)
+        self.doc = with_parameters(self.method, inspect.getdoc(function) or "", names)
         self.samples = "random" in names
         self.parameters = tuple(
             Parameter(

@@ -9,6 +9,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
 from tvmagic.ir.ops import logical_and
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.sref import StmtSRef
 
@@ -61,7 +62,7 @@ def append_predicate(stmt: Stmt, predicate: PrimExpr) -> Stmt:
     return _PredicateAppender(predicate).visit(stmt)
 
 
-class _BindingSimplifier(Mutator):
+class _BindingSimplifier(Facts, Mutator):
     """Simplifies what blocks are bound to, as iterator maps over the loops around them."""
 
     def __init__(self, loops: Mapping[Var, Range], reuse: BlockReuse, preserve_unit_iters: bool) -> None:
@@ -70,11 +71,13 @@ class _BindingSimplifier(Mutator):
         self.preserve_unit_iters = preserve_unit_iters
         self.analyzer = Analyzer(self.loops)
 
+    def known_domain(self, var: Var, domain: Range) -> None:
+        super().known_domain(var, domain)
+        self.loops[var] = domain
+
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        domain = Range.from_min_extent(node.min, node.extent)
-        self.analyzer.bind(node.loop_var, domain, True)
-        self.loops[node.loop_var] = domain
+        self.known_loop(node)
         result = self.visit_children(node)
         del self.loops[node.loop_var]
         return result

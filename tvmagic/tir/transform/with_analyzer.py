@@ -10,28 +10,21 @@ from tvmagic.ir import (
     AttrStmt,
     Block,
     Call,
-    CallEffect,
     Evaluate,
     For,
     IfThenElse,
     IntImm,
-    IterVar,
     Let,
     LetStmt,
     Mutator,
-    Not,
-    Op,
     PrimExpr,
     PrimFunc,
-    Range,
     Select,
     Stmt,
     handles,
 )
-from tvmagic.tir.analysis.analyzer_visitor import strip_likely
-from tvmagic.tir.analysis.effects import side_effect
-
-THREAD_KEYS = frozenset({"thread_extent", "virtual_thread"})
+from tvmagic.ir.query import is_call, strip_likely
+from tvmagic.tir.analysis.facts import Facts
 
 
 def is_true(node: Any) -> bool:
@@ -44,7 +37,7 @@ def is_false(node: Any) -> bool:
     return isinstance(node, IntImm) and node.value == 0
 
 
-class AnalyzerMutator(Mutator):
+class AnalyzerMutator(Facts, Mutator):
     """Binds loop variables and lets, and opens a constraint scope in each branch.
 
     A subclass that rewrites expressions gives `expression`, which is called on every outermost
@@ -60,102 +53,85 @@ class AnalyzerMutator(Mutator):
             for size in buffer.shape:
                 self.analyzer.mark_global_non_neg_value(size)
 
-    def bind_loop(self, node: For) -> None:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
-
     def visit_bounded_loop(self, node: For) -> Stmt:
         """The loop rewritten where its variable is known to lie between its bounds, as conditions too."""
-        self.bind_loop(node)
-        analyzer, var = self.analyzer, node.loop_var
-        with analyzer.constraint_scope(var >= node.min), analyzer.constraint_scope(var < node.min + node.extent):
+        self.known_loop(node)
+        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm) and node.extent.value > 0:
+            return self.visit_children(node)  # the bounds are numbers, which tell all that the conditions would
+        var = node.loop_var
+        with self.holds(var >= node.min), self.holds(var < node.min + node.extent):
             return self.visit_children(node)
 
     @handles(For)
     def for_loop(self, node: For) -> Stmt:
-        self.bind_loop(node)
+        self.known_loop(node)
         return self.visit_children(node)
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:
-        for iter_var in node.iter_vars:
-            self.analyzer.bind(iter_var.var, iter_var.dom, True)
+        self.known_block(node)
         return self.visit_children(node)
 
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
-        self.analyzer.wraps.define(node.var, value)
-        if _says_something(value):
-            self.analyzer.bind(node.var, value, True)
+        self.known_value(node.var, value)
         body = self.visit(node.body)
-        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+        return node.with_(value=value, body=body)
 
     @handles(Let)
     def let(self, node: Let) -> PrimExpr:
         value = self.visit(node.value)
-        self.analyzer.wraps.define(node.var, value)
-        if _says_something(value):
-            self.analyzer.bind(node.var, value, True)
+        self.known_value(node.var, value)
         body = self.visit(node.body)
-        return node if value is node.value and body is node.body else Let(node.var, value, body, node.span)
+        return node.with_(value=value, body=body)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
         fact = strip_likely(condition)
-        with self.analyzer.constraint_scope(fact):
+        with self.holds(fact):
             then_case = self.visit(node.then_case)
         else_case = None
         if node.else_case is not None:
-            with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(Not(fact))):
+            with self.fails(fact):
                 else_case = self.visit(node.else_case)
         if isinstance(fact, IntImm):
             return then_case if fact.value else else_case if else_case is not None else Evaluate(0, node.span)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
-        if node.attr_key in THREAD_KEYS and isinstance(node.node, IterVar):
-            self.analyzer.bind(node.node.var, Range.from_min_extent(IntImm(node.value.dtype, 0), node.value), True)
+        self.known_thread(node)
         return self.visit_children(node)
 
     @handles(AssertStmt)
     def assertion(self, node: AssertStmt) -> Stmt:
         condition, message = self.visit(node.condition), self.visit(node.message)
-        with self.analyzer.constraint_scope(condition):
+        with self.holds(condition):
             body = self.visit(node.body)
-        if condition is node.condition and message is node.message and body is node.body:
-            return node
-        return node.replace(condition=condition, message=message, body=body)
+        return node.with_(condition=condition, message=message, body=body)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if not (isinstance(node.op, Op) and node.op.name == "tir.if_then_else"):
+        if not is_call(node, "tir.if_then_else"):
             return self.visit_children(node)
         condition = self.visit(node.args[0])
-        with self.analyzer.constraint_scope(condition):
+        with self.holds(condition):
             then = self.visit(node.args[1])
-        with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(Not(condition))):
+        with self.fails(condition):
             other = self.visit(node.args[2])
         return _choice(node, node.args, (condition, then, other))
 
     @handles(Select)
     def select(self, node: Select) -> PrimExpr:
         condition = self.visit(node.condition)
-        with self.analyzer.constraint_scope(condition):
+        with self.holds(condition):
             then = self.visit(node.true_value)
-        with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(Not(condition))):
+        with self.fails(condition):
             other = self.visit(node.false_value)
         old = (node.condition, node.true_value, node.false_value)
         return _choice(node, old, (condition, then, other))
-
-
-def _says_something(value: PrimExpr) -> bool:
-    """Whether a let of `value` can help a proof: an integer or a condition, computed from variables alone."""
-    dtype = value.dtype
-    return (dtype.is_int or dtype.is_uint) and side_effect(value) <= CallEffect.PURE
 
 
 def _choice(node: Call | Select, old: tuple[Any, ...], new: tuple[PrimExpr, PrimExpr, PrimExpr]) -> PrimExpr:

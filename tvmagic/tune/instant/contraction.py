@@ -164,7 +164,7 @@ class _Application:
     # ------------------------------------------------------------------------ sizes, packing
 
     def _pad(self) -> None:
-        """Round the sizes up to the tile."""
+        """Pad the sizes to the tile."""
         plan = self.plan
         names = [f"{a.name} {a.extent} to {plan.padded(a)}" for a in (plan.row, plan.column) if plan.uneven(a)]
         self.notes.say(

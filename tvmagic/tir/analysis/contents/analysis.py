@@ -115,7 +115,7 @@ class BufferContents:
         return IntImm(e.dtype, 0) if self.logic.impossible(facts, condition) else e
 
     def _with_known_loads(self, e: PrimExpr, place: Place, facts: Condition) -> PrimExpr:
-        contents = self.forward.start[place.block]
+        contents = self.forward.entered[place.block]
         return _KnownLoads(self, place, contents, facts).visit(e) if contents else e
 
     def holds_already(self, store: BufferStore, analyzer: Analyzer) -> bool:
@@ -155,7 +155,7 @@ class BufferContents:
         block = self.graph.blocks[place.block]
         if not block.touches or block.touches[-1].kind != "write" or block.touches[-1].buffer is not store.buffer:
             return False
-        unneeded = self.backward.end[place.block].get(store.buffer)
+        unneeded = self.backward.entered[place.block].get(store.buffer)
         region = self.backward.region(block.touches[-1])
         if unneeded is None or region.elements is None:
             return False
@@ -190,7 +190,7 @@ class _KnownLoads(Mutator):
     @handles(And)
     def conjunction(self, node: And) -> PrimExpr:
         a, b = self.under(node.b, node.a), self.under(node.a, node.b)
-        return node if a is node.a and b is node.b else And(a, b, node.span)
+        return node.with_(a=a, b=b)
 
     @handles(Select)
     def select(self, node: Select) -> PrimExpr:

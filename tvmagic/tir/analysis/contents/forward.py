@@ -1,16 +1,15 @@
-"""The search for what buffers hold: forward along the flow, until nothing changes.
+"""The search for what buffers hold, forward along the flow (`search.py`).
 
-The first sweep guesses: behind a store in a loop, all that the loop has stored so far is taken to be there still. The
-second part checks it: each block adds only what it stores in this iteration, and what it is said to have stored
-before must arrive along the edge from the end of the loop's body. What does not is dropped, and the search goes on
-until every block agrees with those before it.
+It guesses that behind a store in a loop all that the loop has stored so far is still there. When it checks, each block adds
+only what it stores in this iteration, and what it is said to have stored before must arrive along the edge from the end
+of the loop's body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from tvmagic.arith.integer_logic import TRUE, Condition, TooMuchWork
+from tvmagic.arith.integer_logic import TRUE, Condition
 from tvmagic.ir import (
     Buffer,
     BufferLoad,
@@ -23,16 +22,15 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.functor import Mutator, handles
-from tvmagic.ir.query import variables_in
-from tvmagic.tir.analysis.contents.graph import Edge, FlowBlock, Graph, Touch
-from tvmagic.tir.analysis.contents.state import Contents, Fact, Knowledge, first_load
+from tvmagic.ir.query import is_call, variables_in
+from tvmagic.tir.analysis.contents.graph import FlowBlock, Step, Touch
+from tvmagic.tir.analysis.contents.search import FORWARD, Search
+from tvmagic.tir.analysis.contents.state import Contents, Fact, first_load
 from tvmagic.tir.analysis.contents.touches import Region, Solution, region_of, so_far
 from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Forward"]
 
-MOST_GROWING_VISITS = 3  # of one block; after that facts only shrink
-MOST_VISITS = 8  # after that nothing is known at its ends
 MOST_CASES = 8  # in which the loads of a value are known in different ways
 
 
@@ -47,73 +45,30 @@ class _Replaced(Mutator):
         return self.value if node is self.load else self.visit_children(node)
 
 
-class Forward:
-    """What holds at the start and the end of each block."""
+class Forward(Search[Contents]):
+    """What holds at the start (`entered`) and the end (`left`) of each block."""
 
-    def __init__(self, graph: Graph, knowledge: Knowledge) -> None:
-        self.graph, self.knowledge, self.logic = graph, knowledge, knowledge.logic
-        count = len(graph.blocks)
-        self.start: list[Contents] = [{}] * count
-        self.end: list[Contents] = [{}] * count
-        self.visits = [0] * count
-        if any(t.kind != "read" for block in graph.blocks for t in block.touches):
-            try:
-                self._guess()
-                self._check()
-            except TooMuchWork:
-                self.start = self.end = [{}] * count
+    direction = FORWARD
 
-    def _guess(self) -> None:
-        seen: set[int] = set()
-        for block in self.graph.blocks:
-            if block.guess_before is not None:
-                self.start[block.number] = self.end[block.guess_before]
-            else:
-                self.start[block.number] = self._merged([e for e in block.before if e.source in seen])
-            self.end[block.number] = self._through(block, self.start[block.number], True)
-            seen.add(block.number)
+    def is_needed(self) -> bool:
+        return any(t.kind != "read" for block in self.graph.blocks for t in block.touches)
 
-    def _check(self) -> None:
-        waiting = set(range(len(self.graph.blocks)))
-        while waiting:
-            number = min(waiting)
-            waiting.discard(number)
-            block = self.graph.blocks[number]
-            self.visits[number] += 1
-            new: Contents = {}
-            if self.visits[number] > MOST_VISITS:
-                self.start[number] = {}
-            else:
-                self.start[number] = self._merged(block.before)
-                new = self._through(block, self.start[number], False)
-            if self.visits[number] > MOST_GROWING_VISITS:
-                new = self.knowledge.narrowed(self.end[number], new)
-            if not self.knowledge.equivalent(new, self.end[number]):
-                self.end[number] = new
-                waiting |= {edge.target for edge in block.after}
+    def narrowed(self, old: Contents, new: Contents) -> Contents:
+        return self.knowledge.narrowed(old, new)
 
-    # ------------------------------------------------------------------ edges
+    def equivalent(self, a: Contents, b: Contents) -> bool:
+        return self.knowledge.equivalent(a, b)
 
-    def _merged(self, edges: Sequence[Edge]) -> Contents:
-        """What holds where the edges meet."""
-        found = [self._along(edge, len(edges) > 1) for edge in edges]
-        if not found:
-            return {}
-        if len(found) == 1:
-            return found[0]
-        first, second = found
-        tells = all(edge.forward.tells for edge in edges)
-        return self.knowledge.either(first, second) if tells else self.knowledge.common(first, second)
-
-    def _along(self, edge: Edge, meets: bool) -> Contents:
-        step = edge.forward
-        contents = self.knowledge.replaced(self.end[edge.source], step.values)
+    def along(self, step: Step, known: Contents, meets: bool) -> Contents:
+        contents = self.knowledge.replaced(known, step.values)
         needed = meets or not step.tells
         return self.knowledge.under(contents, self.knowledge.conditions(step)) if needed else contents
 
-    # ------------------------------------------------------------------ blocks
+    def met(self, first: Contents, second: Contents, tells: bool) -> Contents:
+        return self.knowledge.either(first, second) if tells else self.knowledge.common(first, second)
 
-    def _through(self, block: FlowBlock, contents: Contents, guess: bool) -> Contents:
+    def through(self, block: FlowBlock, known: Contents, guess: bool) -> Contents:
+        contents = known
         for touch in block.touches:
             if touch.kind != "read" and touch.buffer not in self.graph.hidden:
                 contents = {**contents, touch.buffer: self._changed(block, touch, contents, guess)}
@@ -183,7 +138,7 @@ class Forward:
         found: list[Call] = []
 
         def look(node: Node) -> bool:
-            if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.undef":
+            if is_call(node, "tir.undef"):
                 found.append(node)
             return not found
 

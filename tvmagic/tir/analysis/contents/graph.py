@@ -34,7 +34,6 @@ from tvmagic.ir import (
     Let,
     LetStmt,
     Not,
-    Op,
     Or,
     PrimExpr,
     Range,
@@ -45,8 +44,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.query import variables_in
-from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.ir.query import is_call, strip_likely, variables_in
 from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Edge", "FlowBlock", "Graph", "Loop", "Place", "Step", "Touch", "build_graph"]
@@ -188,7 +186,7 @@ class _BufferUses(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if isinstance(node.op, Op) and node.op.name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+        if is_call(node, "tir.address_of") and isinstance(node.args[0], BufferLoad):
             self.escaped.add(node.args[0].buffer.data)
         self.visit_children(node)
 
@@ -373,7 +371,7 @@ class _Builder(Visitor):
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> None:
         call = node.value
-        if isinstance(call, Call) and isinstance(call.op, Op) and call.op.name == "tir.assume":
+        if is_call(call, "tir.assume"):
             for part in extract_constraints(self._inlined(call.args[0]), keep_composite=False):
                 self._assume(part, from_user=True)
         else:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.integer_logic import Condition, IntegerLogic, Linear
-from tvmagic.arith.pattern import deep_equal
 from tvmagic.ir import Buffer, BufferLoad, FloatImm, Node, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.tir.analysis.contents.graph import Step
 from tvmagic.tir.analysis.contents.touches import Axes
 

@@ -32,6 +32,24 @@ def unsafe_hide_buffer_access(state: ScheduleState, block: BlockRef, buf_type: s
     """Take regions out of what a block declares to read or write.
 
     Dependences through them are no longer seen, so what follows may give wrong results.
+
+    Example
+    -------
+    `sch.unsafe_hide_buffer_access("B", "read", [0])` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                T.reads()
+                T.writes(B[v])
+                B[v] = A[v] + T.float32(1.0)
     """
     side = _side(buf_type)
     regions = getattr(block.block, side)

@@ -155,6 +155,29 @@ def read_at(state: ScheduleState, loop: Loop, block: BlockRef, read_buffer_index
 
     Requires: the loop is around the block, in its scope, which is a stage pipeline; nothing below the loop
     writes the buffer.
+
+    Example
+    -------
+    `copy = sch.read_at(i, "B", 0, "shared")` makes of
+
+        for i, j in T.grid(4, 4):
+            with T.block("B"):
+                v = T.axis.spatial(16, i * 4 + j)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        A_shared = T.alloc_buffer((16,), scope="shared")
+        for i in range(4):
+            with T.block("A_shared"):
+                v0 = T.axis.spatial(4, i)
+                T.block_attr({"auto_copy": T.bool(True)})
+                for ax0 in range(4):
+                    A_shared[v0 * 4 + ax0] = A[v0 * 4 + ax0]
+            for j in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(16, i * 4 + j)
+                    B[v] = A_shared[v] + T.float32(1.0)
     """
     check_storage_scope(storage_scope)
     scope_root(state, block, stage_pipeline=True)
@@ -220,6 +243,29 @@ def write_at(
     Requires: the loop is around the block, in its scope, which is a stage pipeline; the block alone writes the
     buffer below the loop, all of the region that is copied, in an affine way and not in place; no other block
     beside it reads the buffer before the copy.
+
+    Example
+    -------
+    `copy = sch.write_at(i, "B", 0, "shared")` makes of
+
+        for i, j in T.grid(4, 4):
+            with T.block("B"):
+                v = T.axis.spatial(16, i * 4 + j)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        B_shared = T.alloc_buffer((16,), scope="shared")
+        for i in range(4):
+            for j in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(16, i * 4 + j)
+                    B_shared[v] = A[v] + T.float32(1.0)
+            with T.block("B_shared"):
+                v0 = T.axis.spatial(4, i)
+                T.block_attr({"auto_copy": T.bool(True)})
+                for ax0 in range(4):
+                    B[v0 * 4 + ax0] = B_shared[v0 * 4 + ax0]
     """
     check_storage_scope(storage_scope)
     scope_root(state, block, stage_pipeline=True)

@@ -23,6 +23,22 @@ def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann
     """Set the annotation `ann_key` of a block or loop; one that has it already keeps it.
 
     The value is a text, a number, or a list or mapping of those; of a random variable the number is taken.
+
+    Example
+    -------
+    `sch.annotate(i, "note", 1)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in T.serial(16, annotations={"note": 1}):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
     """
     assert block_or_loop.stmt is not None
     known = block_or_loop.stmt.annotations
@@ -32,7 +48,24 @@ def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann
 
 @primitive("Unannotate")
 def unannotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str) -> None:
-    """Clear the annotation `ann_key` of a block or loop, which must have it."""
+    """Clear the annotation `ann_key` of a block or loop, which must have it.
+
+    Example
+    -------
+    `sch.unannotate(i, "note")` makes of
+
+        for i in T.serial(16, annotations={"note": 1}):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
+    """
     assert block_or_loop.stmt is not None
     known = block_or_loop.stmt.annotations
     if ann_key not in known:

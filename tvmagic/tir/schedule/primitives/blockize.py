@@ -336,7 +336,7 @@ class _Outer:
         self.values: list[PrimExpr] = []
 
     def join(self, division: Division, preserve_unit_iters: bool) -> dict[Var, PrimExpr]:
-        """Take a block's outer variables in; what stands for them in the joint block: its variables, or constants."""
+        """Take in a block's outer variables; gives what replaces them in the joint block: its variables, or constants."""
         taken: set[int] = set()
         names: dict[Var, PrimExpr] = {}
         for var, value in zip(division.outer_iters, division.outer_values):
@@ -443,6 +443,26 @@ def blockize(state: ScheduleState, target: LoopOrBlocks, preserve_unit_iters: bo
     bind and a part that the loops inside bind. Blocks are of one scope, with nothing between them; each
     divides at the loops that all of them share, and none is reduced over those. Below a loop, a reduction runs once
     for each of its elements.
+
+    Example
+    -------
+    `outer = sch.blockize(j)` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+
+    this:
+
+        for i in range(16):
+            with T.block("B_o"):
+                vi_o = T.axis.spatial(16, i)
+                vj_o = T.axis.spatial(1, 0)
+                for j in range(16):
+                    with T.block("B"):
+                        vj_i = T.axis.spatial(16, j)
+                        B[vi_o, vj_i] = A[vi_o, vj_i] + T.float32(1.0)
     """
     if not isinstance(target, StmtSRef):
         return blockize_blocks(state, target, preserve_unit_iters)

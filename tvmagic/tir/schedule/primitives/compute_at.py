@@ -481,6 +481,31 @@ def compute_at(
     Requires: the block is complete or a reduction, not an output block; all its consumers are under the
     loop; block and loop are in one scope, a stage pipeline; the block is not the only leaf of it; its condition
     holds all over its variables' domains or can be said in its variables, so that it goes along.
+
+    Example
+    -------
+    `sch.compute_at("B", j)` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((16,))
+        for j in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, j)
+                B[v] = A[v] + T.float32(1.0)
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * T.float32(2.0)
     """
     if loop is StmtSRef.inline_mark():
         from tvmagic.tir.schedule.primitives.inline import compute_inline
@@ -499,6 +524,31 @@ def reverse_compute_at(
     Requires: the block is complete or a reduction; all its producers are under the loop; block and loop
     are in one scope, a stage pipeline; the block is not the only leaf of it and does not reduce over a parallel or
     vectorized loop; each of its iterations needs something of the producers; its condition is as for `compute_at`.
+
+    Example
+    -------
+    `sch.reverse_compute_at("C", i)` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
+            with T.block("C"):
+                v = T.axis.spatial(16, i)
+                C[v] = B[v] * T.float32(2.0)
     """
     if loop is StmtSRef.inline_mark():
         from tvmagic.tir.schedule.primitives.inline import reverse_compute_inline

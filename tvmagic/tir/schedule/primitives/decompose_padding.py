@@ -14,7 +14,6 @@ from tvmagic.ir import (
     BlockRealize,
     Buffer,
     BufferStore,
-    Call,
     For,
     IntImm,
     IterVar,
@@ -27,7 +26,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import less, less_equal, logical_and
-from tvmagic.ir.query import is_one
+from tvmagic.ir.query import is_call, is_one
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
@@ -43,7 +42,7 @@ def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, Pri
     if not isinstance(store, BufferStore):
         raise ScheduleError(f"the body of {block.label} must be one store", block)
     value = store.value
-    if not (isinstance(value, Call) and getattr(value.op, "name", "") == "tir.if_then_else"):
+    if not is_call(value, "tir.if_then_else"):
         raise ScheduleError(f"what {block.label} stores must be chosen by an if_then_else on its variables", block)
     condition, inside, outside = value.args
     variables: list[Var] = []
@@ -105,6 +104,26 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
 
     Requires: the block is complete and stores `if_then_else(condition, value, constant)`, and the condition is a range
     of each variable; no block in `loop` reads what it writes in front of it.
+
+    Example
+    -------
+    `fill = sch.decompose_padding("B", i)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.if_then_else(v < 12, A[v], T.float32(0.0))
+
+    this:
+
+        for i in range(16):
+            with T.block("B_pad_const"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.float32(0.0)
+        for i in range(12):
+            with T.block("B"):
+                v = T.axis.spatial(12, i)
+                B[v] = A[v]
     """
     root = scope_root(state, block)
     check_complete(state, block, root)

@@ -176,6 +176,27 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
     statement at indices that are a bijection of its variables, is not the only leaf of its scope, and
     its scope is a stage pipeline; no block overwrites what it reads before its consumers ran; nothing uses
     the buffer by its pointer.
+
+    Example
+    -------
+    `sch.compute_inline("B")` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = (A[v] + T.float32(1.0)) * T.float32(2.0)
     """
     root = scope_root(state, block, stage_pipeline=True)
     buffer = _single_write(block)
@@ -367,6 +388,27 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     Requires: the block is complete, reads one buffer that its scope allocates and writes, at indices that can be
     inverted, stores by one statement, has no predicate, is covered by its producer, which is a complete
     block with no other consumer; it is not the only leaf of its scope; nothing uses the buffer by its pointer.
+
+    Example
+    -------
+    `sch.reverse_compute_inline("C")` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                C[v] = (A[v] + T.float32(1.0)) * T.float32(2.0)
     """
     root = scope_root(state, block)
     buffer = _single_read(state, block, root)

@@ -35,7 +35,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_not
-from tvmagic.ir.query import is_one, is_zero
+from tvmagic.ir.query import is_call, is_one, is_zero
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -109,7 +110,7 @@ def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
 # ---------------------------------------------------------------------------- transform_layout
 
 
-class AccessContext(Mutator):
+class AccessContext(Facts, Mutator):
     """A mutator that knows the variables and conditions around the place where it is."""
 
     def __init__(self) -> None:
@@ -121,25 +122,23 @@ class AccessContext(Mutator):
         """The indices under what is known here."""
         return iter_map_simplify_with_context(indices, self.iterators, self.conditions, self.analyzer, True)
 
-    def _enter(self, var: Var, domain: Range | None) -> None:
-        assert domain is not None
-        self.analyzer.bind(var, domain, True)
+    def known_domain(self, var: Var, domain: Range) -> None:
+        super().known_domain(var, domain)
         self.iterators[var] = domain
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        self._enter(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        self.known_loop(node)
         return self.visit_children(node)
 
     @handles(Block)
     def block(self, node: Block) -> Block:
-        for var in node.iter_vars:
-            self._enter(var.var, var.dom)
+        self.known_block(node)
         return self.visit_children(node)
 
     def _under(self, condition: PrimExpr, node: Any) -> Any:
         self.conditions.append(condition)
-        with self.analyzer.constraint_scope(condition):
+        with self.holds(condition):
             new = self.visit(node)
         self.conditions.pop()
         return new
@@ -151,13 +150,11 @@ class AccessContext(Mutator):
         else_case = None
         if node.else_case is not None:
             else_case = self._under(logical_not(condition), node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if getattr(node.op, "name", "") != "tir.if_then_else":
+        if not is_call(node, "tir.if_then_else"):
             return self.visit_children(node)
         condition = self.visit(node.args[0])
         taken = self._under(condition, node.args[1])
@@ -301,6 +298,32 @@ def transform_layout(
     Requires: the buffer is not a matched part of another, no block matches a part of it, and nothing uses it by its pointer; unless
     `assume_injective_transform`, different elements go to different places, and without `pad_value` the map adds no
     padding.
+
+    Example
+    -------
+    `sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4))` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((4, 4))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v // 4, v % 4] = A[v] + T.float32(1.0)
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v // 4, v % 4] * T.float32(2.0)
     """
     old = buffer_of(block, buffer)
     owner = _owner_of_layout(state, block, old)
@@ -369,7 +392,24 @@ def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, ne
 
 @primitive("ReorderBlockIterVar")
 def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: list[int]) -> None:
-    """Put a block's variables in the order `new_order`, a permutation of their places."""
+    """Put a block's variables in the order `new_order`, a permutation of their places.
+
+    Example
+    -------
+    `sch.reorder_block_iter_var("B", [1, 0])` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+
+    this:
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vj, vi = T.axis.remap("SS", [j, i])
+                B[vi, vj] = A[vi, vj] + T.float32(1.0)
+    """
     count = len(block.block.iter_vars)
     order = [int(i) for i in new_order]
     if sorted(order) != list(range(count)):
@@ -410,6 +450,22 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
 
     Requires: the map is an affine bijection; each new variable comes from data parallel variables alone or
     from reduced ones alone; the block's variables are bound to its loops, which hold nothing else.
+
+    Example
+    -------
+    `sch.transform_block_layout("B", lambda i: (i // 4, i % 4))` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for ax0, ax1 in T.grid(4, 4):
+            with T.block("B"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                B[v0 * 4 + v1] = A[v0 * 4 + v1] + T.float32(1.0)
     """
     stmt = block.block
     outermost = single_nest(state, block)

@@ -83,6 +83,22 @@ def split(
     vectors a factor may be a multiple of `vscale()`: `[T.ceildiv(n, T.vscale() * 4), T.vscale() * 4]`.
 
     Requires: the loop starts at 0 and has neither annotations nor a thread binding.
+
+    Example
+    -------
+    `outer, inner = sch.split(i, [None, 4])` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i_0, i_1 in T.grid(4, 4):
+            with T.block("B"):
+                v = T.axis.spatial(16, i_0 * 4 + i_1)
+                B[v] = A[v] + T.float32(1.0)
     """
     check_plain_loop(loop)
     check_starts_at_zero(loop)
@@ -149,6 +165,23 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
 
     Requires: each is all of the body of the one before, starts at 0, has neither annotations nor a
     thread binding, and its extent does not depend on the others.
+
+    Example
+    -------
+    `fused = sch.fuse(i, j)` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+
+    this:
+
+        for i_j_fused in range(256):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i_j_fused // 16)
+                vj = T.axis.spatial(16, i_j_fused % 16)
+                B[vi, vj] = A[vi, vj] + T.float32(1.0)
     """
     if not loops:
         raise ScheduleError("fuse takes one loop or more")
@@ -187,6 +220,22 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
     Requires: the loops are in one chain with nothing else beside it, and the blocks below have affine
     bindings (so that no bound depends on another loop) and variables that are data parallel or reduced; a loop
     that only repeats a reduction stays on its side of the reduced loops.
+
+    Example
+    -------
+    `sch.reorder(j, i)` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+
+    this:
+
+        for j, i in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1.0)
     """
     wanted: list[StmtSRef] = list(ordered_loops)  # type: ignore[arg-type]
     if len(wanted) <= 1:
@@ -279,7 +328,24 @@ def _check_init_stays_first(
 
 @primitive("AddUnitLoop")
 def add_unit_loop(state: ScheduleState, block_or_loop: BlockOrLoop) -> Loop:
-    """Put a loop of one iteration around a block or loop."""
+    """Put a loop of one iteration around a block or loop.
+
+    Example
+    -------
+    `unit = sch.add_unit_loop("B")` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i, u in T.grid(16, 1):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
+    """
     if block_or_loop.is_loop:
         unit = For(Var("u"), 0, 1, ForKind.SERIAL, block_or_loop.loop)
         state.replace(block_or_loop, unit)
@@ -331,6 +397,22 @@ def parallel(state: ScheduleState, loop: Loop) -> None:
 
     Requires: the blocks below are complete or reductions, have affine bindings, and use the loop only
     for data parallel variables.
+
+    Example
+    -------
+    `sch.parallel(i)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in T.parallel(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
     """
     _check_parallelizable(state, loop, "run in parallel")
     _set_kind(state, loop, ForKind.PARALLEL)
@@ -341,6 +423,22 @@ def vectorize(state: ScheduleState, loop: Loop) -> None:
     """Run the iterations of a loop as lanes of vectors.
 
     Requires: as for `parallel`.
+
+    Example
+    -------
+    `sch.vectorize(i)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in T.vectorized(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
     """
     _check_parallelizable(state, loop, "vectorized")
     _set_kind(state, loop, ForKind.VECTORIZED)
@@ -363,6 +461,22 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
 
     Requires: as for `parallel`; a reduced variable may use a loop bound to `threadIdx`; no loop above or below
     is bound to the same threads.
+
+    Example
+    -------
+    `sch.bind(i, "threadIdx.x")` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in T.thread_binding(16, thread="threadIdx.x"):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
     """
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
     if thread_axis.startswith(("blockIdx", "threadIdx")):
@@ -374,5 +488,22 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
 
 @primitive("Unroll")
 def unroll(state: ScheduleState, loop: Loop) -> None:
-    """Mark a loop to be unrolled."""
+    """Mark a loop to be unrolled.
+
+    Example
+    -------
+    `sch.unroll(i)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in T.unroll(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)
+    """
     _set_kind(state, loop, ForKind.UNROLLED)

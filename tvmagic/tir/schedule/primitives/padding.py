@@ -164,7 +164,7 @@ def _under_loops(realize: BlockRealize) -> Stmt:
 
 @primitive("PadEinsum")
 def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> None:
-    """Round the extents of a block's variables up to multiples of `padding`, one number a variable.
+    """Pad the extents of a block's variables to multiples of `padding`, one number a variable.
 
     Inputs are copied into buffers padded with zeros, the output is computed padded and copied back.
 

@@ -243,6 +243,29 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     Requires: two loops or more that stand side by side, in nests of the same depth and extents; each is all
     of the loop above it, starts at 0 and has neither annotations nor a thread binding; what a later
     body reads at an iteration was written by then.
+
+    Example
+    -------
+    `merged = sch.merge(i, j)` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = A[v] * 2.0
+
+    this:
+
+        for i_m in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i_m)
+                B[v] = A[v] + T.float32(1.0)
+            with T.block("C"):
+                v = T.axis.spatial(16, i_m)
+                C[v] = A[v] * T.float32(2.0)
     """
     chosen: list[StmtSRef] = list(loops)  # type: ignore[arg-type]
     if len(chosen) < 2 or len(set(chosen)) != len(chosen):

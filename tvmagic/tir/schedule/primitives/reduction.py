@@ -113,6 +113,28 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
 
     Requires: the block is a reduction block; `loop` is one of its loops, outside all that the reduction
     uses; from it inwards the loops run the block once for each of its elements.
+
+    Example
+    -------
+    `init = sch.decompose_reduction("B", k)` makes of
+
+        for i, k in T.grid(16, 16):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+    this:
+
+        for i in range(16):
+            with T.block("B_init"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = T.float32(0.0)
+            for k in range(16):
+                with T.block("B_update"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    B[vi] = B[vi] + A[vi, vk]
     """
     root = scope_root(state, block)
     loops = state.loops_of(block)

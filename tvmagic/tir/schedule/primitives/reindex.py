@@ -36,9 +36,9 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_buffer, new_buffer, prepare_index
+from tvmagic.tir.schedule.cache_stage import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
-from tvmagic.tir.schedule.primitives.cache import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.primitives.layout import index_dtype_of
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
@@ -226,6 +226,27 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
 
     Requires: the block is a leaf that accesses the buffer at one place, which is inside it whatever the block's
     variables are, and not in place; no other block in its loops writes the buffer (or, for "write", reads it).
+
+    Example
+    -------
+    `copy = sch.reindex("B", ("read", 0))` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vj, vi] + 1.0
+
+    this:
+
+        A_reindex = T.alloc_buffer((16, 16))
+        for ax0, ax1 in T.grid(16, 16):
+            with T.block("A_reindex_reindex"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                A_reindex[v0, v1] = A[v1, v0]
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A_reindex[vi, vj] + T.float32(1.0)
     """
     old = buffer_of(block, buffer)
     read = buffer[0] == "read"
@@ -402,6 +423,27 @@ def reindex_cache_read(
     Requires: the block is a leaf that reads one element of the buffer an iteration, at one place; the new
     indices use just the variables that the old ones use, and are others for other elements; at most one block of
     the scope writes the buffer.
+
+    Example
+    -------
+    `copy = sch.reindex_cache_read("B", 0, "local", lambda i, j: (i, j))` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vj, vi] + 1.0
+
+    this:
+
+        A_local = T.alloc_buffer((16, 16), scope="local")
+        for i, j in T.grid(16, 16):
+            with T.block("A_local"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A_local[vi, vj] = A[vj, vi]
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A_local[vi, vj] + T.float32(1.0)
     """
     check_storage_scope(storage_scope)
     region = region_at(block, read_buffer_index, "reads")
@@ -426,6 +468,27 @@ def reindex_cache_write(
 
     Requires: the block is a leaf that writes one element of the buffer an iteration, as its only writer; the new
     indices use just the variables that the old ones use, and are others for other elements.
+
+    Example
+    -------
+    `copy = sch.reindex_cache_write("B", 0, "local", lambda i, j: (j, i))` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vj, vi] + 1.0
+
+    this:
+
+        B_local = T.alloc_buffer((16, 16), scope="local")
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B_local[vj, vi] = A[vj, vi] + T.float32(1.0)
+        for i, j in T.grid(16, 16):
+            with T.block("B_local"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = B_local[vj, vi]
     """
     check_storage_scope(storage_scope)
     region = region_at(block, write_buffer_index, "writes")

@@ -31,11 +31,12 @@ from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.reduction import BlockReduction
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import new_buffer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
-from tvmagic.tir.schedule.reducers import ReductionPattern, match_reduction
+from tvmagic.tir.schedule.reducers import combine, match_reduction
 from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, check_starts_at_zero, scope_root
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
@@ -193,7 +194,7 @@ class _IntoPartial(Mutator):
 
 
 def _partial_block(
-    block: Block, pattern: ReductionPattern, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
+    block: Block, pattern: BlockReduction, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
 ) -> Block:
     into = _IntoPartial(buffers, axis, iters.iters[0].var)
     renamed = substitute(block.replace(iter_vars=()), iters.old)
@@ -212,7 +213,7 @@ def _partial_block(
 
 
 def _final_block(
-    block: Block, pattern: ReductionPattern, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
+    block: Block, pattern: BlockReduction, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
 ) -> Block:
     """Combines the partial results into the outputs of the reduction."""
     var = iters.iters[0].var
@@ -224,7 +225,7 @@ def _final_block(
         for store in pattern.updates
         for indices in [tuple([substitute(i, iters.old) for i in store.indices])]
     ]
-    body = pattern.combine(loads, iters.old)
+    body = combine(pattern, loads, iters.old)
     return renamed.replace(iter_vars=tuple(iters.iters), reads=reads, init=renamed.init, body=body)
 
 
@@ -250,6 +251,31 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     tuples as argmax); its loops start at 0 and are each used by reduced or by data parallel variables alone; it is
     alone in them, or the first block of data parallel loops; `loop` is serial and of the reduction, or of one
     iteration that no variable uses; the scope is a stage pipeline.
+
+    Example
+    -------
+    `partial = sch.rfactor(k, 0)` makes of
+
+        for i, k in T.grid(16, 16):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+    this:
+
+        B_rf = T.alloc_buffer((16, 16))
+        for i, k in T.grid(16, 16):
+            with T.block("B_rf"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B_rf[vk, vi] = A[vi, vk]
+        for i, k in T.grid(16, 16):
+            with T.block("B"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vk, vi]
     """
     block = single_block_below(state, loop)
     root, loops = _check(state, loop, block, factor_axis)

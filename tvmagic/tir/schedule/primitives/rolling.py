@@ -134,6 +134,33 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
 
     Requires: the block is not an output block; it and its consumers are under one loop; the region it gives
     there moves by a multiple of a loop's variable, one element a block instance; its dependences are of readers on it alone.
+
+    Example
+    -------
+    `sch.rolling_buffer("B", 0)` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(15):
+            for b in range(2):
+                with T.block("B"):
+                    v = T.axis.spatial(16, i + b)
+                    B[v] = A[v] + 1.0
+            with T.block("C"):
+                v = T.axis.spatial(15, i)
+                C[v] = B[v] + B[v + 1]
+
+    this:
+
+        B = T.alloc_buffer((2,))
+        for i in range(15):
+            for b in range(2):
+                with T.block("B"):
+                    v = T.axis.opaque(16, i + b)
+                    T.where(i < 1 or 1 <= b)
+                    B[v % 2] = A[v] + T.float32(1.0)
+            with T.block("C"):
+                v = T.axis.opaque(15, i)
+                C[v] = B[v % 2] + B[(v + 1) % 2]
     """
     region = region_at(block, write_buffer_index, "writes")
     root = scope_root(state, block)

@@ -40,6 +40,33 @@ def storage_align(
     """Ask for a stride of `axis` of the block's written buffer that is `offset` modulo `factor`, in elements.
 
     Requires: the buffer is allocated by a block; `axis` lies in [-ndim, ndim); `factor` is positive.
+
+    Example
+    -------
+    `sch.storage_align("B", 0, 0, 8, 1)` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                T.block_attr({"buffer_dim_align": [[0, 0, 8, 1]]})
+                B[v] = A[v] + T.float32(1.0)
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * T.float32(2.0)
     """
     region = region_at(block, buffer_index, "writes")
     buffer, ndim = region.buffer, len(region.buffer.shape)
@@ -62,6 +89,32 @@ def set_scope(state: ScheduleState, block: BlockRef, buffer_index: Any, storage_
     """Put a buffer that the block writes into the memory `storage_scope`.
 
     Requires: the buffer is allocated by a block.
+
+    Example
+    -------
+    `sch.set_scope("B", 0, "local")` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B_local = T.alloc_buffer((16,), scope="local")
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B_local[v] = A[v] + T.float32(1.0)
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B_local[v] * T.float32(2.0)
     """
     check_storage_scope(storage_scope)
     buffer = region_at(block, buffer_index, "writes").buffer
@@ -89,6 +142,32 @@ def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, d
     This may change results: values are rounded to `dtype`.
 
     Requires: the buffer is allocated by a block.
+
+    Example
+    -------
+    `sch.unsafe_set_dtype("B", 0, "float16")` makes of
+
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = B[v] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((16,), "float16")
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.Cast("float16", A[v] + T.float32(1.0))
+        for j in range(16):
+            with T.block("C"):
+                v = T.axis.spatial(16, j)
+                C[v] = T.Cast("float32", B[v]) * T.float32(2.0)
     """
     element = dtype_of(dtype)
     buffer = region_at(block, buffer_index, "writes").buffer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +23,9 @@ from tvmagic.ir import (
     For,
     ForKind,
     IntImm,
-    IterVar,
     LetStmt,
     MatchBufferRegion,
     Mutator,
-    Node,
     PrimExpr,
     PrimFunc,
     Range,
@@ -38,8 +38,9 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import max_value
 from tvmagic.ir.ops import floormod, logical_and, maximum, minimum, not_equal
+from tvmagic.ir.query import launches_thread, strip_likely
 from tvmagic.passes import is_recording, note
-from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor, strip_likely
+from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
@@ -78,15 +79,17 @@ class _RegionCollector(AnalyzerVisitor):
 
     # ------------------------------------------------------------------ what holds where
 
+    def known_domain(self, var: Var, domain: Range) -> None:
+        super().known_domain(var, domain)
+        self.domains[var] = domain
+
     @handles(For)
     def loop(self, node: For) -> None:
-        dom = Range.from_min_extent(node.min, node.extent)
+        thread = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
         self.visit(node.min)
         self.visit(node.extent)
-        self.analyzer.bind(node.loop_var, dom, True)
-        thread = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
+        self.known_loop(node)
         self.loops.append((node.loop_var, "" if thread is None else thread.thread_tag))
-        self.domains[node.loop_var] = dom
         self.visit(node.body)
         del self.domains[node.loop_var]
         self.loops.pop()
@@ -98,11 +101,13 @@ class _RegionCollector(AnalyzerVisitor):
         super().let(node)
         self.domains.pop(node.var, None)
 
-    def under(self, condition: PrimExpr, node: Node) -> None:
+    @contextmanager
+    def holds(self, condition: PrimExpr) -> Generator[None]:
         if not condition.dtype.is_bool:
             condition = not_equal(condition, 0)
         self.conditions.append(condition)
-        super().under(condition, node)
+        with super().holds(condition):
+            yield
         self.conditions.pop()
 
     @handles(Select)
@@ -115,22 +120,22 @@ class _RegionCollector(AnalyzerVisitor):
             self.visit(node.block)
         else:
             self.visit(node.predicate)
-            self.under(strip_likely(node.predicate), node.block)
+            with self.holds(strip_likely(node.predicate)):
+                self.visit(node.block)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
-            zero, var = IntImm(node.value.dtype, 0), node.node.var
-            known = self.domains.get(var)  # a thread's variable may be launched twice
-            self.domains[var] = Range.from_min_extent(zero, node.value)
-            self.analyzer.bind(var, self.domains[var], True)
-            self.loops.append((var, node.node.thread_tag))
+        if not launches_thread(node):
             self.visit_children(node)
-            self.loops.pop()
-            if known is None:
-                del self.domains[var]
             return
+        var = node.node.var
+        again = var in self.domains  # a thread's variable may be launched twice
+        self.known_thread(node)
+        self.loops.append((var, node.node.thread_tag))
         self.visit_children(node)
+        self.loops.pop()
+        if not again:
+            del self.domains[var]
 
     # ------------------------------------------------------------------ accesses
 
@@ -318,7 +323,7 @@ class _Compactor(Mutator):
     @handles(MatchBufferRegion)
     def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
         source = self.region(node.source)
-        return node if source is node.source else node.replace(source=source)
+        return node.with_(source=source)
 
     @handles(Block)
     def block(self, node: Block) -> Stmt:

@@ -13,7 +13,7 @@ class _InitLower(StmtMutator):
     def block(self, node: Block) -> Stmt:
         body = self.visit(node.body)
         if node.init is None:
-            return node if body is node.body else node.replace(body=body)
+            return node.with_(body=body)
         first = [
             equal(iter_var.var, iter_var.dom.min)
             for iter_var in node.iter_vars

@@ -24,12 +24,13 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 
 
-class _MatchLower(Mutator):
+class _MatchLower(Facts, Mutator):
     def __init__(self, func: PrimFunc) -> None:
         self.analyzer = Analyzer()
         self.checks = checks_wanted()
@@ -42,7 +43,7 @@ class _MatchLower(Mutator):
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        self.known_loop(node)
         return self.visit_children(node)
 
     @handles(Block)

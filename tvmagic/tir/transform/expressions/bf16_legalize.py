@@ -67,7 +67,7 @@ class _Bf16Legalizer(Retyper):
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> PrimExpr:
         a, b = self.wide(node.a), self.wide(node.b)
-        return node if a is node.a and b is node.b else type(node)(a, b, node.span)
+        return node.with_(a=a, b=b)
 
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
@@ -78,14 +78,11 @@ class _Bf16Legalizer(Retyper):
     @handles(Select)
     def select(self, node: Select) -> PrimExpr:
         condition, then, other = self.visit(node.condition), self.wide(node.true_value), self.wide(node.false_value)
-        if condition is node.condition and then is node.true_value and other is node.false_value:
-            return node
-        return Select(condition, then, other, node.span)
+        return node.with_(condition=condition, true_value=then, false_value=other)
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> PrimExpr:
-        value = self.wide(node.value)
-        return node if value is node.value else Broadcast(value, node.lanes, node.span)
+        return node.with_(value=self.wide(node.value))
 
     @handles(Shuffle)
     def shuffle(self, node: Shuffle) -> PrimExpr:

@@ -316,7 +316,7 @@ class _Eliminator(Mutator):
         if holds:
             self.held[key].pop()
         self.defined.discard(node.var)
-        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+        return node.with_(value=value, body=body)
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -324,9 +324,7 @@ class _Eliminator(Mutator):
         self.defined.add(node.loop_var)
         body = self.visit(node.body)
         self.defined.discard(node.loop_var)
-        if low is node.min and extent is node.extent and body is node.body:
-            return node
-        return node.replace(min=low, extent=extent, body=body)
+        return node.with_(min=low, extent=extent, body=body)
 
 
 def _text(value: PrimExpr) -> str:

@@ -104,33 +104,27 @@ class _ConvertSSA(Mutator):
         value = self.visit(node.value)
         var = self.define(node.var)
         body = self.inside(node.var, var, node.body)
-        if var is node.var and value is node.value and body is node.body:
-            return node
-        return node.replace(var=var, value=value, body=body)
+        return node.with_(var=var, value=value, body=body)
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
         var = self.define(node.loop_var)
         body = self.inside(node.loop_var, var, node.body)
-        if var is node.loop_var and low is node.min and extent is node.extent and body is node.body:
-            return node
-        return node.replace(loop_var=var, min=low, extent=extent, body=body)
+        return node.with_(loop_var=var, min=low, extent=extent, body=body)
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
         extents, condition = mutate_all(self.visit, node.extents), self.visit(node.condition)
         var = self.define(node.buffer_var)
         body = self.inside(node.buffer_var, var, node.body)
-        if var is node.buffer_var and extents is node.extents and condition is node.condition and body is node.body:
-            return node
-        return node.replace(buffer_var=var, extents=extents, condition=condition, body=body)
+        return node.with_(buffer_var=var, extents=extents, condition=condition, body=body)
 
     @handles(AllocateConst)
     def allocate_const(self, node: AllocateConst) -> Stmt:
         var = self.define(node.buffer_var)
         body = self.inside(node.buffer_var, var, node.body)
-        return node if var is node.buffer_var and body is node.body else node.replace(buffer_var=var, body=body)
+        return node.with_(buffer_var=var, body=body)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:

@@ -23,7 +23,6 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     IterVar,
-    Op,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -36,6 +35,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import binary, cast, match_types
+from tvmagic.ir.query import is_call, launches_thread
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
@@ -101,7 +101,7 @@ class _Needs(Visitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if launches_thread(node):
             self._iterate(node.node.var, Range.from_min_extent(IntImm(node.value.dtype, 0), node.value))
         self.visit_children(node)
 
@@ -176,23 +176,20 @@ class _Narrower(Retyper):
     def select(self, node: Select) -> PrimExpr:
         condition = self.visit(node.condition)
         then, other = match_types(self.visit(node.true_value), self.visit(node.false_value))
-        if condition is node.condition and then is node.true_value and other is node.false_value:
-            return node
-        return Select(condition, then, other, node.span)
+        return node.with_(condition=condition, true_value=then, false_value=other)
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> PrimExpr:
         base, stride = match_types(self.visit(node.base), self.visit(node.stride))
-        return node if base is node.base and stride is node.stride else Ramp(base, stride, node.lanes, node.span)
+        return node.with_(base=base, stride=stride)
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> PrimExpr:
-        value = self.visit(node.value)
-        return node if value is node.value else Broadcast(value, node.lanes, node.span)
+        return node.with_(value=self.visit(node.value))
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        chooses = isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+        chooses = is_call(node, "tir.if_then_else")
         args = mutate_all(self.visit, node.args)
         if chooses:
             condition = self._indices(node.args[:1])
@@ -213,24 +210,19 @@ class _Narrower(Retyper):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
-        indices = self._indices(node.indices)
-        return node if indices is node.indices else node.replace(indices=indices)
+        return node.with_(indices=self._indices(node.indices))
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
         indices, value = self._indices(node.indices), self.visit(node.value)
-        if indices is node.indices and value is node.value:
-            return node
-        return node.replace(indices=indices, value=cast(node.value.dtype, value))
+        return node.with_(indices=indices, value=cast(node.value.dtype, value))
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
         (condition,) = self._indices((node.condition,))
         then_case = self.visit(node.then_case)
         else_case = None if node.else_case is None else self.visit(node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(For)
     def loop(self, node: For) -> Stmt:

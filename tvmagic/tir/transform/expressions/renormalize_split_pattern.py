@@ -116,7 +116,7 @@ class _Renormalizer(AnalyzerMutator):
         # x < c = x // c < 1
         if isinstance(b, IntImm) and b.value > 0 and self.is_index(a):
             return self.again(less(floordiv(a, b), IntImm(b.dtype, 1), node.span))
-        return node if a is node.a and b is node.b else LT(a, b, node.span)
+        return node.with_(a=a, b=b)
 
     @handles(Not)
     def negation(self, node: Not) -> PrimExpr:

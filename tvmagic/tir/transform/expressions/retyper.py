@@ -8,7 +8,7 @@ from tvmagic.ir import Let, LetStmt, Mutator, PrimExpr, Var, handles
 
 
 class Retyper(Mutator):
-    """A mutator that changes dtypes; `vars` has what stands for a variable whose dtype has changed.
+    """A mutator that changes dtypes; `vars` has the new variable of each whose dtype has changed.
 
     A subclass reads `vars` where it handles `Var`.
     """
@@ -26,8 +26,4 @@ class Retyper(Mutator):
         if value.dtype is not node.value.dtype:
             self.vars[node.var] = var = var.copy_with_dtype(value.dtype)
         body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        if isinstance(node, Let):  # its dtype is the body's
-            return Let(var, value, body, node.span)
-        return node.replace(var=var, value=value, body=body)
+        return node.with_(var=var, value=value, body=body)

@@ -19,7 +19,6 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
-    Op,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -29,9 +28,10 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
+from tvmagic.ir.query import is_call
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.contents.analysis import BufferContents
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
@@ -159,7 +159,7 @@ class StmtSimplifier(AnalyzerMutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if self.contents is not None and isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+        if self.contents is not None and is_call(node, "tir.if_then_else"):
             known = self._proved(node.args[0])
             if known is not None:
                 return self.visit(node.args[1 if known else 2])
@@ -185,7 +185,7 @@ class StmtSimplifier(AnalyzerMutator):
         body = self.visit(node.body)
         if inline and node.var not in self.buffer_vars:
             return body
-        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+        return node.with_(value=value, body=body)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
@@ -236,7 +236,7 @@ def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
 
     Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,
     `apply_constraints_to_boolean_branches` extend what the simplifier tries; `fast_math` takes floats for
-    real numbers (`x - x` is 0), where they otherwise follow IEEE 754. `propagate_knowns_to_prove_conditional`
+    real numbers (`x - x` is 0), which otherwise follow IEEE 754. `propagate_knowns_to_prove_conditional`
     decides conditions by what buffers are known to hold, from stores and from `T.assume`;
     `propagate_knowns_to_simplify_expressions` does so for all expressions, so that known loads become their values.
     """

@@ -17,7 +17,6 @@ from tvmagic.ir import (
     Let,
     LetStmt,
     Mutator,
-    Op,
     Or,
     PrimExpr,
     PrimFunc,
@@ -27,6 +26,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.query import is_call
 from tvmagic.passes import Pass, Sequential, is_recording, note
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import declared, tir_pass
@@ -132,7 +132,7 @@ class _Collector(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+        if is_call(node, "tir.if_then_else"):
             self._condition(node.args[0], HoistedConditionals.IfElseExpr)
         self.visit_children(node)
 

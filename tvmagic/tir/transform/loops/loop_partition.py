@@ -27,7 +27,6 @@ from tvmagic.ir import (
     IntImm,
     IterVar,
     Mutator,
-    Op,
     PrimExpr,
     PrimFunc,
     Range,
@@ -40,7 +39,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import callee, is_call, launches_thread, variables_in
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
@@ -61,10 +60,6 @@ _INVERSE: dict[type, type] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
 def is_hint(value: Any) -> bool:
     """Whether the value of the annotation asks for a partition."""
     return bool(getattr(value, "value", value))
-
-
-def _call_name(node: Any) -> str:
-    return node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else ""
 
 
 class _Candidates(Visitor):
@@ -119,7 +114,7 @@ class _Candidates(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        name = _call_name(node)
+        name = callee(node)
         if name == "tir.likely":
             self.in_likely = True
             self.visit_children(node)
@@ -152,7 +147,7 @@ class _Partitions(Visitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if launches_thread(node):
             self._inside(node, node.node.var, IntervalSet(IntImm(node.value.dtype, 0), node.value - 1))
         else:
             self.visit_children(node)
@@ -164,7 +159,7 @@ class _Partitions(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if _call_name(node) == "tir.likely":
+        if is_call(node, "tir.likely"):
             self._deduce(node.args[0])
         else:
             self.visit_children(node)
@@ -464,7 +459,7 @@ class _LikelyRemover(Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        return self.visit(node.args[0]) if _call_name(node) == "tir.likely" else self.visit_children(node)
+        return self.visit(node.args[0]) if is_call(node, "tir.likely") else self.visit_children(node)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:

@@ -255,7 +255,7 @@ class _Vectorizer(Mutator):
         value = self.visit(node.value)
         if value.dtype.is_vector:
             raise _NeedsScalar("a broadcast inside it would become a vector of vectors", node)
-        return node if value is node.value else Broadcast(value, node.lanes, node.span)
+        return node.with_(value=value)
 
     @handles(Shuffle, Reduce)
     def opaque(self, node: PrimExpr) -> PrimExpr:
@@ -278,7 +278,7 @@ class _Vectorizer(Mutator):
         if any(isinstance(a, PrimExpr) and a.dtype.lane_code != b.dtype.lane_code for a, b in zip(args, node.args)):
             name = node.op.name if isinstance(node.op, Op) else node.op.name_hint
             raise _NeedsScalar(f"`{name.removeprefix('tir.')}` takes no vectors", node)
-        return node if args is node.args else node.replace(args=args)
+        return node.with_(args=args)
 
     def if_then_else(self, node: Call) -> PrimExpr:
         condition = self.visit(node.args[0])
@@ -374,9 +374,7 @@ class _Vectorizer(Mutator):
             note("vectorize.nested", f"vectorized loop `{node.loop_var.name}` inside another runs serially", node=node)
             kind = ForKind.SERIAL
         body = self.visit(node.body)
-        if low is node.min and extent is node.extent and body is node.body and kind is node.kind:
-            return node
-        return node.replace(min=low, extent=extent, body=body, kind=kind)
+        return node.with_(min=low, extent=extent, body=body, kind=kind)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
@@ -391,9 +389,7 @@ class _Vectorizer(Mutator):
             raise _NeedsScalar("the condition of an `if` differs from lane to lane", node)
         then_case = self.visit(node.then_case)
         else_case = None if node.else_case is None else self.visit(node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     @handles(While)
     def while_loop(self, node: While) -> Stmt:
@@ -412,7 +408,7 @@ class _Vectorizer(Mutator):
         if mentions(node.value if isinstance(node, AttrStmt) else node.condition, (self.var, *self.lets)):
             raise _NeedsScalar("it holds a check or an attribute that depends on the lane", node)
         body = self.visit(node.body)
-        return node if body is node.body else node.replace(body=body)
+        return node.with_(body=body)
 
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
@@ -441,7 +437,7 @@ class _Vectorizer(Mutator):
         if buffer_mentions(node.buffer, self.var):
             raise _NeedsScalar(f"buffer `{node.buffer.name}` depends on the lane", node)
         body = self.visit(node.body)
-        return node if body is node.body else node.replace(body=body)
+        return node.with_(body=body)
 
 
 def _refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:

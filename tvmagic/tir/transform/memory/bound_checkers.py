@@ -12,7 +12,6 @@ from tvmagic.ir import (
     Evaluate,
     IfThenElse,
     IntImm,
-    Op,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -21,6 +20,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast, greater_equal, less, logical_and
+from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import is_true
 
@@ -40,7 +40,7 @@ class _Accesses(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if isinstance(node.op, Op) and node.op.name == "tir.if_then_else":
+        if is_call(node, "tir.if_then_else"):
             self.visit(node.args[0])  # which value is evaluated, the condition decides
         else:
             self.visit_children(node)

@@ -12,6 +12,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Buffer, BufferStore, Call, IntImm, PrimExpr, StringImm
 from tvmagic.ir.ops import greater_equal, less
+from tvmagic.ir.query import is_call
 from tvmagic.passes import PassContext
 
 __all__ = ["OPTION", "checked_indices", "checks_wanted"]
@@ -39,7 +40,7 @@ def checked_indices(
 
 
 def _inside(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
-    if isinstance(index, Call) and getattr(index.op, "name", "") == "tir.checked_index":
+    if is_call(index, "tir.checked_index"):
         return True
     if index.dtype.is_vector:
         return False

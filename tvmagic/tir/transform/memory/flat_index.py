@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Add, Buffer, FloorDiv, FloorMod, IntImm, Mul, PrimExpr
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import add, floormod, multiply, subtract
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 
 
 def _addends(value: PrimExpr) -> list[PrimExpr]:
@@ -88,7 +88,7 @@ class FlatIndex:
         return []
 
     def _together(self, product: PrimExpr, remainder: FloorMod) -> PrimExpr | None:
-        """`(rest + x // c) * c + y % c` as `rest * c + x`, where x and y differ by a multiple of c."""
+        """`(rest + x // c) * c + y % c` as `rest * c + x`, if x and y differ by a multiple of c."""
         outer: PrimExpr | None = None
         node = product
         while isinstance(node, Mul):

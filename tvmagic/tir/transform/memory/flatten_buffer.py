@@ -8,7 +8,6 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
-    AttrStmt,
     Block,
     Buffer,
     BufferLoad,
@@ -18,25 +17,23 @@ from tvmagic.ir import (
     Cast,
     DataType,
     DeclBuffer,
-    For,
     IfThenElse,
     IntImm,
-    IterVar,
     Not,
-    Op,
     PrimExpr,
     PrimFunc,
     Range,
     Stmt,
+    Var,
     handles,
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import logical_and
-from tvmagic.tir.analysis.analyzer_visitor import strip_likely
+from tvmagic.ir.query import is_call, strip_likely
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
-from tvmagic.tir.transform.with_analyzer import THREAD_KEYS, AnalyzerMutator
+from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 BOOL, INT8 = DataType("bool"), DataType("int8")
 
@@ -72,30 +69,19 @@ class _BufferFlattener(AnalyzerMutator):
 
     # ------------------------------------------------------------------ what is known
 
-    @handles(For)
-    def for_loop(self, node: For) -> Stmt:
-        dom = Range.from_min_extent(node.min, node.extent)
-        self.analyzer.bind(node.loop_var, dom, True)
-        self.domains[node.loop_var] = dom
-        return self.visit_children(node)
+    def known_domain(self, var: Var, domain: Range) -> None:
+        super().known_domain(var, domain)
+        self.domains[var] = domain
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
         self.predicates.append(strip_likely(condition))
-        with self.analyzer.constraint_scope(strip_likely(condition)):
+        with self.holds(strip_likely(condition)):
             then_case = self.visit(node.then_case)
         self.predicates.pop()
         else_case = None if node.else_case is None else self.visit(node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
-
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
-        if node.attr_key in THREAD_KEYS and isinstance(node.node, IterVar):
-            self.domains[node.node.var] = Range.from_min_extent(IntImm(node.value.dtype, 0), node.value)
-        return super().attribute(node)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     def flat_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The flat index of an access, simplified as a map from the loops around it."""
@@ -143,18 +129,18 @@ class _BufferFlattener(AnalyzerMutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if isinstance(node.op, Op) and node.op.name == "tir.address_of":
+        if is_call(node, "tir.address_of"):
             outer, self.address = self.address, True
             new = self.visit_children(node)
             self.address = outer
             return new
-        if not (isinstance(node.op, Op) and node.op.name == "tir.if_then_else"):
+        if not is_call(node, "tir.if_then_else"):
             return self.visit_children(node)
         condition = self.visit(node.args[0])
         parts = [condition]
         for fact, part in ((condition, node.args[1]), (Not(condition), node.args[2])):
             self.predicates.append(fact)
-            with self.analyzer.constraint_scope(self.analyzer.rewrite_simplify(fact)):
+            with self.holds(self.analyzer.rewrite_simplify(fact)):
                 parts.append(self.visit(part))
             self.predicates.pop()
         return node if all(a is b for a, b in zip(parts, node.args)) else node.replace(args=tuple(parts))
@@ -192,10 +178,7 @@ class _BufferFlattener(AnalyzerMutator):
             raise TVMagicError(
                 f"block `{node.name_hint}` still matches buffers", node=node, hint="run LowerMatchBuffer first"
             )
-        for iter_var in node.iter_vars:
-            assert iter_var.dom is not None
-            self.analyzer.bind(iter_var.var, iter_var.dom, True)
-            self.domains[iter_var.var] = iter_var.dom
+        self.known_block(node)
         new = self.visit_children(node)
         return new.replace(
             alloc_buffers=tuple([self.flat(b) for b in new.alloc_buffers]),

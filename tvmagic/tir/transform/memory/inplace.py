@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.ir import AttrStmt, BufferLoad, BufferStore, For, IfThenElse, Stmt, Var, Visitor, While, handles
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
+from tvmagic.ir.deep_equal import expr_deep_equal
 
 
 class _Unsafe(Exception):

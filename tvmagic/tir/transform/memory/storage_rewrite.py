@@ -32,7 +32,6 @@ from tvmagic.ir import (
     IntImm,
     LetStmt,
     Mutator,
-    Op,
     PointerType,
     PrimExpr,
     PrimFunc,
@@ -43,11 +42,11 @@ from tvmagic.ir import (
     decl_buffer,
     handles,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
-from tvmagic.ir.query import is_access_ptr
+from tvmagic.ir.query import is_access_ptr, is_call
 from tvmagic.passes import PassContext, is_recording, note
-from tvmagic.tir.analysis.deep_equal import expr_deep_equal
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.inplace import works_in_place
 from tvmagic.tir.transform.memory.vector_types import rewrite_vector_types
@@ -426,7 +425,7 @@ class _Rewriter(Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if isinstance(node.op, Op) and node.op.name == "tir.type_annotation":
+        if is_call(node, "tir.type_annotation"):
             return node
         entry = (
             self.planner.entry_of.get(node.args[1]) if is_access_ptr(node) and isinstance(node.args[1], Var) else None

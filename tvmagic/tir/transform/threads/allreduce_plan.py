@@ -30,6 +30,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast
+from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 
 __all__ = ["Allreduce", "AllreduceFinder", "Form", "Group", "Warps", "barrier", "is_allreduce"]
@@ -88,11 +89,7 @@ def _flat(axes: list[_Axis]) -> tuple[PrimExpr, int]:
 
 def is_allreduce(stmt: Any) -> bool:
     """Whether a statement is a reduction over threads."""
-    return (
-        isinstance(stmt, Evaluate)
-        and isinstance(stmt.value, Call)
-        and getattr(stmt.value.op, "name", "") == "tir.tvm_thread_allreduce"
-    )
+    return isinstance(stmt, Evaluate) and is_call(stmt.value, "tir.tvm_thread_allreduce")
 
 
 def barrier(scope: str) -> Stmt:

@@ -26,7 +26,6 @@ from tvmagic.ir import (
     IterVar,
     LetStmt,
     Mutator,
-    Op,
     PrimExpr,
     PrimFunc,
     SeqStmt,
@@ -41,7 +40,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import div, multiply
-from tvmagic.ir.query import is_access_ptr
+from tvmagic.ir.query import is_access_ptr, is_call
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 
@@ -180,7 +179,7 @@ class _ThreadInjector(Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if isinstance(node.op, Op) and node.op.name == "tir.tvm_context_id":
+        if is_call(node, "tir.tvm_context_id"):
             return node if self.share else self.thread
         if not is_access_ptr(node) or node.args[1] not in self.strides:
             return self.visit_children(node)
@@ -229,13 +228,13 @@ class _ThreadInjector(Mutator):
             return self.inject(node, True)
         self.depends = False
         body = self.visit(node.body)
-        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
+        return node.with_(value=value, body=body)
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:
         body = self.visit(node.body)
         buffer = self._widened(node.buffer) if node.buffer.data in self.strides else node.buffer
-        return node if body is node.body and buffer is node.buffer else node.replace(buffer=buffer, body=body)
+        return node.with_(buffer=buffer, body=body)
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -247,9 +246,7 @@ class _ThreadInjector(Mutator):
         self.depends = False
         body = self.visit(node.body)
         self.loop_depth += 1
-        if low is node.min and extent is node.extent and body is node.body:
-            return node
-        return node.replace(min=low, extent=extent, body=body)
+        return node.with_(min=low, extent=extent, body=body)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
@@ -259,9 +256,7 @@ class _ThreadInjector(Mutator):
         self.depends = False
         then_case = self._part(node.then_case)
         else_case = None if node.else_case is None else self._part(node.else_case)
-        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
-            return node
-        return node.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     def _part(self, node: Stmt) -> Stmt:
         depth, self.loop_depth = self.loop_depth, 0
@@ -298,9 +293,7 @@ class _ThreadInjector(Mutator):
             self.strides[node.buffer_var] = extents[0]
             extents = (multiply(extents[0], self.threads),)
         body = self.visit(node.body)
-        if condition is node.condition and extents is node.extents and body is node.body:
-            return node
-        return node.replace(condition=condition, extents=extents, body=body)
+        return node.with_(condition=condition, extents=extents, body=body)
 
 
 class _VirtualThreads(StmtMutator):

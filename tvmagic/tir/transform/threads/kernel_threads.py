@@ -17,7 +17,6 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
-    Call,
     DeclBuffer,
     Evaluate,
     For,
@@ -39,6 +38,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import cast, logical_and
+from tvmagic.ir.query import is_call
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import used_vars
@@ -59,7 +59,7 @@ def scope_of(pointer: Var) -> str:
 
 def _is_barrier(node: Any) -> bool:
     value = getattr(node, "value", None)
-    return isinstance(value, Call) and getattr(value.op, "name", "") == "tir.tvm_storage_sync"
+    return is_call(value, "tir.tvm_storage_sync")
 
 
 class _OfKernels(Mutator):

@@ -108,7 +108,7 @@ class _Lifter(Mutator):
             self.at, self.renamed = {}, {}
         if node.kind is ForKind.THREAD_BINDING:
             return body
-        return new if body is new.body else new.replace(body=body)
+        return new.with_(body=body)
 
 
 @tir_pass("tir.LiftThreadBinding")

@@ -74,7 +74,7 @@ class _Rewriter(Mutator):
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
         body = self.visit(node.body)
-        return node if body is node.body else node.replace(body=body)
+        return node.with_(body=body)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
@@ -86,7 +86,7 @@ class _Rewriter(Mutator):
         body = self.visit(node.body)
         buffer = self.found.placed.get(node.buffer_var)
         if buffer is None:
-            return node if body is node.body else node.replace(body=body)
+            return node.with_(body=body)
         if buffer.scope() == "shared":
             body = AttrStmt(buffer.data, "volatile_scope", IntImm("int32", 1), body, node.span)
         return Allocate(buffer.data, buffer.dtype, buffer.shape, IntImm("bool", 1), body, span=node.span)

@@ -36,6 +36,7 @@ from tvmagic.ir import (
     handles,
     structural_equal,
 )
+from tvmagic.ir.query import callee
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import mentions
@@ -120,7 +121,7 @@ class _Planner(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        name = getattr(node.op, "name", "")
+        name = callee(node)
         if name == "tir.tvm_storage_sync":
             if isinstance(node.args[0], StringImm) and node.args[0].value == self.scope:
                 self.accesses.append(_BARRIER)

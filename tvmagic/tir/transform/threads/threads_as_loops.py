@@ -20,7 +20,6 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
-    Call,
     DeclBuffer,
     Evaluate,
     For,
@@ -45,10 +44,10 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import cast, logical_and
+from tvmagic.ir.query import is_call, strip_likely
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
-from tvmagic.tir.transform.with_analyzer import strip_likely
 
 
 class _Axis(NamedTuple):
@@ -60,11 +59,7 @@ class _Axis(NamedTuple):
 
 
 def _is_barrier(node: Any) -> bool:
-    return (
-        isinstance(node, Evaluate)
-        and isinstance(node.value, Call)
-        and getattr(node.value.op, "name", "") == "tir.tvm_storage_sync"
-    )
+    return isinstance(node, Evaluate) and is_call(node.value, "tir.tvm_storage_sync")
 
 
 def _thread_axis(node: Stmt) -> _Axis | None:

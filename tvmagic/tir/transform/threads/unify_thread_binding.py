@@ -21,6 +21,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast
+from tvmagic.ir.query import launches_thread
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
@@ -40,7 +41,7 @@ class _Unifier(Mutator):
 
     @handles(AttrStmt)
     def launch(self, node: AttrStmt) -> Stmt:
-        if node.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(node.node, IterVar):
+        if not launches_thread(node):
             return self.visit_children(node)
         domain = Range.from_min_extent(IntImm(node.value.dtype, 0), node.value)
         return self._unify(node, node.node.var, node.node.thread_tag, domain)

@@ -1,6 +1,6 @@
-"""Deep equality of expressions, as the rules and the constraints of the analyzer ask for it.
+"""Deep equality of expressions: the same operators on the very same variables and buffers.
 
-Variables and buffers are equal only to themselves, so that the walk needs no map of variables.
+The walk needs no map of variables, as `structural_equal` does: rules and constraints ask this of small expressions often.
 """
 
 from __future__ import annotations
@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.ir import BinaryOp, Buffer, IntImm, Kind, Node, Var
+from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.deep import deep
 from tvmagic.ir.derive import deep_comparison
+from tvmagic.ir.node import Kind, Node
+from tvmagic.ir.operators import BinaryOp
+from tvmagic.ir.values import IntImm, Var
 
-__all__ = ["deep_equal"]
+__all__ = ["deep_equal", "expr_deep_equal"]
 
 _Compare = Callable[[Any, Any], bool]
 _comparers: dict[type, _Compare] = {}
@@ -28,6 +32,12 @@ def deep_equal(a: object, b: object) -> bool:
     if compare is None:
         compare = _comparers[kind] = _make_comparer(kind)
     return compare(a, b)
+
+
+@deep
+def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
+    """Whether two expressions, however deep, are the same tree over the same variables and buffers."""
+    return deep_equal(lhs, rhs)
 
 
 def _all_equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

@@ -1,0 +1,37 @@
+"""The tables of what operators are in code: rules for calls, and math functions of our own. Other files fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmagic.ir import Call
+
+__all__ = ["OWN", "RULES", "own", "rule"]
+
+Rule = Callable[[Any, Call], str]
+Function = Callable[..., str]
+
+RULES: dict[str, Rule] = {}
+OWN: dict[tuple[str, int], Function] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """The rule of the operators `names` (without their prefix `tir.`)."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update({f"tir.{name}": function for name in names})
+        return function
+
+    return register
+
+
+def own(name: str, *bits: int) -> Callable[[Function], Function]:
+    """Mark a function as the code of operator `name` on floats of `bits` bits."""
+
+    def register(function: Function) -> Function:
+        for width in bits:
+            OWN[name, width] = function
+        return function
+
+    return register

@@ -1,0 +1,104 @@
+"""Arguments that several magics have, and what completes them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from IPython.core.error import UsageError
+
+from tvmagic.codegen.target.names import TARGETS
+from tvmagic.notebook import commands
+from tvmagic.notebook.arguments import Argument, argument, positive
+from tvmagic.notebook.magic_names import MagicNames
+from tvmagic.notebook.view import CALLS
+from tvmagic.operators import Operator
+
+__all__ = [
+    "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "NAME", "ONLY", "SIZE", "TARGET", "TIME", "VERIFY", "VERSION",
+    "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
+]  # fmt: skip
+
+
+def operator_names(magics: MagicNames, _: Operator | None) -> Iterable[str]:
+    return magics.operators()
+
+
+def version_names(_: MagicNames, op: Operator | None) -> Iterable[str]:
+    return ["plain", *(op.versions if op is not None else ())]
+
+
+def pass_names(_: MagicNames, op: Operator | None) -> Iterable[str]:
+    record = op.current.record if op is not None else None
+    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
+
+
+def target_names(_magics: MagicNames, _op: Operator | None) -> Iterable[str]:
+    return TARGETS
+
+
+def puzzle_numbers(_magics: MagicNames, _op: Operator | None) -> Iterable[str]:
+    from tvmagic.puzzles import puzzles
+
+    return [str(p.number) for p in puzzles()]
+
+
+NAME = argument("name", metavar="NAME", help="the operator", completes=operator_names)
+VERSION = argument(
+    "-v", "-n", "--version", "--name", dest="version", metavar="V", completes=version_names,
+    help="which of its schedules, by default the last; NAME:V says the same",
+)  # fmt: skip
+CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
+TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
+SIZE = argument(
+    "--size", type=positive, metavar="N",
+    help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
+)  # fmt: skip
+ONLY = argument(
+    "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=pass_names
+)
+TARGET = argument("--target", metavar="T", help="what to compile for (this machine)", completes=target_names)
+CHECK_TARGET = argument(
+    "--target",
+    metavar="T",
+    help="what to compile for (this machine): aarch64, aarch64-sve, riscv64, ... With --check it is run, by an emulator "
+    "if need be (docs/targets.md)",
+    completes=target_names,
+)
+CODE_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(TARGETS)}, or a full target such as 'llvm -mcpu=znver4'",
+    completes=target_names,
+)
+ASM_TARGET = argument(
+    "--target",
+    metavar="T",
+    help=f"{', '.join(TARGETS)}, a full target such as 'llvm -mcpu=znver4', or ascend for the source of an NPU's "
+    "kernel, which is for reading only",
+    completes=lambda magics, op: [*target_names(magics, op), *commands.KERNELS],
+)
+HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
+VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
+
+
+def kept(default: str) -> Argument:
+    """The name under which a schedule is kept; its flags are those by which others choose one."""
+    flags = ("-n", "-v", "--name", "--version")
+    return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
+
+
+def knob(text: str) -> tuple[str, list[Any]]:
+    """The name and the values of `tile=4,8,16`."""
+    name, equals, values = text.partition("=")
+    if not equals or not name.strip() or not values.strip():
+        raise UsageError(f"%passes: `--knob {text}` is not a name with values; write --knob tile=4,8,16")
+    return name.strip(), [_plain_value(value.strip()) for value in values.split(",") if value.strip()]
+
+
+def _plain_value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

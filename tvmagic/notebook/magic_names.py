@@ -1,0 +1,110 @@
+"""What the words of a magic's line name: operators, their versions, functions of the user, targets, passes."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics
+
+from tvmagic.errors import TVMagicError, closest
+from tvmagic.notebook import commands
+from tvmagic.notebook.arguments import did_you_mean
+from tvmagic.notebook.results import definition
+from tvmagic.operators import Operator, Version
+from tvmagic.operators.operator import USUAL_SIZE
+
+__all__ = ["MagicNames"]
+
+
+class MagicNames(Magics):
+    """Magics that find what their words name among the user's names; what is not there is a UsageError."""
+
+    target: Any  # the target that is compiled for where a line names none
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The user's names."""
+        assert self.shell is not None
+        return self.shell.user_ns
+
+    def operators(self) -> dict[str, Operator]:
+        """The operators among the user's names."""
+        return {n: v for n, v in self.namespace.items() if isinstance(v, Operator) and not n.startswith("_")}
+
+    def definition_of(self, name: str | None) -> str:
+        """What tells the present definition of the operator `name` from others; empty if it was not made by a cell."""
+        op = self.namespace.get(name or "")
+        return definition(op.name, op.source.text) if isinstance(op, Operator) and op.source is not None else ""
+
+    def _operator(self, name: str, magic: str) -> Operator:
+        found = self.namespace.get(name)
+        if isinstance(found, Operator):
+            return found
+        known = sorted(self.operators())
+        close = closest(name, known)
+        hint = (
+            f"; did you mean `{close}`?"
+            if close
+            else f"; there are {', '.join(known)}"
+            if known
+            else "; write %%tensor first"
+        )
+        raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
+
+    def _size_for(self, arguments: Namespace, magic: str, *operators: Operator) -> int:
+        """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
+        if arguments.size is None:
+            return min((op.usual_size for op in operators), default=USUAL_SIZE)
+        if operators and not any(op.symbols for op in operators):
+            names = " and ".join(f"`{op.name}`" for op in operators)
+            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
+        return arguments.size
+
+    def _version(self, arguments: Any, magic: str) -> Version:
+        if ":" in arguments.name and arguments.version is None:
+            return self._version_text(arguments.name, None, magic)
+        op = self._operator(arguments.name, magic)
+        try:
+            return op.version(arguments.version)
+        except TVMagicError as error:
+            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
+
+    def _function(self, text: str) -> tuple[str, Any]:
+        """A function of the user by its name, such as `f` or `np.dot`."""
+        first, *rest = text.split(".")
+        value = np if first == "np" else self.namespace.get(first)
+        for name in rest:
+            value = getattr(value, name, None)
+        if not callable(value):
+            hidden = self.shell.user_ns_hidden if self.shell is not None else {}
+            known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
+            raise UsageError(f"%bench: there is no function `{text}`{did_you_mean(text, known)}")
+        return text, value
+
+    def _version_text(self, text: str, default: Operator | None, magic: str = "%compare") -> Version:
+        """`OPERATOR`, `OPERATOR:VERSION`, or a version of `default`."""
+        name, _, version = text.partition(":")
+        if name not in self.operators():
+            if default is not None and (text in default.versions or text == "plain"):
+                return default.version(text)
+            owners = {id(op): op for op in self.operators().values() if text in op.versions}
+            if len(owners) == 1:
+                return next(iter(owners.values())).version(text)
+            if owners:
+                known = " and ".join(f"`{op.name}:{text}`" for op in owners.values())
+                raise UsageError(f"{magic}: there are {known}; write one of them")
+        op = self._operator(name, magic)
+        try:
+            return op.version(version or None)
+        except TVMagicError as error:
+            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
+
+    def _target(self, text: str | None) -> str | None:
+        return commands.target_text(text or self.target)
+
+    @staticmethod
+    def _pass_names(text: str | None) -> list[str] | None:
+        return [name.strip() for name in (text or "").split(",") if name.strip()] or None
