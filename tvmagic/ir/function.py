@@ -204,7 +204,9 @@ class TensorIntrin(Node):
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic known as `name`."""
         if name not in TensorIntrin._registry:
-            provided("tensor intrinsic")  # those that come with the package register when they are loaded
+            others = provided("tensor intrinsics")  # those of CPUs are registered when they are loaded
+            if name not in TensorIntrin._registry:
+                others()
         found = TensorIntrin._registry.get(name)
         if found is None and not allow_missing:
             raise WrongValueError(f"there is no intrinsic `{name}`: it is not registered")

@@ -78,7 +78,9 @@ class Problem(NamedTuple):
             steps = _steps_to(part, target)
             if steps is None:
                 break
-            path, part = ObjectPath((*path.steps, *steps)), target
+            for step in steps:
+                path = path.then(*step)
+            part = target
         return path
 
 

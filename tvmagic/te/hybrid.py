@@ -45,6 +45,7 @@ from tvmagic.te.operation import extern_primfunc
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["HybridFunction", "script"]
+__path__: list[str] = []  # TVM's `te.hybrid.runtime` can be imported (`_places`)
 
 _DTYPES = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) + (
     "float16", "float32", "float64", "bool",

@@ -171,6 +171,10 @@ _LAZY = {
     "StmtSRef": "tvmagic.tir.schedule",
     "BlockScope": "tvmagic.tir.schedule",
     "BlockDependenceInfo": "tvmagic.tir.block_dependence_info",
+    "BijectiveLayout": "tvmagic.tir.data_layout",
+    "Layout": "tvmagic.tir.data_layout",
+    "bijective_layout": "tvmagic.tir.data_layout",
+    "layout": "tvmagic.tir.data_layout",
     "IndexMap": "tvmagic.arith.index_map",
     "comm_reducer": "tvmagic.te.reduction",
     "max": "tvmagic.te.reduction",
@@ -191,6 +195,7 @@ _PACKAGES = (
     "op",
     "block_scope",
     "block_dependence_info",
+    "data_layout",
 )
 
 
