@@ -23,6 +23,8 @@ _MODULES = (
 _NAMES = {
     "IRModule": "tvmagic.ir",
     "DataType": "tvmagic.ir",
+    "DataTypeCode": "tvmagic.ir",
+    "Object": "tvmagic.runtime",
     "Operator": "tvmagic.operators",
     "TVMError": "tvmagic.errors",
     "TVMagicError": "tvmagic.errors",

@@ -18,6 +18,7 @@ __all__ = ["PLACES", "install"]
 PLACES: dict[str, str] = {
     "error": "errors",
     "_ffi.registry": "_ffi",
+    "_ffi.runtime_ctypes": "ir runtime",
     "driver.build_module": "driver",
     "ir.attrs": "ir",
     "ir.instrument": "instrument",
@@ -45,7 +46,9 @@ class _Module(ModuleType):
     """A module whose names are those of others."""
 
     def __init__(self, name: str, sources: Sequence[str]) -> None:
-        super().__init__(name, f"The names of {' and '.join(f'`{s}`' for s in sources)}, at the place where TVM has them.")
+        super().__init__(
+            name, f"The names of {' and '.join(f'`{s}`' for s in sources)}, at the place where TVM has them."
+        )
         self.__dict__["_sources"] = sources
 
     def _modules(self) -> list[ModuleType]:

@@ -302,7 +302,8 @@ class PassContext:
         """What `run` makes of `mod`, with the instruments told before and after; `mod` if one of them says no."""
         if not self.instruments:
             return run()
-        if any([_call(instrument, "should_run", mod, info) is False for instrument in self.instruments]):
+        refusals = [_call(instrument, "should_run", mod, info) is False for instrument in self.instruments]
+        if any(refusals):  # all were asked
             return mod
         for instrument in self.instruments:
             _call(instrument, "run_before_pass", mod, info)

@@ -93,7 +93,7 @@ class ObjectPath:
 
     def __eq__(self, other: object) -> bool:
         """Whether both take the same steps; an unknown field is not the same as any."""
-        known = all([kind != "unknown attr" for kind, _ in self.steps])
+        known = ("unknown attr", None) not in self.steps
         return isinstance(other, ObjectPath) and known and self.steps == other.steps
 
     def __hash__(self) -> int:

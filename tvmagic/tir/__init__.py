@@ -156,6 +156,7 @@ from tvmagic.ir.ops import (
     sqrt,
     tan,
     tanh,
+    trace,
     trunc,
     truncdiv,
     truncmod,

@@ -187,7 +187,9 @@ def _shape(shape: Sequence[Any], source: Layout, target: Layout) -> list[PrimExp
         if part.var.name.islower():
             given = bound[part.var]
             if isinstance(given, IntImm) and given.value != _size(part):
-                raise TVMagicError(f"the part `{part.var.name}` of layout `{source.name}` has size {_size(part)}, not {given}")
+                raise TVMagicError(
+                    f"the part `{part.var.name}` of layout `{source.name}` has size {_size(part)}, not {given}"
+                )
             bound[part.var] = IntImm(part.var.dtype, 0)
     sizes = _rules(source, target, ops.ceildiv)
     return [

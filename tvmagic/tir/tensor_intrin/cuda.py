@@ -47,9 +47,7 @@ def get_wmma_sync_intrin(
     @T.prim_func
     def desc(a: T.handle, b: T.handle, c: T.handle) -> None:  # type: ignore
         A = T.match_buffer(a, (m_dim, k_dim), in_dtype, align=64, offset_factor=k_dim, scope="wmma.matrix_a")
-        B = T.match_buffer(
-            b, (rows_b, columns_b), in_dtype, align=64, offset_factor=columns_b, scope="wmma.matrix_b"
-        )
+        B = T.match_buffer(b, (rows_b, columns_b), in_dtype, align=64, offset_factor=columns_b, scope="wmma.matrix_b")
         C = T.match_buffer(c, (m_dim, n_dim), out_dtype, align=64, offset_factor=n_dim, scope="wmma.accumulator")
         with T.block("root"):
             T.reads(C[0:m_dim, 0:n_dim], A[0:m_dim, 0:k_dim], B[0:rows_b, 0:columns_b])
