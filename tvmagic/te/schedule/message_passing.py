@@ -9,7 +9,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_infinite
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import DefectError, ScheduleError
-from tvmagic.ir import IterVar, PrimExpr, Range, Var
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
 from tvmagic.ir.ops import greater_equal, less
 from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, Transform, is_const
 from tvmagic.te.schedule.stage import Stage
@@ -160,6 +160,9 @@ def make_bound_check(
         if iv in boxed:
             conditions += _domain_conditions(value, ranges[iv].extent, prover)
             continue
+        place = plain.simplify(value)
+        if isinstance(place, IntImm) and plain.can_prove(less(place, ranges[iv].extent)):
+            continue  # what each thread computes for itself is at one place
         high = prover.relaxed(value).max_value
         if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, ranges[iv].extent)):
             conditions.append(less(value, ranges[iv].extent))
