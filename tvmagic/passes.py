@@ -24,10 +24,12 @@ from tvmagic.ir.deep import deep
 from tvmagic.ir.hooks import provided
 
 __all__ = [
+    "ModulePass",
     "Note",
     "Pass",
     "PassContext",
     "PassInfo",
+    "PrimFuncPass",
     "Record",
     "Sequential",
     "Step",
@@ -380,6 +382,14 @@ class Pass:
         return f"Pass({self.info.name})"
 
 
+class ModulePass(Pass):
+    """A pass that `module_pass` makes of a function from module to module."""
+
+
+class PrimFuncPass(Pass):
+    """A pass that `prim_func_pass` makes of a function from function to function."""
+
+
 class Sequential(Pass):
     """Passes run one after the other; each is a step of its own in the record."""
 
@@ -426,7 +436,7 @@ def prim_func_pass(
         def run(mod: IRModule, context: PassContext) -> IRModule:
             return mod.map_functions(lambda func: function(func, mod, context))
 
-        return Pass(pass_name, run, opt_level, required or (), options, function.__doc__)
+        return PrimFuncPass(pass_name, run, opt_level, required or (), options, function.__doc__)
 
     return create if pass_func is None else create(pass_func)
 
@@ -441,7 +451,7 @@ def module_pass(
     """A pass from a function `(mod, ctx) -> mod`."""
 
     def create(function: Any) -> Pass:
-        return Pass(name or _pass_name(function), function, opt_level, required or (), None, function.__doc__)
+        return ModulePass(name or _pass_name(function), function, opt_level, required or (), None, function.__doc__)
 
     return create if pass_func is None else create(pass_func)
 
