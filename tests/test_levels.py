@@ -13,7 +13,7 @@ LEVEL = {
     "passes": 1, "instrument": 1, "eval": 1, "script.printer": 1,
     "arith": 2,
     "script": 3,
-    "te": 4, "tir": 4,
+    "te": 4, "tir": 4, "topi": 4.1,
     "cinn": 5, "ascend": 5, "runtime": 5, "codegen": 5.1, "runners": 5.2,
     "driver": 6,
     "notation": 7, "operators": 7.1, "tune": 7.2, "explain": 7.3, "testing": 7.3, "puzzles": 7.4,

@@ -39,6 +39,7 @@ PLACES: dict[str, str] = {
     "tir.schedule._ffi_api": "tir.schedule",
     "tir.transform.function_pass": "tir.transform",
     "tir.transform.transform": "tir.transform",
+    "topi.math": "topi",
 }
 
 

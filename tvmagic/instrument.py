@@ -63,7 +63,8 @@ def pass_instrument(pi_cls: Any = None) -> Any:
         if issubclass(cls, PassInstrument):
             return cls
         described = {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        return type(cls.__name__, (cls, PassInstrument), described)
+        bases: tuple[Any, ...] = (cls, PassInstrument)
+        return type(cls.__name__, bases, described)
 
     return decorate if pi_cls is None else decorate(pi_cls)
 

@@ -59,9 +59,15 @@ class Layout(Identified):
         return layout, (self.name, str(self.axes[0].var.dtype) if self.axes else "int32")
 
 
+def _extent(axis: IterVar) -> PrimExpr:
+    assert axis.dom is not None
+    return axis.dom.extent
+
+
 def _size(part: IterVar) -> int:
-    assert isinstance(part.dom.extent, IntImm)
-    return part.dom.extent.value
+    extent = _extent(part)
+    assert isinstance(extent, IntImm)
+    return extent.value
 
 
 def layout(layout_str: str, dtype: str = "int32") -> Layout:
@@ -193,6 +199,6 @@ def _shape(shape: Sequence[Any], source: Layout, target: Layout) -> list[PrimExp
             bound[part.var] = IntImm(part.var.dtype, 0)
     sizes = _rules(source, target, ops.ceildiv)
     return [
-        axis.dom.extent if axis.var.name.islower() else Analyzer().simplify(substitute(size, bound))
+        _extent(axis) if axis.var.name.islower() else Analyzer().simplify(substitute(size, bound))
         for axis, size in zip(target.axes, sizes)
     ]

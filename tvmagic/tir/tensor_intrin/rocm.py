@@ -12,12 +12,11 @@ AMDGPU_SDOT4_INTRIN = "sdot4"
 
 
 @T.prim_func
-def sdot4(
-    A: T.Buffer((4,), "int8", offset_factor=1, align=4, scope="shared"),  # type: ignore
-    B: T.Buffer((4,), "int8", offset_factor=1, align=4, scope="shared"),  # type: ignore
-    C: T.Buffer((1,), "int32", offset_factor=1, align=4, scope="local"),  # type: ignore
-) -> None:
+def sdot4(a: T.handle, b: T.handle, c: T.handle) -> None:  # type: ignore
     """`C[0] += sum(A * B)` by one instruction."""
+    A = T.match_buffer(a, (4,), "int8", offset_factor=1, align=4, scope="shared")
+    B = T.match_buffer(b, (4,), "int8", offset_factor=1, align=4, scope="shared")
+    C = T.match_buffer(c, (1,), "int32", offset_factor=1, align=4, scope="local")
     with T.block("root"):
         T.reads(C[0], A[0:4], B[0:4])
         T.writes(C[0])
