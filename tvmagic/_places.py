@@ -20,7 +20,6 @@ PLACES: dict[str, str] = {
     "_ffi.registry": "_ffi",
     "_ffi.runtime_ctypes": "ir runtime",
     "driver.build_module": "driver",
-    "ir.attrs": "ir",
     "ir.instrument": "instrument",
     "ir.tensor_type": "ir",
     "ir.transform": "transform",
@@ -31,6 +30,7 @@ PLACES: dict[str, str] = {
     "runtime.object_path": "ir.path",
     "runtime.packed_func": "runtime",
     "runtime.script_printer": "script.printer",
+    "script.parser.core": "script.parser",
     "script.parser.core.entry": "script.parser",
     "target.target": "target",
     "te.hybrid.runtime": "te.hybrid",
@@ -51,6 +51,8 @@ class _Module(ModuleType):
             name, f"The names of {' and '.join(f'`{s}`' for s in sources)}, at the place where TVM has them."
         )
         self.__dict__["_sources"] = sources
+        if any(place.startswith(f"{name.removeprefix('tvmagic.')}.") for place in PLACES):
+            self.__path__: list[str] = []  # a package
 
     def _modules(self) -> list[ModuleType]:
         return [importlib.import_module(source) for source in self.__dict__["_sources"]]

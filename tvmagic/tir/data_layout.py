@@ -83,7 +83,11 @@ def layout(layout_str: str, dtype: str = "int32") -> Layout:
         if not (letter.isascii() and letter.isalpha()):
             raise _invalid(layout_str, f"`{letter}` is neither a letter nor a digit")
         if letter.isupper() == bool(int(number or 0)):
-            wanted = f"no size belongs before the axis `{letter}`" if number else f"the part `{letter}` has no size"
+            wanted = (
+                f"no size belongs before the axis `{letter}`"
+                if letter.isupper()
+                else f"the part `{letter}` has no size"
+            )
             raise _invalid(layout_str, wanted)
         extent = Var(f"{letter}_shape", dtype) if letter.isupper() else IntImm(dtype, int(number))
         axes.append(IterVar(Range.from_min_extent(IntImm(dtype, 0), extent), Var(letter, dtype), IterVar.DataPar))
