@@ -116,7 +116,10 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with PassContext(instruments=[PassPrintingInstrument(["tir.Simplify"], ["tir.RemoveNoOp"])]):
         PASSES(MODULE)
     printed = capsys.readouterr().out
-    assert re.findall(r"Print IR \w+: .*", printed) == ["Print IR before: tir.Simplify", "Print IR after: tir.RemoveNoOp"]
+    assert re.findall(r"Print IR \w+: .*", printed) == [
+        "Print IR before: tir.Simplify",
+        "Print IR after: tir.RemoveNoOp",
+    ]
 
 
 def test_programs_are_written_to_a_folder(tmp_path: Path) -> None:

@@ -18,11 +18,10 @@ def test_a_place_has_the_names_of_its_modules(place: str) -> None:
         for name in getattr(original, "__all__", ()):
             assert getattr(module, name) is not None and name in dir(module)
     with pytest.raises(AttributeError, match=f"module `tvmagic.{place}` has no name `nothing_of_that_name`"):
-        module.nothing_of_that_name  # noqa: B018
+        module.nothing_of_that_name
 
 
 def test_imports_as_in_files_for_tvm() -> None:
-    from tvmagic._ffi.base import TVMError, py_str
     from tvmagic.driver.build_module import schedule_to_module
     from tvmagic.error import DiagnosticError, InternalError
     from tvmagic.ir.instrument import PassTimingInstrument
@@ -31,6 +30,8 @@ def test_imports_as_in_files_for_tvm() -> None:
     from tvmagic.runtime.object_path import ObjectPath
     from tvmagic.te.hybrid.runtime import script
     from tvmagic.tir.transform.transform import BindTarget
+
+    from tvmagic._ffi.base import TVMError, py_str
 
     assert TVMError is InternalError is tvmagic.TVMError and issubclass(DiagnosticError, RuntimeError)
     assert py_str(b"text") == "text" and script is tvmagic.te.hybrid.script

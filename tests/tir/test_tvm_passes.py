@@ -332,3 +332,52 @@ def test_memory_is_repeated_for_threads_that_it_depends_on():
             for i in range(4): B[i] = x
     """
     assert "B = T.decl_buffer((8,)" in text(t.InjectVirtualThread()(module(body)))
+
+
+# ---------------------------------------------------------------------------- memory behind pointers
+
+
+def test_a_declared_buffer_is_one_flat_allocation():
+    mod = module('T.func_attr({"from_legacy_te_schedule": True})\nX = T.decl_buffer((3, 4))\nX[1, 2] = A[3]')
+    assert "X = T.decl_buffer((12,))\nX[6] = A[3]" in text(t.StorageFlatten(64)(mod))
+
+
+def test_buffers_on_pointers_are_flattened_too():
+    body = """
+        T.func_attr({"from_legacy_te_schedule": True})
+        p: T.handle("float32") = T.call_extern("handle", "get")
+        P = T.Buffer((3, 4), data=p)
+        Q = T.Buffer((3, 4), data=q)
+        P[1, 2] = Q[2, 1]
+    """
+    flat = text(t.StorageFlatten(64)(tvm.IRModule({"main": function(body, "q: T.handle('float32')")})))
+    assert "[6] = " in flat and flat.rstrip().endswith("[9]")
+
+
+def test_memory_behind_a_let_that_is_accessed_by_vectors_has_vector_elements():
+    body = """
+        p: T.handle("int32") = T.call_extern("handle", "get")
+        P = T.Buffer((16,), "int32", data=p)
+        P[0:8] = T.Broadcast(42, 8)
+    """
+    after = text(t.StorageRewrite()(tvm.IRModule({"main": function(body, "")})))
+    assert 'T.handle("int32x8", "global")' in after and 'T.Buffer((2,), "int32x8"' in after and "[0] = T.Bro" in after
+    mixed = text(t.StorageRewrite()(tvm.IRModule({"main": function(body + "    P[1] = 3\n", "")})))
+    assert 'T.handle("int32", "global")' in mixed and "[0:8] = T.Broadcast(42, 8)" in mixed
+
+
+def test_pointers_and_arguments_get_the_type_of_their_accesses():
+    body = """
+        P = T.Buffer((12,), data=p)
+        for i in range(3):
+            P[i * 4:i * 4 + 4] = A[i * 4:i * 4 + 4]
+            C[i] = T.float32(1)
+    """
+    head = "A: T.Buffer((12,), 'float32'), C: T.Buffer((12,), 'float32'), p: T.handle('float32')"
+    before = tvm.IRModule({"main": function(body, head)})
+    after = t.PointerValueTypeRewrite()(before)["main"]
+    assert [str(buffer.dtype) for buffer in after.buffer_map.values()] == ["float32x4", "float32"]
+    assert [int(buffer.shape[0]) for buffer in after.buffer_map.values()] == [3, 12]
+    assert after.params[2].type_annotation.element_type.dtype == "float32x4"
+    # StorageRewrite leaves what callers see
+    assert ir.structural_equal(t.StorageRewrite()(before), before)
