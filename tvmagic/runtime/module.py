@@ -172,7 +172,7 @@ class Module:
 
     @property
     def is_binary_serializable(self) -> bool:
-        """Whether it is saved inside of other modules: no, they are linked with it."""
+        """Whether other modules save it as a part of them: no, it is linked with them."""
         return False
 
     @property

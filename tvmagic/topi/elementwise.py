@@ -70,7 +70,7 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def clip(x: Any, a_min: Any, a_max: Any) -> Any:
-    """Each element, or the nearer of `a_min` and `a_max` if it is outside of them."""
+    """Each element, or the nearer of `a_min` and `a_max` if it is beyond them."""
 
     def value(element: PrimExpr) -> PrimExpr:
         low, high = (ops.const(n, element.dtype) for n in (a_min, a_max))

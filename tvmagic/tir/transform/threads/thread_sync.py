@@ -98,7 +98,7 @@ def _same_place(one: _Access, other: _Access) -> bool:
 
 
 def _if_at_all(accesses: list[_Access]) -> list[_Access]:
-    """The accesses of what may not run: a barrier in it is none for what is around."""
+    """The accesses of what may not run: its barriers do not count for what is around it."""
     return [access for access in accesses if access.kind != SYNC]
 
 
