@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
@@ -357,6 +358,9 @@ def _check_thread_free(loop: StmtSRef, thread_axis: str) -> None:
             )
 
 
+_THREADS = re.compile(r"(blockIdx|threadIdx)\.[xyz]|vthread.*|cthread")
+
+
 @primitive("Bind")
 def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     """Bind the iterations of a loop to the threads named `thread_axis` (`blockIdx.x`, `threadIdx.y`, ...).
@@ -364,6 +368,12 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     Requires: as for `parallel`; a reduced variable may use a loop bound to `threadIdx`; no loop above or below
     is bound to the same threads.
     """
+    if not _THREADS.fullmatch(thread_axis):
+        raise ScheduleError(
+            f"there are no threads `{thread_axis}`",
+            loop,
+            hint="name blockIdx.x, threadIdx.x (or .y, .z), or vthread",
+        )
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
     if thread_axis.startswith(("blockIdx", "threadIdx")):
         _check_thread_free(loop, thread_axis)
