@@ -28,12 +28,13 @@ def test_imports_as_in_files_for_tvm() -> None:
     from tvmagic.ir.transform import PassContext
     from tvmagic.ir.type import PointerType
     from tvmagic.runtime.object_path import ObjectPath
-    from tvmagic.te.hybrid.runtime import script
+    from tvmagic.te.hybrid.runtime import HYBRID_GLOBALS, script
     from tvmagic.tir.transform.transform import BindTarget
 
     from tvmagic._ffi.base import TVMError, py_str
 
     assert TVMError is InternalError is tvmagic.TVMError and issubclass(DiagnosticError, RuntimeError)
+    assert list(HYBRID_GLOBALS["parallel"](3)) == [0, 1, 2] and HYBRID_GLOBALS["allocate"]((2,)).tolist() == [0, 0]
     assert py_str(b"text") == "text" and script is tvmagic.te.hybrid.script
     assert schedule_to_module is tvmagic.driver.schedule_to_module and BindTarget is tvmagic.tir.transform.BindTarget
     assert PassContext is tvmagic.transform.PassContext and PointerType is tvmagic.ir.PointerType

@@ -6,7 +6,6 @@ Such a module has no file: it gives the names of the modules that `PLACES` says,
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
@@ -72,15 +71,15 @@ class _Module(ModuleType):
         return sorted(names)
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of `PLACES`."""
+class _Finder:
+    """Finds the modules of `PLACES`, and makes them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname.removeprefix("tvmagic.") not in PLACES or not fullname.startswith("tvmagic."):
             return None
-        return importlib.machinery.ModuleSpec(fullname, self)
+        return importlib.machinery.ModuleSpec(fullname, self)  # type: ignore[arg-type]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         return _Module(spec.name, [f"tvmagic.{name}" for name in PLACES[spec.name.removeprefix("tvmagic.")].split()])
