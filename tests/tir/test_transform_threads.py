@@ -268,6 +268,27 @@ class Module:
         assert part.rstrip().endswith('T.tvm_storage_sync("shared")\n            with T.attr(B.data,')
 
 
+def test_the_half_that_the_last_iteration_wrote_is_read_behind_a_barrier() -> None:
+    source = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((800,), "float32"), C: T.Buffer((800,), "float32")):
+        T.func_attr({"from_legacy_te_schedule": T.bool(True)})
+        tx = T.launch_thread("threadIdx.x", 8)
+        for i in range(100):
+            B = T.decl_buffer((8,), scope="shared")
+            with T.attr(B.data, "double_buffer_scope", 1):
+                for j in range(1):
+                    B[tx] = A[i * 8 + tx]
+            C[i * 8 + tx] = B[7 - tx]
+""")
+    doubled = tir.transform.Simplify()(tir.transform.InjectDoubleBuffer()(tir.transform.StorageFlatten(64)(source)))
+    lines = [line.strip() for line in str(ThreadSync("shared")(doubled)["main"]).splitlines()]
+    assert lines[-2:] == ['T.tvm_storage_sync("shared")', "C[tx + 792] = B[15 - tx]"]
+    assert sum("tvm_storage_sync" in line for line in lines) == 2
+
+
 def test_a_barrier_that_may_not_run_is_none_for_what_follows() -> None:
     body = """
         with T.launch_thread("threadIdx.x", 8) as tx:

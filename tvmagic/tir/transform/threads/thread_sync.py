@@ -207,7 +207,9 @@ class _Planner(Visitor):
         self.visit(node.min)
         self.visit(node.extent)
         self.domains[node.loop_var] = Range.from_min_extent(node.min, node.extent)
-        self._step(node, self._take() + self._inside(node.body, node))
+        # behind the loop the half that its last iteration wrote is read
+        inside = [replace(a, to_other_half=False) if a.to_other_half else a for a in self._inside(node.body, node)]
+        self._step(node, self._take() + inside)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
