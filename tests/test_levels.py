@@ -10,10 +10,10 @@ ROOT = pathlib.Path(__file__).parent.parent / "tvmagic"
 # The level of each package; of the packages inside another one, the innermost that is named here counts.
 LEVEL = {
     "errors": 0, "ir": 0,
-    "passes": 1, "eval": 1, "script.printer": 1,
+    "passes": 1, "instrument": 1, "eval": 1, "script.printer": 1,
     "arith": 2,
     "script": 3,
-    "te": 4, "tir": 4,
+    "te": 4, "tir": 4, "topi": 4.1,
     "cinn": 5, "ascend": 5, "runtime": 5, "codegen": 5.1, "runners": 5.2,
     "driver": 6,
     "notation": 7, "operators": 7.1, "tune": 7.2, "explain": 7.3, "testing": 7.3, "puzzles": 7.4,
@@ -21,7 +21,7 @@ LEVEL = {
 }  # fmt: skip
 BESIDE = {"errors", "ir"}  # at one level, and allowed to import each other
 # Modules that only give names at the places where TVM's users, or older notebooks, look for them.
-NAMES_ONLY = {"", "_ffi", "contrib", "transform", "target", "container", "nd", "script", "tir"}
+NAMES_ONLY = {"", "_ffi", "_places", "contrib", "transform", "target", "container", "nd", "script", "tir"}
 # What `ir/hooks.py` may load from below, each because a call that users make on a node needs it.
 HOOKS = {
     "tvmagic.script.printer", "tvmagic.script",  # str(node), node.show()

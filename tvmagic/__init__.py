@@ -12,15 +12,19 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
+from tvmagic import _places
+
 __version__ = "0.1.0"
 
 _MODULES = (
-    "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "ir", "nd", "notebook", "operators",
-    "passes", "runtime", "script", "target", "te", "testing", "tir", "transform", "tune",
+    "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "instrument", "ir", "nd", "notebook",
+    "operators", "passes", "runtime", "script", "target", "te", "testing", "tir", "topi", "transform", "tune",
 )  # fmt: skip
 _NAMES = {
     "IRModule": "tvmagic.ir",
     "DataType": "tvmagic.ir",
+    "DataTypeCode": "tvmagic.ir",
+    "Object": "tvmagic.runtime",
     "Operator": "tvmagic.operators",
     "TVMError": "tvmagic.errors",
     "TVMagicError": "tvmagic.errors",
@@ -36,6 +40,8 @@ _NAMES = {
     "recording": "tvmagic.passes",
 }
 _ALIASES = {"error": "tvmagic.errors", "ndarray": "tvmagic.nd", "_ffi": "tvmagic._ffi"}
+
+_places.install()
 
 
 def __getattr__(name: str) -> _Any:

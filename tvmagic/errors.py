@@ -15,6 +15,7 @@ __all__ = [
     "AssertionFailedError",
     "BoundsError",
     "BuildError",
+    "DefectError",
     "DiagnosticError",
     "InternalError",
     "ScheduleError",
@@ -214,5 +215,9 @@ class AssertionFailedError(TVMagicError, AssertionError):
     """A requirement on arguments that does not hold."""
 
 
-class InternalError(TVMagicError):
+class DefectError(TVMagicError):
     """A rule of the compiler itself was broken: a defect of ours, not of the user."""
+
+
+# TVM raises its InternalError for what a check in the compiler refuses, a user's mistake as a rule: any error here.
+InternalError = TVMagicError

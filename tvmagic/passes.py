@@ -24,10 +24,12 @@ from tvmagic.ir.deep import deep
 from tvmagic.ir.hooks import provided
 
 __all__ = [
+    "ModulePass",
     "Note",
     "Pass",
     "PassContext",
     "PassInfo",
+    "PrimFuncPass",
     "Record",
     "Sequential",
     "Step",
@@ -257,14 +259,60 @@ class PassContext:
 
     def __enter__(self) -> PassContext:
         self._token = PassContext._current.set(self)
-        for instrument in self.instruments:
-            _call(instrument, "enter_pass_ctx")
+        try:
+            self._enter_instruments()
+        except BaseException:
+            PassContext._current.reset(self._token)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        try:
+            self._exit_instruments()
+        finally:
+            PassContext._current.reset(self._token)
+
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+        """Exchange the instruments; those given so far are told that the context ends for them."""
+        self._exit_instruments()
+        self.instruments = tuple(instruments or ())
+        self._enter_instruments()
+
+    def _enter_instruments(self) -> None:
+        """Open all instruments, or none: if one fails, those opened before are closed, and all are out of use."""
+        entered: list[Any] = []
+        try:
+            for instrument in self.instruments:
+                _call(instrument, "enter_pass_ctx")
+                entered.append(instrument)
+        except BaseException:
+            self.instruments = ()
+            for instrument in entered:
+                _call(instrument, "exit_pass_ctx")
+            raise
+
+    def _exit_instruments(self) -> None:
+        """Close the instruments; if one fails, all are out of use."""
+        try:
+            for instrument in self.instruments:
+                _call(instrument, "exit_pass_ctx")
+        except BaseException:
+            self.instruments = ()
+            raise
+
+    def instrumented(self, info: PassInfo, mod: IRModule, run: Callable[[], IRModule]) -> IRModule:
+        """What `run` makes of `mod`, with the instruments told before and after; `mod` if one of them says no."""
+        if not self.instruments:
+            return run()
+        refusals = [_call(instrument, "should_run", mod, info) is False for instrument in self.instruments]
+        if any(refusals):  # all were asked
+            return mod
         for instrument in self.instruments:
-            _call(instrument, "exit_pass_ctx")
-        PassContext._current.reset(self._token)
+            _call(instrument, "run_before_pass", mod, info)
+        result = run()
+        for instrument in self.instruments:
+            _call(instrument, "run_after_pass", result, info)
+        return result
 
     def enabled(self, info: PassInfo) -> bool:
         """Whether a pass runs in this context."""
@@ -291,6 +339,13 @@ class PassInfo:
     name: str
     opt_level: int = 0
     required: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        required = "".join([f"\n{name}, " for name in self.required]) + ("\n" if self.required else "")
+        return (
+            f"The meta data of the pass - pass name: {self.name}, opt_level: {self.opt_level}, "
+            f"required passes: [{required}]\n"
+        )
 
 
 class Pass:
@@ -319,19 +374,20 @@ class Pass:
         if isinstance(mod, PrimFunc):
             mod = IRModule.from_expr(mod)
         context = PassContext.current()
-        for instrument in context.instruments:
-            if _call(instrument, "should_run", mod, self.info) is False:
-                return mod
-        for instrument in context.instruments:
-            _call(instrument, "run_before_pass", mod, self.info)
         run = functools.partial(deep(self.run), mod, context)
-        result = run_step(self.info.name, run, before=mod, options=self.options)
-        for instrument in context.instruments:
-            _call(instrument, "run_after_pass", result, self.info)
-        return result
+        step = functools.partial(run_step, self.info.name, run, before=mod, options=self.options)
+        return context.instrumented(self.info, mod, step)
 
     def __repr__(self) -> str:
         return f"Pass({self.info.name})"
+
+
+class ModulePass(Pass):
+    """A pass that `module_pass` makes of a function from module to module."""
+
+
+class PrimFuncPass(Pass):
+    """A pass that `prim_func_pass` makes of a function from function to function."""
 
 
 class Sequential(Pass):
@@ -351,7 +407,8 @@ class Sequential(Pass):
 
     def __call__(self, mod: IRModule | PrimFunc) -> IRModule:
         mod = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
-        return self._run_all(mod, PassContext.current())
+        context = PassContext.current()
+        return context.instrumented(self.info, mod, functools.partial(self._run_all, mod, context))
 
 
 PassFunction = Callable[[PrimFunc, IRModule, PassContext], PrimFunc]
@@ -379,7 +436,7 @@ def prim_func_pass(
         def run(mod: IRModule, context: PassContext) -> IRModule:
             return mod.map_functions(lambda func: function(func, mod, context))
 
-        return Pass(pass_name, run, opt_level, required or (), options, function.__doc__)
+        return PrimFuncPass(pass_name, run, opt_level, required or (), options, function.__doc__)
 
     return create if pass_func is None else create(pass_func)
 
@@ -394,7 +451,7 @@ def module_pass(
     """A pass from a function `(mod, ctx) -> mod`."""
 
     def create(function: Any) -> Pass:
-        return Pass(name or _pass_name(function), function, opt_level, required or (), None, function.__doc__)
+        return ModulePass(name or _pass_name(function), function, opt_level, required or (), None, function.__doc__)
 
     return create if pass_func is None else create(pass_func)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from handmade import allocate, local, loop, module
 
+import tvmagic
 from tvmagic import codegen, tir
 from tvmagic.errors import BuildError, TVMagicError
-from tvmagic.ir import AllocateConst, Broadcast, Call, Cast, DataType, Ramp, StringImm, decl_buffer
+from tvmagic.ir import AllocateConst, Broadcast, Call, Cast, DataType, PrimFunc, Ramp, StringImm, decl_buffer
 from tvmagic.ir.expr import PointerType, PrimType, Var
 
 LANES = Ramp(0, 1, 8)
@@ -186,3 +187,14 @@ def test_an_intrinsic_of_another_machine_is_refused(name):
     mod = module(tir.BufferStore(y, call, [0]), y)
     with pytest.raises(BuildError, match="the target `aarch64-linux-gnu` has no instruction"):
         codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
+
+
+def test_functions_without_a_type_give_what_they_return() -> None:
+    v = tir.Var("v", "int32")
+    function = PrimFunc([v], tir.Evaluate(tir.ret(v + 1)), attrs={"global_symbol": "g"})
+    assert tvmagic.build(function)(4) == 5
+    either = tir.IfThenElse(v > 0, tir.Evaluate(tir.ret(v)), tir.Evaluate(tir.ret(tir.const(0))))
+    assert tvmagic.build(PrimFunc([v], either, attrs={"global_symbol": "g"}))(-3) == 0
+    # of several types none is that of the function
+    mixed = tir.IfThenElse(v > 0, tir.Evaluate(tir.ret(v)), tir.Evaluate(tir.ret(tir.const(0.5))))
+    assert tvmagic.build(PrimFunc([v], mixed, attrs={"global_symbol": "g"}))(3) is None

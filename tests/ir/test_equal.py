@@ -158,7 +158,7 @@ def test_annotations_count() -> None:
     assert structural_equal(loops[0], loops[1])
     assert structural_hash(loops[0]) == structural_hash(loops[1])
     assert str(get_first_structural_mismatch(loops[0], loops[2])) == (
-        "ObjectPathPair(lhs_path=<root>.annotations['a'][1], rhs_path=<root>.annotations['a'][<missing element #1>])"
+        'ObjectPathPair(lhs_path=<root>.annotations["a"][1], rhs_path=<root>.annotations["a"][<missing element #1>])'
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tvmagic import ir
+import tvmagic
+from tvmagic import ir, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import decl_buffer
 from tvmagic.script import from_source
@@ -71,3 +73,39 @@ def test_contradictions_and_strangers_are_refused(func: ir.PrimFunc) -> None:
     for message, mapping in cases.items():
         with pytest.raises(TVMagicError, match=message):
             func.specialize(mapping)
+
+
+def test_a_pointer_is_bound_where_its_buffer_is_declared() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), q: T.handle("float32")):
+    A[1] = T.float32(7)
+    Q = T.decl_buffer(4, data=q)
+    A[0] = Q[1]
+"""
+    function = from_source(text)
+    argument = function.buffer_map[function.params[0]]
+    fixed = function.specialize({function.params[1]: tir.address_of(argument[4])})
+    assert len(fixed.params) == 1 and 'Q: T.handle("float32", "global") = T.address_of(A[4])' in fixed.script()
+    assert isinstance(fixed.body, tir.SeqStmt)  # what comes before is not inside
+    array = np.arange(8, dtype="float32")
+    tvmagic.build(fixed)(array)
+    assert array[0] == 5
+
+
+def test_a_pointer_that_several_buffers_use_is_bound_in_front() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), q: T.handle("float32")):
+    Q = T.Buffer((4,), data=q)
+    Q[0] = T.float32(3)
+    R = T.decl_buffer((2, 2), data=q)
+    R[1, 1] = Q[0]
+"""
+    function = from_source(text)
+    argument = function.buffer_map[function.params[0]]
+    fixed = function.specialize({function.params[1]: tir.address_of(argument[4])})
+    assert isinstance(fixed.body, tir.LetStmt) and len(fixed.params) == 1
+    array = np.zeros(8, "float32")
+    tvmagic.build(fixed)(array)
+    assert array.tolist() == [0, 0, 0, 0, 3, 0, 0, 3]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvmagic.errors import BoundsError, InternalError, TVMagicError
+from tvmagic.errors import BoundsError, DefectError, TVMagicError
 from tvmagic.notation.source import excerpt
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -68,7 +68,7 @@ def test_what_fails_as_python_is_told_with_its_place_and_what_was_meant(text: st
     with pytest.raises(TVMagicError) as caught:
         operator("f", X + text)
     error = caught.value
-    assert not isinstance(error, InternalError) and (hint is None or hint in (error.hint or ""))
+    assert not isinstance(error, DefectError) and (hint is None or hint in (error.hint or ""))
     assert error.span is not None and error.span.source == "tensor f"
     line = (X + text).split("\n")[error.span.line - 2]
     assert line[error.span.column - 1 :].startswith(marked[:3])

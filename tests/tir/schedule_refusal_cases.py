@@ -460,6 +460,7 @@ _KEPT = [
           "does not read what block `W` writes", "block B", "block W"),
     _case("overwritten_input", "sch.cache_read('B', 0, 'local')",
           "reads buffer `A` before block `W` writes it, so one copy is not enough", "block B", "block W"),
+    _case("single", "sch.bind(L('C')[0], 'threadIdx')", "there are no threads `threadIdx`", "loop i"),
     _case("single", "i, j = L('C')\nsch.bind(i, 'threadIdx.x')\nsch.bind(j, 'threadIdx.x')",
           "loop `i`, in a nest with loop `j`, is bound to `threadIdx.x` already", "loop j"),
     _case("overwritten_beside", "sch.compute_at('B', L('C')[0])",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tvmagic import tir
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import PrimFunc
 from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
@@ -51,7 +51,7 @@ def test_wrong_kinds(method: str, good: bool) -> None:
         try:
             getattr(sch, method)(*positional, **named)
         except TVMagicError as error:
-            assert not isinstance(error, InternalError) and str(error)
+            assert not isinstance(error, DefectError) and str(error)
             assert sch.mod is mod
             added = sch.trace.insts[count:]
             assert all(inst.kind.name == "GetBlock" for inst in added)

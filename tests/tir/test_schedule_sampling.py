@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tvmagic import tir
-from tvmagic.errors import InternalError
+from tvmagic.errors import DefectError
 from tvmagic.ir import PrimFunc
 from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError, Trace
@@ -255,7 +255,7 @@ def test_debug_masks() -> None:
     sch = tir.Schedule(parse(CHAIN), debug_mask="all")
     sref = sch.get_sref(sch.get_loops("C")[1])
     sref.seq_index = 3  # what no primitive may leave behind
-    with pytest.raises(InternalError, match="the reference to a child of loop `i` is wrong"):
+    with pytest.raises(DefectError, match="the reference to a child of loop `i` is wrong"):
         sch.parallel(sch.get_loops("B")[0])
     for mask, fails in ((2, True), (1, False)):
         sch = tir.Schedule(parse(CHAIN), debug_mask=mask)
@@ -264,7 +264,7 @@ def test_debug_masks() -> None:
         assert state.get_cached_flags(block) == (True, True, True)
         state.flags.cover = dict.fromkeys(state.flags.cover, False)  # as if the block could read what is not written
         with (
-            pytest.raises(InternalError, match="the flags of block `.*` are out of date")
+            pytest.raises(DefectError, match="the flags of block `.*` are out of date")
             if fails
             else contextlib.nullcontext()
         ):

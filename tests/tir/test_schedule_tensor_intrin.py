@@ -239,3 +239,57 @@ def test_arm_instructions(name: str, byte: str, word: str, instruction: str) -> 
     target = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod"
     text = tvmagic.codegen.assembly(tvmagic.lower(sch.mod), target)
     assert instruction in text
+
+
+ELSEWHERE = (
+    "dp4a_s8s8s32", "dp4a_u8u8u32", "sdot4", "dot_32x4_u8i8i32_vrmpy", "dot_product_32x2_i16i16i32_vdmpy",
+    "wmma_sync_16x16x16_f16f16f32", "wmma_sync_16x16x16_s8s8s32_trans",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_those_of_other_machines_are_known_and_print_back(name: str) -> None:
+    intrin = tir.TensorIntrin.get(name)
+    assert intrin is not None
+    for function in (intrin.desc, intrin.impl):
+        assert_structural_equal_ignore_global_symbol(from_source(function.script()), function)
+
+
+def test_dot_products_of_a_gpu_are_tensorized() -> None:
+    text = """
+def f(A: T.Buffer((8, 16), "int8"), B: T.Buffer((8, 16), "int8"), C: T.Buffer((8, 8), "int32")):
+    for i, j, k in T.grid(8, 8, 16):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + T.Cast("int32", A[vi, vk]) * T.Cast("int32", B[vj, vk])
+"""
+    sch = tir.Schedule(parse(text))
+    for index in (0, 1):
+        sch.cache_read("C", index, "shared")
+    sch.cache_write("C", 0, "local")
+    _, _, k = sch.get_loops("C")
+    ko, ki = sch.split(k, [None, 4])
+    sch.decompose_reduction("C", ko)
+    sch.tensorize(ki, "dp4a_s8s8s32")
+    assert 'T.call_pure_extern("int32", "__dp4a"' in sch.mod.script()
+    other = tir.Schedule(parse(text))
+    with pytest.raises(tvmagic.ScheduleError):  # it takes four elements
+        other.tensorize(other.get_loops("C")[2], "dp4a_s8s8s32")
+
+
+def test_matrix_products_of_a_gpu_fit_a_matmul() -> None:
+    text = """
+def f(A: T.Buffer((64, 64), "float16"), B: T.Buffer((64, 64), "float16"), C: T.Buffer((64, 64), "float32")):
+    for i, j, k in T.grid(64, 64, 64):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
+"""
+    sch = tir.Schedule(parse(text))
+    intrin = tir.TensorIntrin.get("wmma_sync_16x16x16_f16f16f32")
+    found = get_tensorize_loop_mapping(sch, sch.get_block("C"), intrin.desc)
+    assert found is not None and len(found.loop_map) == 3

@@ -57,6 +57,13 @@ def test_equivalent_terms_count_where_asked_for() -> None:
     assert CommonSubexprElimTIR(False)(mod) is mod
 
 
+@pytest.mark.parametrize("body", ["A[x * (y + z)] = B[x * y + x * z]", "A[x * y + x * z] = B[x * (y + z)]"])
+def test_of_equivalent_terms_the_distributed_one_is_computed(body: str) -> None:
+    mod = module(HEAD.replace("y: T.int32", "y: T.int32, z: T.int32") + body)
+    text = script(CommonSubexprElimTIR(identify_equiv_terms=True)(mod))
+    assert "cse_var_1: T.int32 = x * y + x * z" in text and "A[cse_var_1] = B[cse_var_1]" in text
+
+
 def test_a_name_in_use_is_not_taken() -> None:
     mod = module(HEAD + "for cse_var_1 in range(4):\n        A[x + y + cse_var_1] = B[x + y + cse_var_1]")
     with recording() as record:

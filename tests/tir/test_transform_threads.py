@@ -12,6 +12,7 @@ import tvmagic
 from tvmagic import codegen, te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.passes import recording
+from tvmagic.script import from_source
 from tvmagic.tir.transform import ConvertThreadLoopsToSerial, LiftThreadBinding, ThreadSync, UnifyThreadBinding
 
 TWO_STAGES = """
@@ -235,3 +236,78 @@ def test_a_barrier_in_a_branch_is_refused() -> None:
 
 def test_code_for_a_gpu_has_the_barriers() -> None:
     assert "bar.sync" in codegen.assembly(tvmagic.lower(shared_copy(AXES).mod), "nvptx")
+
+
+def test_writes_to_the_other_half_of_a_double_buffer_need_no_barrier_before_reads() -> None:
+    source = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(a: T.handle("float32"), c: T.handle("float32")):
+        T.func_attr({"from_legacy_te_schedule": T.bool(True)})
+        A = T.Buffer((400,), data=a)
+        C = T.Buffer((4,), data=c)
+        T.launch_thread("threadIdx.x", 1)
+        for i in range(100):
+            B = T.decl_buffer((4,), scope="shared")
+            with T.attr(B.data, "double_buffer_scope", 1):
+                for j in range(4):
+                    B[j] = A[i * 4 + j]
+            for j in range(4):
+                C[j] = B[j] + T.float32(1)
+""")
+    flat = tir.transform.StorageFlatten(64)(source)
+    with tvmagic.transform.PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 2}}):
+        doubled = tir.transform.Simplify()(tir.transform.InjectDoubleBuffer()(flat))
+    allocated = doubled["main"].body.body
+    assert isinstance(allocated, tir.Allocate) and [int(e) for e in allocated.extents] == [8]
+    text = str(ThreadSync("shared")(doubled))
+    assert text.count('T.tvm_storage_sync("shared")') == 4 and text.count("double_buffer_write") == 2
+    # a barrier is in front of each write, none between a write and the read behind it
+    for part in text.split('"double_buffer_write"')[:2]:
+        assert part.rstrip().endswith('T.tvm_storage_sync("shared")\n            with T.attr(B.data,')
+
+
+def test_the_half_that_the_last_iteration_wrote_is_read_behind_a_barrier() -> None:
+    source = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((800,), "float32"), C: T.Buffer((800,), "float32")):
+        T.func_attr({"from_legacy_te_schedule": T.bool(True)})
+        tx = T.launch_thread("threadIdx.x", 8)
+        for i in range(100):
+            B = T.decl_buffer((8,), scope="shared")
+            with T.attr(B.data, "double_buffer_scope", 1):
+                for j in range(1):
+                    B[tx] = A[i * 8 + tx]
+            C[i * 8 + tx] = B[7 - tx]
+""")
+    doubled = tir.transform.Simplify()(tir.transform.InjectDoubleBuffer()(tir.transform.StorageFlatten(64)(source)))
+    lines = [line.strip() for line in str(ThreadSync("shared")(doubled)["main"]).splitlines()]
+    assert lines[-2:] == ['T.tvm_storage_sync("shared")', "C[tx + 792] = B[15 - tx]"]
+    assert sum("tvm_storage_sync" in line for line in lines) == 2
+
+
+def test_a_barrier_that_may_not_run_is_none_for_what_follows() -> None:
+    body = """
+        with T.launch_thread("threadIdx.x", 8) as tx:
+            B[tx] = A[tx]
+            if n > 3:
+                T.tvm_storage_sync("shared")
+                C[tx] = A[tx]
+            C[7 - tx] = B[7 - tx]
+    """
+    text = "\n".join(synchronized_in_branch(body))
+    assert text.count("T.tvm_storage_sync") == 2 and text.rstrip().splitlines()[-2].strip().startswith("T.tvm_storage")
+
+
+def synchronized_in_branch(body: str) -> list[str]:
+    head = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(n: T.int32, A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), b: T.handle("float32", "shared")):
+        B = T.Buffer((8,), data=b, scope="shared")
+"""
+    return str(ThreadSync("shared")(from_source(head + body.strip("\n")))["main"]).splitlines()

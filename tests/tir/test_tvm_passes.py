@@ -2,6 +2,7 @@
 
 import textwrap
 
+import numpy as np
 import pytest
 
 import tvmagic as tvm
@@ -332,3 +333,196 @@ def test_memory_is_repeated_for_threads_that_it_depends_on():
             for i in range(4): B[i] = x
     """
     assert "B = T.decl_buffer((8,)" in text(t.InjectVirtualThread()(module(body)))
+
+
+# ---------------------------------------------------------------------------- memory behind pointers
+
+
+def test_a_declared_buffer_is_one_flat_allocation():
+    mod = module('T.func_attr({"from_legacy_te_schedule": True})\nX = T.decl_buffer((3, 4))\nX[1, 2] = A[3]')
+    assert "X = T.decl_buffer((12,))\nX[6] = A[3]" in text(t.StorageFlatten(64)(mod))
+
+
+def test_buffers_on_pointers_are_flattened_too():
+    body = """
+        T.func_attr({"from_legacy_te_schedule": True})
+        p: T.handle("float32") = T.call_extern("handle", "get")
+        P = T.Buffer((3, 4), data=p)
+        Q = T.Buffer((3, 4), data=q)
+        P[1, 2] = Q[2, 1]
+    """
+    flat = text(t.StorageFlatten(64)(tvm.IRModule({"main": function(body, "q: T.handle('float32')")})))
+    assert "[6] = " in flat and flat.rstrip().endswith("[9]")
+
+
+def test_memory_behind_a_let_that_is_accessed_by_vectors_has_vector_elements():
+    body = """
+        p: T.handle("int32") = T.call_extern("handle", "get")
+        P = T.Buffer((16,), "int32", data=p)
+        P[0:8] = T.Broadcast(42, 8)
+    """
+    after = text(t.StorageRewrite()(tvm.IRModule({"main": function(body, "")})))
+    assert 'T.handle("int32x8", "global")' in after and 'T.Buffer((2,), "int32x8"' in after and "[0] = T.Bro" in after
+    mixed = text(t.StorageRewrite()(tvm.IRModule({"main": function(body + "    P[1] = 3\n", "")})))
+    assert 'T.handle("int32", "global")' in mixed and "[0:8] = T.Broadcast(42, 8)" in mixed
+
+
+def test_pointers_and_arguments_get_the_type_of_their_accesses():
+    body = """
+        P = T.Buffer((12,), data=p)
+        for i in range(3):
+            P[i * 4:i * 4 + 4] = A[i * 4:i * 4 + 4]
+            C[i] = T.float32(1)
+    """
+    head = "A: T.Buffer((12,), 'float32'), C: T.Buffer((12,), 'float32'), p: T.handle('float32')"
+    before = tvm.IRModule({"main": function(body, head)})
+    after = t.PointerValueTypeRewrite()(before)["main"]
+    assert [str(buffer.dtype) for buffer in after.buffer_map.values()] == ["float32x4", "float32"]
+    assert [int(buffer.shape[0]) for buffer in after.buffer_map.values()] == [3, 12]
+    assert after.params[2].type_annotation.element_type.dtype == "float32x4"
+    # StorageRewrite leaves what callers see
+    assert ir.structural_equal(t.StorageRewrite()(before), before)
+
+
+# ---------------------------------------------------------------------------- private functions
+
+
+INLINED = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((80,), "float32")):
+        for i in range(8):
+            Module.fill(T.address_of(A[i * 10]), i)
+    @T.prim_func(private=True)
+    def fill(p: T.handle("float32"), n: T.int32):
+        P = T.decl_buffer(10, data=p)
+        for j in range(10):
+            P[j] = T.Cast("float32", n)
+"""
+
+
+def test_private_functions_are_written_out_where_they_are_called():
+    mod = t.InlinePrivateFunctions()(tvm.script.from_source(INLINED))
+    assert [var.name_hint for var in mod.functions] == ["main"] and "T.call" not in str(mod)
+    array = np.zeros(80, "float32")
+    tvm.build(mod)(array)
+    assert array.tolist() == np.repeat(np.arange(8), 10).tolist()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(private=True)", ""),  # others may call it
+        ('P[j] = T.Cast("float32", n)', "Module.fill(p, n)"),  # it calls itself
+        ("P = T.decl_buffer(10, data=p)", 'with T.block("root"):\n            P = T.decl_buffer(10, data=p)'),
+    ],
+)
+def test_functions_that_stay(old, new):
+    text = INLINED.replace(old, new)
+    if "block" in new:
+        lines = text.split(new + "\n")
+        text = (
+            lines[0]
+            + new
+            + "\n"
+            + lines[1].replace("        for j", "            for j").replace("    P[j]", "        P[j]")
+        )
+    mod = tvm.script.from_source(text)
+    assert t.InlinePrivateFunctions()(mod) is mod
+
+
+def test_calls_in_expressions_stay_and_what_they_call():
+    mod = tvm.script.from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((1,), "int32")):
+        A[0] = Module.next(1)
+    @T.prim_func(private=True)
+    def next(n: T.int32) -> T.int32:
+        T.ret(n + 1)
+""")
+    assert t.InlinePrivateFunctions()(mod) is mod
+
+
+# ---------------------------------------------------------------------------- devices
+
+
+def test_targets_of_functions():
+    f = tir.PrimFunc([], tir.Evaluate(0))
+    g = f.with_attr("global_symbol", "g")
+    target = tvm.target.Target("cuda", host="llvm")
+    own = g.with_attr("target", tvm.target.Target("cuda"))
+    mod = t.BindTarget(target)(tvm.IRModule({"f": f, "g": g, "h": g.with_attr("tir.is_host_func", 1), "k": own}))
+    kinds = {n: (mod[n].attrs["target"].kind.name, mod[n].attrs["target"].host) for n in "fghk"}
+    assert kinds["f"] == ("cuda", None) and kinds["g"] == kinds["k"] == ("cuda", tvm.target.Target("llvm"))
+    assert kinds["h"][0] == "llvm" and "tir.is_host_func" not in mod["h"].attrs
+
+
+def special_memory(unit_bits, head):
+    def info():
+        return ir.make_node("MemoryInfo", unit_bits=unit_bits, max_simd_bits=64, max_num_bits=4096, head_address=head)
+
+    tvm.register_func("tvm.info.mem.local.test", info, override=True)
+    data = tir.Var("b", ir.PointerType(ir.PrimType("int32"), "local.test"))
+    buffer = tir.decl_buffer((64,), "int32", data=data, scope="local.test")
+
+    def lowered(*pointers):
+        body = tir.Evaluate(
+            tir.call_extern("int32", "f", *[buffer.access_ptr("r", kind, offset=8) for kind in pointers])
+        )
+        allocated = tir.Allocate(data, "int32", [64], tir.const(True), body)
+        return t.LowerDeviceStorageAccessInfo()(tvm.IRModule({"main": tir.PrimFunc([], allocated)}))
+
+    return lowered
+
+
+def test_addresses_in_units_of_special_memory():
+    after = text(special_memory(64, tir.call_extern("handle", "base"))("int32", "handle"))
+    assert 'b: T.handle("int32", "local.test") = T.call_extern("handle", "base")' in after
+    assert 'T.call_extern("int32", "f", 4, T.address_of(b_1[8]))' in after and "allocate" not in after
+    assert 'T.call_extern("int32", "f", 4)' in text(special_memory(64, None)("int32"))
+
+
+def test_memory_without_addresses_and_units_that_do_not_fit():
+    with pytest.raises(TVMagicError, match="`b` is in memory that has no addresses"):
+        special_memory(64, None)("handle")
+    with pytest.raises(TVMagicError, match="a unit of 16 bits does not hold elements of `int32`"):
+        special_memory(16, None)("int32")
+    data = tir.Var("b", ir.PointerType(ir.PrimType("int32"), "local.unknown"))
+    func = tir.PrimFunc([], tir.Allocate(data, "int32", [64], tir.const(True), tir.Evaluate(0)))
+    with pytest.raises(TVMagicError, match=r"Cannot find memory info of local\.unknown"):
+        t.LowerDeviceStorageAccessInfo()(tvm.IRModule({"main": func}))
+
+
+def test_pure_functions():
+    from tvmagic.tir.analysis import assert_pure_function, calculate_allocated_bytes, is_pure_function
+
+    gives = function("T.ret(n + 1)", "n: T.int32")
+    own = function(
+        'x = T.allocate([4], "int32")\nX = T.Buffer((4,), "int32", data=x)\nX[0] = n\nT.ret(X[0])', "n: T.int32"
+    )
+    stores, calls = function("A[0] = C[1]"), function('T.evaluate(T.call_extern("int32", "f"))', "")
+    assert [is_pure_function(f) for f in (gives, own, stores, calls)] == [True, True, False, False]
+    assert assert_pure_function(gives) and calculate_allocated_bytes(own) == {"main": {"global": 16}}
+    with pytest.raises(AssertionError, match="must not write to buffers, but this one stores to `A`"):
+        assert_pure_function(stores)
+    with pytest.raises(AssertionError, match=r"calls to impure operators, but this one calls `tir\.call_extern`"):
+        assert_pure_function(calls)
+
+
+def test_memory_that_is_allocated_at_one_time():
+    from tvmagic.tir.analysis import calculate_allocated_bytes
+
+    body = """
+        for i in range(2):
+            a = T.allocate([8], "float32", "local")
+            T.evaluate(a)
+        b = T.allocate([4, 2], "int16", "local")
+        c = T.allocate([n], "int8")
+        T.evaluate(b)
+        T.evaluate(c)
+    """
+    mod = tvm.IRModule({"main": function(body, "n: T.int32")})
+    assert calculate_allocated_bytes(mod) == {"main": {"local": 32, "global": 0}}

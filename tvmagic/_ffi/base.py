@@ -2,4 +2,9 @@
 
 from tvmagic.errors import TVMError
 
-__all__ = ["TVMError"]
+__all__ = ["TVMError", "py_str"]
+
+
+def py_str(text: bytes) -> str:
+    """A text from its bytes."""
+    return text.decode()

@@ -33,12 +33,15 @@ def abi_of(name: str, func: PrimFunc) -> ABI:
                 if var not in known:
                     known.add(var)
                     sizes.append(var)
+    body = _Written(func.body)
     ret = func.ret_type
-    result = ret.dtype if isinstance(ret, PrimType) and ret.dtype.code not in ("void", "handle") else None
+    # a function without a type of its own gives what it returns, if that has one type
+    given = {ret.dtype} if isinstance(ret, PrimType) else body.returned
+    result = next(iter(given)) if len(given) == 1 else None
+    if result is not None and (result.code in ("void", "handle") or not result.is_scalar):
+        result = None
     noalias = bool(func.attrs.get("tir.noalias", False))
-    return ABI(
-        name, symbol_of(name), tuple(params), tuple(sizes), frozenset(_Written(func.body).found), result, noalias
-    )
+    return ABI(name, symbol_of(name), tuple(params), tuple(sizes), frozenset(body.found), result, noalias)
 
 
 # What compiled code calls in the C library, by itself or where LLVM turns a loop into a call; and a program's `main`.
@@ -75,10 +78,11 @@ def variables_of(expr: Any) -> list[Var]:
 
 
 class _Written(ChainVisitor):
-    """The pointers that are stored to, or handed to calls that may store."""
+    """The pointers that are stored to, or handed to calls that may store; and the types of what is returned."""
 
     def __init__(self, body: Any) -> None:
         self.found: set[Var] = set()
+        self.returned: set[DataType] = set()
         self.visit(body)
 
     @handles(BufferStore)
@@ -89,7 +93,10 @@ class _Written(ChainVisitor):
     @handles(Call)
     def call(self, node: Call) -> None:
         self.visit_children(node)
-        if callee(node) in _READ_ONLY:
+        name = callee(node)
+        if name == "tir.ret":
+            self.returned.add(node.args[0].dtype)
+        if name in _READ_ONLY:
             return
         for arg in node.args:
             if isinstance(arg, Var) and arg.dtype.is_handle:

@@ -412,10 +412,11 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     return _foreign(emitter, call, names().with_type(name.value, kind), tuple(args), probed=True)
 
 
-@rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")
+@rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_trace_packed")
 def _packed(emitter: Any, call: Call) -> str:
     """A function that Python registered: arguments go as 8-byte slots with a code each
-    (0 integer, 1 float, 2 pointer, 3 text, 4 array)."""
+    (0 integer, 1 float, 2 pointer, 3 text, 4 array). A trace has a negative count of them, for its last argument is
+    its value if the function gives none."""
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_packed` is the function's name", node=call)
@@ -429,7 +430,8 @@ def _packed(emitter: Any, call: Call) -> str:
         place = out.op(f"getelementptr inbounds i32, ptr {codes}, i64 {i}")
         out.do(f"store i32 {code}, ptr {place}, align 4")
     helper = emitter.context.helper("packed")
-    status = out.op(f"call i32 {helper}(ptr {emitter.visit(name)}, ptr {values}, ptr {codes}, i32 {len(args)})")
+    count = -len(args) if getattr(call.op, "name", "") == "tir.tvm_call_trace_packed" else len(args)
+    status = out.op(f"call i32 {helper}(ptr {emitter.visit(name)}, ptr {values}, ptr {codes}, i32 {count})")
     emitter.leave_if(status)
     if call.dtype.code in ("void", "handle"):
         return "0"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvmagic.codegen.interruptible import interruptible
 from tvmagic.codegen.target import Target, target_machine
-from tvmagic.errors import BuildError, InternalError
+from tvmagic.errors import BuildError, DefectError
 
 __all__ = ["assembly_of", "object_of", "optimized"]
 
@@ -44,7 +44,7 @@ def _optimized(text: str, target: Target, machine: Any, most: int, imports: tupl
         module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
-        raise InternalError(f"LLVM refused the code made for it: {error}") from error
+        raise DefectError(f"LLVM refused the code made for it: {error}") from error
     for source in imports:
         _link_in(module, source, context)
     level = min(int(target.attrs.get("opt-level", 3)), most)

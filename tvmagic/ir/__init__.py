@@ -11,10 +11,11 @@ import importlib
 from typing import Any as _Any
 
 from tvmagic.ir import base, container, diagnostics, module
+from tvmagic.ir.attrs import Attrs, DictAttrs
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
 from tvmagic.ir.container import Array, Map
 from tvmagic.ir.deep_equal import expr_deep_equal
-from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.dtype import DataType, DataTypeCode, dtype_of
 from tvmagic.ir.equal import (
     ObjectPathPair,
     StructuralMismatch,
@@ -46,6 +47,7 @@ from tvmagic.ir.expr import (
     FloatImm,
     FloorDiv,
     FloorMod,
+    FuncType,
     GlobalVar,
     IntImm,
     IterVar,

@@ -210,6 +210,8 @@ class Buffer(Node):
         `access_mask`: `Buffer.READ`, `Buffer.WRITE`, their sum, or a text of `r` and `w`.
         """
         if isinstance(access_mask, str):
+            if set(access_mask) - {"r", "w"}:
+                raise WrongValueError(f"`{access_mask}` is not a kind of access", hint="write `r`, `w` or `rw`")
             access_mask = (Buffer.READ if "r" in access_mask else 0) | (Buffer.WRITE if "w" in access_mask else 0)
         dtype, elem_offset, total = self.dtype, self.elem_offset, self._element_count()
         if content_lanes > 1:

@@ -42,14 +42,14 @@ __all__ = [
 def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
     """The constant `value`, by default int32 or int64, float32 or float64 (the smaller if it fits), or bool."""
     if dtype is None:
-        if isinstance(value, bool):
+        if hasattr(value, "dtype"):  # a NumPy number, of which some are Python numbers too
+            dtype = str(value.dtype)
+        elif isinstance(value, bool):
             dtype = BOOL
         elif isinstance(value, int):
             dtype = INT32 if -(1 << 31) <= value < 1 << 31 else "int64"
         elif isinstance(value, float):
             dtype = "float64" if FLOAT32.largest < abs(value) < math.inf else "float32"
-        elif hasattr(value, "dtype"):
-            dtype = str(value.dtype)
         else:
             raise TVMagicError(f"`{value!r}` is not a number")
     return make_const(dtype_of(dtype), value, span)

@@ -30,6 +30,18 @@ _LARGEST = {
 }
 
 
+class DataTypeCode:
+    """TVM's numbers of kinds of numbers."""
+
+    INT = 0
+    UINT = 1
+    FLOAT = 2
+    HANDLE = 3
+    BFLOAT = 4
+    E4M3Float = 6
+    E5M2Float = 7
+
+
 class DataType(str):
     """The type of a scalar or of a vector of scalars.
 
@@ -92,9 +104,10 @@ class DataType(str):
         return self.lane_code == 1
 
     @property
-    def type_code(self) -> str:
-        """The kind of number without its width: `int`, `uint`, `float`, `bfloat`, ..."""
-        return self.code
+    def type_code(self) -> int:
+        """TVM's number of the kind of number: a value of `DataTypeCode`."""
+        known = {"int": 0, "uint": 1, "float": 2, "handle": 3, "void": 3, "bfloat": 4, "e4m3_float": 6, "e5m2_float": 7}
+        return known.get(self.code, 1)
 
     def __reduce__(self) -> tuple[type[DataType], tuple[str]]:
         return DataType, (str(self),)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.constants import const
 from tvmagic.ir.deep import deep
 from tvmagic.ir.derive import comparison
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
@@ -63,8 +64,10 @@ class Comparison:
 
     def equal(self, a: object, b: object) -> bool:
         cls = type(a)
-        if cls is not type(b):  # sequences of all kinds are the same kind of thing
-            return isinstance(a, SEQUENCES) and isinstance(b, SEQUENCES) and _same_items(self, a, b)
+        if cls is not type(b):  # sequences of all kinds are the same kind of thing, and numbers are constants
+            if isinstance(a, SEQUENCES) and isinstance(b, SEQUENCES):
+                return _same_items(self, a, b)
+            return _is_number(a) != _is_number(b) and self.equal(_as_constant(a), _as_constant(b))
         return COMPARE[cls](self, a, b)
 
     def bind(self, a: Any, b: Any) -> bool:
@@ -93,6 +96,15 @@ class Comparison:
         """
         self.where.append((kind, key, key if other_key is None else other_key))
         return False
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _as_constant(value: Any) -> Any:
+    """A Python number as the constant that it is converted to."""
+    return const(value) if _is_number(value) else value
 
 
 Compare = Callable[[Comparison, Any, Any], bool]
@@ -272,7 +284,7 @@ def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = Fals
     state = Comparison(map_free_vars)
     if state.equal(lhs, rhs):
         return None
-    sides = ObjectPath(), ObjectPath()
+    sides = ObjectPath.root(), ObjectPath.root()
     parts = [lhs, rhs]
     for kind, *keys in reversed(state.where):
         sides = tuple([_extend(path, part, kind, key) for path, part, key in zip(sides, parts, keys)])

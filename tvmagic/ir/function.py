@@ -151,7 +151,6 @@ class IRModule(Node):
     def __iter__(self) -> Any:
         return iter(self.functions)
 
-    @property
     def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
         """The functions with their variables, by name."""
         return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
@@ -179,6 +178,24 @@ class IRModule(Node):
         """The module with one attribute set."""
         return self.replace(attrs={**self.attrs, key: attr_value(value)})
 
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> IRModule:
+        """The module with several attributes set."""
+        return self.replace(attrs={**self.attrs, **{key: attr_value(value) for key, value in attr_map.items()}})
+
+    def without_attr(self, attr_key: str) -> IRModule:
+        """The module without an attribute."""
+        return self.replace(attrs={key: value for key, value in self.attrs.items() if key != attr_key})
+
+    def get_attr(self, attr_key: str) -> Any:
+        """The value of an attribute; None if there is none."""
+        return self.attrs.get(attr_key)
+
+    def update(self, other: IRModule | Mapping[Any, PrimFunc]) -> None:
+        """Take the functions of another module into this one; those of the same name are replaced (TVM's name)."""
+        functions = other.functions if isinstance(other, IRModule) else other
+        for var, func in functions.items():
+            self[var.name_hint if isinstance(var, GlobalVar) else var] = func
+
     def clone(self) -> IRModule:
         """A module of its own with the same functions."""
         return self.replace(functions=dict(self.functions))
@@ -204,7 +221,9 @@ class TensorIntrin(Node):
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic known as `name`."""
         if name not in TensorIntrin._registry:
-            provided("tensor intrinsic")  # those that come with the package register when they are loaded
+            others = provided("tensor intrinsics")  # those of CPUs are registered when they are loaded
+            if name not in TensorIntrin._registry:
+                others()
         found = TensorIntrin._registry.get(name)
         if found is None and not allow_missing:
             raise WrongValueError(f"there is no intrinsic `{name}`: it is not registered")

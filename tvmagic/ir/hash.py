@@ -117,7 +117,9 @@ def _hash_function(numbers: Numbers, function: PrimFunc) -> int:
 
 
 def _hash_module(numbers: Numbers, module: IRModule) -> int:
-    parts = [(_text_hash(var.name_hint), _hash_function(numbers, function)) for var, function in module.functions_items]
+    parts = [
+        (_text_hash(var.name_hint), _hash_function(numbers, function)) for var, function in module.functions_items()
+    ]
     return hash((tuple(parts), _hash_mapping(numbers, module.attrs)))
 
 

@@ -22,7 +22,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "flat index": ("tvmagic.tir.transform.memory.flat_index", "FlatIndex"),
     "llvm intrinsics": ("tvmagic.codegen.llvm_names", "names"),
     "te records": ("tvmagic.te.saved", "register_records"),
-    "tensor intrinsic": ("tvmagic.tir.tensor_intrin", "registered"),
+    "tensor intrinsics": ("tvmagic.tir.tensor_intrin", "register_others"),
     "pass options": ("tvmagic.tir.transform", "all_passes"),
 }
 _found: dict[str, Callable[..., Any]] = {}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.attrs import Attrs
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
 from tvmagic.ir.dtype import DataType
@@ -280,6 +281,8 @@ def make_node(type_key: str, **fields: Any) -> Node:
     cls = NODE_CLASSES.get(type_key.rsplit(".", 1)[-1])
     if cls is None:
         raise TVMagicError(f"there is no class of nodes `{type_key}`")
+    if issubclass(cls, Attrs):  # takes any names
+        fields = {"values_by_name": fields}
     names = [f.name for f in cls.FIELDS]
     span = fields.pop("span", None)
     for name in {*names} ^ {*fields}:

@@ -173,7 +173,9 @@ _register(
     tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask tvm_global_barrier_kinit
     tvm_thread_allreduce tvm_load_matrix_sync tvm_mma_sync tvm_bmma_sync tvm_fill_fragment
     tvm_store_matrix_sync mma_store mma_fill ptx_mma ptx_ldmatrix ptx_cp_async ptx_commit_group
-    ptx_wait_group start_profile_intrinsic end_profile_intrinsic prefetch assume lookup_param
+    ptx_wait_group ptx_mma_sp ptx_ldg32 ptx_cp_async_bulk ptx_cp_async_barrier ptx_init_barrier_thread_count
+    ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers anylist_resetitem
+    make_filled_simdgroup_matrix simdgroup_load simdgroup_store simdgroup_multiply_accumulate start_profile_intrinsic end_profile_intrinsic prefetch assume lookup_param
     TVMBackendAllocWorkspace TVMBackendFreeWorkspace masked_store ignore_loop_partition""",
 )
 _register(CallEffect.EMBED_INFO, "end_of_function")

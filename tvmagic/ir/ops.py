@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import TVMagicError, WrongValueError
+from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
 from tvmagic.ir.constants import cast as cast
 from tvmagic.ir.constants import const as const
 from tvmagic.ir.constants import infinity as infinity
@@ -532,6 +532,15 @@ def call_extern(dtype: Any, func_name: str, *args: Any, span: Span | None = None
 def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: Span | None = None) -> Call:
     """A call of the C function `func_name`, which has no effect besides its result."""
     return Call(dtype, "tir.call_pure_extern", (StringImm(func_name), *args), span)
+
+
+def trace(args: list[Any], trace_action: str = "tvm.default_trace_action") -> Call:
+    """The last of `args`, after a call of the registered function `trace_action` with all of them. What the function
+    returns, if it is not None, is the value instead."""
+    if not isinstance(args, (list, tuple)) or not args:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise WrongTypeError("`trace` takes a list of values")
+    values = [_descriptor(expr(a)) for a in args]
+    return Call(values[-1].dtype, "tir.tvm_call_trace_packed", [StringImm(trace_action), *values])
 
 
 def call_packed(*args: Any, span: Span | None = None) -> Call:

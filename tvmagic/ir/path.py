@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["ObjectPath", "follow"]
+from tvmagic.errors import WrongIndexError
+
+__all__ = [
+    "ArrayIndexPath",
+    "AttributeAccessPath",
+    "MapValuePath",
+    "MissingArrayElementPath",
+    "MissingMapEntryPath",
+    "ObjectPath",
+    "RootPath",
+    "UnknownAttributeAccessPath",
+    "follow",
+]
 
 
 class ObjectPath:
-    """The way from a root to a part of it, one step after the other.
+    """The way from a root to a part of it, one step after the other. The class of a path says what its last step is.
 
     Steps: `attr(name)`, `array_index(i)`, `map_value(key)`, and, for a part that one of two
     compared programs lacks, `missing_array_element(i)` and `missing_map_entry()`.
@@ -22,66 +35,147 @@ class ObjectPath:
 
     @staticmethod
     def root(name: str | None = None) -> ObjectPath:
-        """The path to the root itself."""
-        return ObjectPath(() if name is None else (("root", name),))
+        """The path to the root itself, which is printed as `name`."""
+        return RootPath(() if name is None else (("root", name),))
 
-    def _then(self, kind: str, key: Any) -> ObjectPath:
-        return ObjectPath((*self.steps, (kind, key)))
+    def then(self, kind: str, key: Any) -> ObjectPath:
+        """On by one step, of a kind that `_CLASSES` has."""
+        return _CLASSES[kind]((*self.steps, (kind, key)))
 
-    def attr(self, attr_key: str) -> ObjectPath:
-        """On to the field `attr_key`."""
-        return self._then("attr", attr_key)
+    def attr(self, attr_key: str | None) -> ObjectPath:
+        """On to the field `attr_key`; to some field if that is None."""
+        return self.then("unknown attr" if attr_key is None else "attr", attr_key)
 
     def array_index(self, index: int) -> ObjectPath:
         """On to element `index` of a list."""
-        return self._then("index", int(index))
+        return self.then("index", int(index))
 
     def missing_array_element(self, index: int) -> ObjectPath:
         """On to where a list would have element `index`."""
-        return self._then("missing index", int(index))
+        return self.then("missing index", int(index))
 
     def map_value(self, key: Any) -> ObjectPath:
         """On to the value of `key` in a mapping."""
-        return self._then("key", key)
+        return self.then("key", key)
 
     def missing_map_entry(self) -> ObjectPath:
         """On to where a mapping would have an entry."""
-        return self._then("missing key", None)
+        return self.then("missing key", None)
+
+    @property
+    def name(self) -> str | None:
+        """The name of the root."""
+        return self.steps[0][1] if self.steps and self.steps[0][0] == "root" else None
+
+    @property
+    def _places(self) -> tuple[tuple[str, Any], ...]:
+        """The steps behind the root."""
+        return self.steps if self.name is None else self.steps[1:]
 
     @property
     def parent(self) -> ObjectPath | None:
         """The path without its last step; None at the root."""
-        return ObjectPath(self.steps[:-1]) if self.steps else None
+        return self.get_prefix(len(self) - 1) if len(self) > 1 else None
 
     def __len__(self) -> int:
-        return len(self.steps) + 1
+        return len(self._places) + 1
 
     def get_prefix(self, length: int) -> ObjectPath:
         """The first `length` places of the path; the root counts as one."""
-        return ObjectPath(self.steps[: length - 1])
+        if not 1 <= length <= len(self):
+            raise WrongIndexError(f"a prefix has a length from 1 to {len(self)}, that of the path, not {length}")
+        steps = self.steps[: len(self.steps) - len(self) + length]
+        return (RootPath if length == 1 else _CLASSES[steps[-1][0]])(steps)
 
     def is_prefix_of(self, other: ObjectPath) -> bool:
         """Whether `other` begins with this path."""
-        return other.steps[: len(self.steps)] == self.steps
+        return len(self) <= len(other) and self == other.get_prefix(len(self))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectPath) and self.steps == other.steps
+        """Whether both take the same steps; an unknown field is not the same as any."""
+        known = ("unknown attr", None) not in self.steps
+        return isinstance(other, ObjectPath) and known and self.steps == other.steps
 
     def __hash__(self) -> int:
         return hash(tuple([(kind, str(key)) for kind, key in self.steps]))
 
     def __str__(self) -> str:
-        return "<root>" + "".join([_TEXT[kind](key) for kind, key in self.steps])
+        return (self.name or "<root>") + "".join([_TEXT[kind](key) for kind, key in self._places])
 
     __repr__ = __str__
 
 
+class RootPath(ObjectPath):
+    """The path to the root."""
+
+    __slots__ = ()
+
+
+class AttributeAccessPath(ObjectPath):
+    """A path to the field `attr_key`."""
+
+    __slots__ = ()
+
+    @property
+    def attr_key(self) -> str:
+        """The field's name."""
+        return self.steps[-1][1]
+
+
+class UnknownAttributeAccessPath(ObjectPath):
+    """A path to some field."""
+
+    __slots__ = ()
+
+
+class ArrayIndexPath(ObjectPath):
+    """A path to element `index` of a list."""
+
+    __slots__ = ()
+
+    @property
+    def index(self) -> int:
+        """The place in the list."""
+        return self.steps[-1][1]
+
+
+class MissingArrayElementPath(ArrayIndexPath):
+    """A path to where a list would have element `index`."""
+
+    __slots__ = ()
+
+
+class MapValuePath(ObjectPath):
+    """A path to the value of `key` in a mapping."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Any:
+        """The key."""
+        return self.steps[-1][1]
+
+
+class MissingMapEntryPath(ObjectPath):
+    """A path to where a mapping would have an entry."""
+
+    __slots__ = ()
+
+
+_CLASSES: Mapping[str, type[ObjectPath]] = {
+    "attr": AttributeAccessPath,
+    "unknown attr": UnknownAttributeAccessPath,
+    "index": ArrayIndexPath,
+    "missing index": MissingArrayElementPath,
+    "key": MapValuePath,
+    "missing key": MissingMapEntryPath,
+}
 _TEXT: Mapping[str, Callable[[Any], str]] = {
-    "root": lambda key: f"<{key}>",
     "attr": lambda key: f".{key}",
+    "unknown attr": lambda key: ".<unknown attribute>",
     "index": lambda key: f"[{key}]",
     "missing index": lambda key: f"[<missing element #{key}>]",
-    "key": lambda key: f"[{key!r}]" if isinstance(key, str) else f"[{key}]",
+    "key": lambda key: f"[{json.dumps(key)}]" if isinstance(key, str) else f"[{key}]",
     "missing key": lambda key: "[<missing entry>]",
 }
 

@@ -71,10 +71,15 @@ class EnvFunc(Node):
         get_global_func(name)
         return EnvFunc(name)
 
-    def __call__(self, *args: Any) -> Any:
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The registered function."""
         function = get_global_func(self.name)
         assert function is not None
-        return function(*args)
+        return function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.func(*args)
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
@@ -101,3 +106,9 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 def register_intrin_lowering(op_name: str, target: str, *, f: Callable[..., Any] | None = None, level: int = 10) -> Any:
     """Let LowerIntrin rewrite calls of the operator `op_name` by `f(call)`, on a target or on all (`"default"`)."""
     return register_op_attr(op_name, f"{target}.FLowerIntrin", f, level)
+
+
+@register_func("tvm.default_trace_action")
+def _print_values(*values: Any) -> None:
+    """What `tir.trace` calls by default."""
+    print(list(values))

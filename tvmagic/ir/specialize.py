@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
 from tvmagic.ir.deep_equal import expr_deep_equal
-from tvmagic.ir.expr import BinaryOp, PrimExpr, Var, expr, ops
+from tvmagic.ir.expr import BinaryOp, BufferLoad, PrimExpr, Var, expr, ops
 from tvmagic.ir.function import PrimFunc
-from tvmagic.ir.functor import BufferRemapper, handles
+from tvmagic.ir.functor import BufferRemapper, Visitor, handles
+from tvmagic.ir.stmt import BufferStore, DeclBuffer, LetStmt, Stmt
 
 __all__ = ["specialize"]
 
@@ -23,6 +24,7 @@ class _Specializer(BufferRemapper):
         super().__init__()
         self.values = values
         self.buffers.update(buffers)
+        self.bound: dict[DeclBuffer, PrimExpr] = {}  # what the pointer of a buffer is, declared with the buffer
 
     @handles(Var)
     def var(self, var: Var) -> PrimExpr:
@@ -32,6 +34,31 @@ class _Specializer(BufferRemapper):
     def binary(self, node: BinaryOp) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         return node if a is node.a and b is node.b else ops.binary(type(node), a, b, node.span)
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> Stmt:
+        new = self.visit_children(node)
+        value = self.bound.get(node)
+        return new if value is None else LetStmt(node.buffer.data, value, new, node.span)
+
+
+class _PointerUses(Visitor):
+    """Where pointers hold buffers: the declarations of these, and accesses of others on the same pointer."""
+
+    def __init__(self, pointers: Collection[Var]) -> None:
+        self.declared: dict[Var, list[DeclBuffer]] = {pointer: [] for pointer in pointers}
+        self.others: set[Var] = set()
+
+    @handles(DeclBuffer)
+    def declaration(self, node: DeclBuffer) -> None:
+        self.declared.get(node.buffer.data, []).append(node)
+        self.visit_children(node)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> None:
+        if all(declared.buffer is not node.buffer for declared in self.declared.get(node.buffer.data, ())):
+            self.others.add(node.buffer.data)
+        self.visit_children(node)
 
 
 @deep
@@ -63,7 +90,19 @@ def _apply(function: PrimFunc, values: dict[Var, PrimExpr], buffers: dict[Buffer
     specializer = _Specializer(values, buffers)
     params = tuple([p for p in function.params if p not in values])
     buffer_map = {p: specializer.visit_buffer_use(b) for p, b in function.buffer_map.items()}
+    pointers = {v: value for v, value in values.items() if v.dtype.is_handle and not isinstance(value, Var)}
+    if not pointers:
+        return function.replace(params=params, buffer_map=buffer_map, body=specializer.visit(function.body))
+    # a buffer's pointer is a variable: it is bound where the buffer is declared, or in front of everything
+    uses = _PointerUses(pointers)
+    uses.visit(function.body)
+    for pointer, value in pointers.items():
+        if pointer not in uses.others and len(uses.declared[pointer]) == 1:
+            specializer.bound[uses.declared[pointer][0]] = value
     body = specializer.visit(function.body)
+    for pointer, value in pointers.items():
+        if pointer in uses.others or len(uses.declared[pointer]) > 1:
+            body = LetStmt(pointer, value, body)
     return function.replace(params=params, buffer_map=buffer_map, body=body)
 
 

@@ -238,6 +238,17 @@ def convert(value: Any) -> Any:
     raise TVMagicError(f"`{value!r}` cannot be converted to an IR expression", hint="use a number or an expression")
 
 
+def runtime_value(value: Any) -> Any:
+    """A Python value as `tvm.runtime.convert` gives it: like `convert`, but texts stay texts, also those inside."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, SEQUENCES):
+        return tuple([runtime_value(item) for item in value])
+    if isinstance(value, MAPPINGS):
+        return {key: runtime_value(item) for key, item in value.items()}
+    return None if value is None else convert(value)
+
+
 def expr(value: Any) -> PrimExpr:
     """`value` as an expression."""
     if isinstance(value, PrimExpr):
@@ -383,6 +394,14 @@ class TupleType(Type):
     """Several types; the empty one is the type of a function that returns nothing."""
 
     fields: tuple[Type, ...] = ()
+
+
+@node
+class FuncType(Type):
+    """The type of a function: those of its arguments and of its result."""
+
+    arg_types: tuple[Type, ...]
+    ret_type: Type
 
 
 # ---------------------------------------------------------------------------- constants

@@ -78,7 +78,9 @@ class Problem(NamedTuple):
             steps = _steps_to(part, target)
             if steps is None:
                 break
-            path, part = ObjectPath((*path.steps, *steps)), target
+            for step in steps:
+                path = path.then(*step)
+            part = target
         return path
 
 
@@ -466,7 +468,7 @@ def find_problems(obj: PrimFunc | IRModule, regions: bool = True) -> list[Proble
     With `regions`, accesses outside the regions that their block declares count too.
     """
     checker = _Checker(regions)
-    functions = [f for _, f in obj.functions_items] if isinstance(obj, IRModule) else [obj]
+    functions = [f for _, f in obj.functions_items()] if isinstance(obj, IRModule) else [obj]
     for function in functions:
         checker.function(function)
     return checker.problems

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import cell_magic, line_cell_magic, line_magic
 
-from tvmagic.errors import InternalError, TVMagicError, closest
+from tvmagic.errors import DefectError, TVMagicError, closest
 from tvmagic.notebook.results import Shown
 
 __all__ = ["PARSERS", "Argument", "Arguments", "Choice", "argument", "did_you_mean", "duration", "magic", "positive"]
@@ -140,7 +140,7 @@ def magic(
 
     The method takes the parsed arguments and, of a cell magic, the cell's text. `either`: it is a magic of lines and of
     cells. Help, completion, registration and the row of `%tvmagic` follow from the declaration. `example` is a line for an
-    operator `dense`. A defect of ours in it ends in an `InternalError`.
+    operator `dense`. A defect of ours in it ends in an `DefectError`.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
@@ -164,7 +164,7 @@ def magic(
                 message = f"{parser.magic} needs more memory than there is: {error}"
                 raise TVMagicError(message, hint="take smaller sizes") from error
             except Exception as error:
-                raise InternalError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
+                raise DefectError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 
         run.__doc__ = parser.doc
         return (line_cell_magic if either else cell_magic if cell else line_magic)(run)

@@ -18,7 +18,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.kernels import Allocation, Binding, Branch, Check, Launch, Repeat, Step
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.opencl.module import DeviceFunction
-from tvmagic.errors import AssertionFailedError, InternalError, TVMagicError
+from tvmagic.errors import AssertionFailedError, DefectError, TVMagicError
 from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var, substitute
 from tvmagic.ir.meaning import compute
 from tvmagic.ir.numpy_types import numpy_dtype
@@ -51,7 +51,7 @@ class _Host:
         bound = {var: _imm(var, value) for var, value in self.values.items() if not var.dtype.is_handle}
         found = Analyzer().simplify(substitute(expr, bound))  # a fresh one: a Let is bound once by each
         if not isinstance(found, (IntImm, FloatImm)):
-            raise InternalError(f"the host cannot tell the value of `{expr}`")
+            raise DefectError(f"the host cannot tell the value of `{expr}`")
         return found.value
 
     def launches(self, steps: Sequence[Step]) -> Iterator[Any]:
@@ -93,7 +93,7 @@ class _Host:
 
     def _argument(self, var: Var) -> tuple[str, Any]:
         if var not in self.values:
-            raise InternalError(f"the host does not know `{var.name}`")
+            raise DefectError(f"the host does not know `{var.name}`")
         kind = "buffer" if var.dtype.is_handle else "uint8" if var.dtype.is_bool else str(numpy_dtype(var.dtype))
         return kind, self.values[var]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typing as _typing
 
+from tvmagic.ir import DataType, DataTypeCode, ObjectPath, ObjectPathPair
 from tvmagic.ir import Identified as Object
-from tvmagic.ir import ObjectPath, ObjectPathPair, convert
+from tvmagic.ir import Node as Scriptable
+from tvmagic.ir.constants import const
 from tvmagic.ir.registry import get_global_func, register_func
+from tvmagic.ir.values import runtime_value as convert
 from tvmagic.runtime.device import Device, cpu, device, enabled
 
 if _typing.TYPE_CHECKING:
@@ -16,7 +19,24 @@ if _typing.TYPE_CHECKING:
     from tvmagic.runtime.saved import load_module
     from tvmagic.runtime.threads import num_threads, set_num_threads
 
+String = str
+
+
+class ShapeTuple(tuple[int, ...]):
+    """Sizes of dimensions: whole numbers."""
+
+    __slots__ = ()
+
+    def __new__(cls, shape: _typing.Iterable[_typing.Any] = ()) -> ShapeTuple:
+        return super().__new__(cls, [int(size) for size in shape])
+
+    def __repr__(self) -> str:
+        return f"ShapeTuple({list(self)})"
+
+
 __all__ = [
+    "DataType",
+    "DataTypeCode",
     "Device",
     "Kernel",
     "Module",
@@ -24,6 +44,10 @@ __all__ = [
     "Object",
     "ObjectPath",
     "ObjectPathPair",
+    "Scriptable",
+    "ShapeTuple",
+    "String",
+    "const",
     "convert",
     "cpu",
     "device",

@@ -53,12 +53,14 @@ def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
     try:
         from tvmagic.ir.registry import get_global_func
 
-        args = [_argument(values, codes[i], i) for i in range(count)]
+        args = [_argument(values, codes[i], i) for i in range(abs(count))]
         function = get_global_func(name.decode())
         assert function is not None
         result = function(*args)
-        if isinstance(result, float):
-            values[0] = struct.unpack("<q", struct.pack("<d", result))[0]
+        if count < 0 and result is None:
+            values[0] = values[-count - 1]
+        elif isinstance(result, float) or count < 0 and codes[-count - 1] == 1:
+            values[0] = struct.unpack("<q", struct.pack("<d", float(result)))[0]
         elif result is not None:
             values[0] = int(result)
     except BaseException as error:

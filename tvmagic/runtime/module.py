@@ -9,9 +9,9 @@ from typing import Any
 
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.runtime.kernel import Kernel
-from tvmagic.runtime.timing import time_evaluator
+from tvmagic.runtime.timing import BenchmarkResult, time_evaluator
 
-__all__ = ["Module"]
+__all__ = ["BenchmarkResult", "Module"]
 
 
 class Module:
@@ -154,6 +154,26 @@ class Module:
     def type_key(self) -> str:
         """What kind of module it is."""
         return "llvm"
+
+    @property
+    def format(self) -> str:
+        """What its code is."""
+        return "o"
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Whether it can be written as a library: yes."""
+        return True
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether its functions run on this machine."""
+        return self.refusal is None
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        """Whether other modules save it as a part of them: no, it is linked with them."""
+        return False
 
     @property
     def imported_modules(self) -> list[Any]:

@@ -13,7 +13,7 @@ from tvmagic.ir.node import Identified
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.device import Device, cpu
 
-__all__ = ["NDArray", "aligned_empty", "array", "empty"]
+__all__ = ["NDArray", "aligned_empty", "array", "empty", "from_dlpack"]
 
 _ALIGNMENT = 64
 
@@ -88,6 +88,26 @@ class NDArray(Identified):
             return target.copyfrom(self)
         return NDArray(self._array.copy(), self.lanes)
 
+    def _create_view(self, shape: Any, dtype: Any = None, relative_byte_offset: int = 0) -> NDArray:
+        """An array of another shape and type on the same memory, which begins `relative_byte_offset` behind its start."""
+        kind = dtype_of(self.dtype if dtype is None else dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+        lanes = () if kind.is_scalar else (kind.lanes,)
+        element = np.dtype(numpy_dtype(kind.element_of))
+        if not self._array.flags.c_contiguous:
+            raise TVMagicError("only of an array whose elements are without gaps there are views")
+        if (
+            relative_byte_offset < 0
+            or relative_byte_offset + math.prod((*shape, *lanes)) * element.itemsize > self._array.nbytes
+        ):
+            raise TVMagicError(f"a view of shape {shape} and type `{kind}` reaches beyond the array")
+        memory = self._array.reshape(-1).view(np.uint8)
+        return NDArray(np.ndarray((*shape, *lanes), element, memory, relative_byte_offset), kind.lanes)
+
+    def to_dlpack(self) -> Any:
+        """The array for other packages, which share its memory: a DLPack capsule."""
+        return self.__dlpack__()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if dtype is not None and np.dtype(dtype) != self._array.dtype:
             return self._array.astype(dtype)
@@ -123,6 +143,11 @@ def array(arr: Any, device: Device | None = None) -> NDArray:
 def of_numpy(values: Any) -> NDArray:
     """A NumPy array as an NDArray that shares its elements."""
     return NDArray(np.asarray(values))
+
+
+def from_dlpack(ext_tensor: Any) -> NDArray:
+    """An array of another package, such as NumPy's or PyTorch's, as one that shares its memory."""
+    return NDArray(np.from_dlpack(ext_tensor))
 
 
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:

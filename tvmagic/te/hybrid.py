@@ -44,7 +44,8 @@ from tvmagic.script.parser.source import reported
 from tvmagic.te.operation import extern_primfunc
 from tvmagic.te.tensor import Tensor
 
-__all__ = ["HybridFunction", "script"]
+__all__ = ["HYBRID_GLOBALS", "HybridFunction", "script"]
+__path__: list[str] = []  # TVM's `te.hybrid.runtime` can be imported (`_places`)
 
 _DTYPES = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) + (
     "float16", "float32", "float64", "bool",
@@ -306,3 +307,4 @@ _EMULATED: dict[str, Any] = {
     **{name: getattr(np, name) for name in _MATH if hasattr(np, name)},
     **{dtype: getattr(np, dtype if dtype != "bool" else "bool_") for dtype in _DTYPES},
 }
+HYBRID_GLOBALS = _EMULATED  # under TVM's name, for code that runs the Python function of a script itself

@@ -12,7 +12,7 @@ from tvmagic.ir import ExprOp, PrimExpr, ops
 if TYPE_CHECKING:
     pass
 
-__all__ = ["TensorOperators"]
+__all__ = ["TensorOperators", "elementwise"]
 
 _COMBINE: dict[str, Callable[[Any, Any], PrimExpr]] = {
     "add": ops.add,
@@ -56,7 +56,7 @@ def _element(operand: Any, indices: Sequence[PrimExpr]) -> Any:
     return operand(*[0 if Analyzer().can_prove_equal(size, 1) else i for size, i in zip(operand.shape, own)])
 
 
-def _elementwise(name: str, *operands: Any, combine: Callable[..., PrimExpr] | None = None) -> Any:
+def elementwise(name: str, *operands: Any, combine: Callable[..., PrimExpr] | None = None) -> Any:
     """The tensor of an operation on each element; an expression if no operand has dimensions."""
     from tvmagic.te.operation import compute
     from tvmagic.te.tensor import Tensor
@@ -70,7 +70,8 @@ def _elementwise(name: str, *operands: Any, combine: Callable[..., PrimExpr] | N
     def value(*indices: PrimExpr) -> PrimExpr:
         return operation(*[_element(operand, indices) for operand in operands])
 
-    return compute(shape, value, name=f"T_{name}", tag="broadcast")
+    axes = [f"ax{i}" for i in range(len(shape))]
+    return compute(shape, value, name=f"T_{name}", tag="broadcast", varargs_names=axes)
 
 
 class TensorOperators(ExprOp):
@@ -82,54 +83,54 @@ class TensorOperators(ExprOp):
     __slots__ = ()
 
     def __add__(self, other: Any) -> Any:
-        return _elementwise("add", self, other)
+        return elementwise("add", self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return _elementwise("add", other, self)
+        return elementwise("add", other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _elementwise("subtract", self, other)
+        return elementwise("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _elementwise("subtract", other, self)
+        return elementwise("subtract", other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _elementwise("multiply", self, other)
+        return elementwise("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _elementwise("multiply", other, self)
+        return elementwise("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _elementwise("divide", self, other)
+        return elementwise("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _elementwise("divide", other, self)
+        return elementwise("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return _elementwise("floor_divide", self, other)
+        return elementwise("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _elementwise("floor_divide", other, self)
+        return elementwise("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Any:
-        return _elementwise("mod", self, other)
+        return elementwise("mod", self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return _elementwise("mod", other, self)
+        return elementwise("mod", other, self)
 
     def __neg__(self) -> Any:
-        return _elementwise("negative", self, combine=lambda value: -value)
+        return elementwise("negative", self, combine=lambda value: -value)
 
     def __lt__(self, other: Any) -> Any:
-        return _elementwise("less", self, other)
+        return elementwise("less", self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _elementwise("less_equal", self, other)
+        return elementwise("less_equal", self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _elementwise("greater", self, other)
+        return elementwise("greater", self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _elementwise("greater_equal", self, other)
+        return elementwise("greater_equal", self, other)
 
     __hash__ = ExprOp.__hash__

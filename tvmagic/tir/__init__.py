@@ -156,6 +156,7 @@ from tvmagic.ir.ops import (
     sqrt,
     tan,
     tanh,
+    trace,
     trunc,
     truncdiv,
     truncmod,
@@ -171,6 +172,10 @@ _LAZY = {
     "StmtSRef": "tvmagic.tir.schedule",
     "BlockScope": "tvmagic.tir.schedule",
     "BlockDependenceInfo": "tvmagic.tir.block_dependence_info",
+    "BijectiveLayout": "tvmagic.tir.data_layout",
+    "Layout": "tvmagic.tir.data_layout",
+    "bijective_layout": "tvmagic.tir.data_layout",
+    "layout": "tvmagic.tir.data_layout",
     "IndexMap": "tvmagic.arith.index_map",
     "comm_reducer": "tvmagic.te.reduction",
     "max": "tvmagic.te.reduction",
@@ -191,6 +196,7 @@ _PACKAGES = (
     "op",
     "block_scope",
     "block_dependence_info",
+    "data_layout",
 )
 
 

@@ -258,7 +258,7 @@ class _Cinn(BracesPrinter):
         self.function(node)
 
     def module(self, node: IRModule) -> None:
-        for number, (var, function) in enumerate(node.functions_items):
+        for number, (var, function) in enumerate(node.functions_items()):
             self.node = function
             self.head(function, var.name_hint)
             self.function(numbered_root(function, number))

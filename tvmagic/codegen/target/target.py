@@ -123,6 +123,41 @@ class Target(Identified):
         return str(self.attrs.get("model", "unknown"))
 
     @property
+    def device_name(self) -> str:
+        """The name of the device of its kind; empty if it is not given."""
+        return str(self.attrs.get("device", ""))
+
+    @property
+    def supports_integer_dot_product(self) -> bool:
+        """Whether there are dot products of bytes: by the option of that name, or a feature."""
+        return bool(self.attrs.get("supports_integer_dot_product")) or "+dotprod" in self.mattr
+
+    def get_target_device_type(self) -> int:
+        """TVM's number of the kind of device: 1 for CPUs, 2 for CUDA, 4 for OpenCL."""
+        return 2 if self.is_nvptx else 4 if self.is_opencl else 1
+
+    @staticmethod
+    def canon_target(target: Any) -> Target | None:
+        """What stands for a target as one; None stays."""
+        return target if target is None or isinstance(target, Target) else Target(target)
+
+    @staticmethod
+    def canon_target_and_host(target: Any, target_host: Any = None) -> tuple[Target | None, Target | None]:
+        """A target with its host: that of its own, or the one given."""
+        if target is None:
+            return None, None
+        found = Target(target, target_host) if target_host is not None else Target(target)
+        return found, found.host
+
+    @staticmethod
+    def target_or_current(target: Any) -> Target:
+        """A target, by default the innermost that is entered with `with`."""
+        found = Target.canon_target(target) or Target.current()
+        if found is None:
+            raise TVMagicError("Target is not set in env or passed as argument.", hint="name a target")
+        return found
+
+    @property
     def libs(self) -> list[str]:
         """The libraries that may be called."""
         return list(self.attrs.get("libs", []))
@@ -250,6 +285,14 @@ class Target(Identified):
     def with_host(self, host: Any) -> Target:
         """The same target with `host` as the one on which it is called."""
         return Target(self, host)
+
+    def without_host(self) -> Target:
+        """The same target without a host."""
+        if self.host is None:
+            return self
+        alone = Target(self)
+        alone.host = None
+        return alone
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:

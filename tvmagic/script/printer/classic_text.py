@@ -280,7 +280,7 @@ class _Classic(BracesPrinter):
         self.braces(f"PrimFunc([{names}]) attrs={{{attrs}}}", node.body)
 
     def module(self, node: IRModule) -> None:
-        for i, (var, function) in enumerate(node.functions_items):
+        for i, (var, function) in enumerate(node.functions_items()):
             if i:
                 self.line("")
             self.line(f"// function {var.name_hint}")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit, substitute
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
@@ -125,7 +125,7 @@ def _check_unused(stage: Stage, context: Context) -> None:
 def infer_root_bound(stage: Stage, context: Context) -> None:
     """Set the ranges of the root variables of `stage`; its consumers have all their ranges."""
     if stage.attach_type == AttachType.INLINE:
-        raise InternalError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
+        raise DefectError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
     if stage.attach_type == AttachType.INLINED_ALREADY:
         return
     if stage.is_output and stage.get_attach_spec().attach_type != AttachType.GROUP_ROOT:

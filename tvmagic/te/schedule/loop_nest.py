@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.regions import BoxUnion
-from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
     Evaluate,
@@ -172,7 +172,7 @@ def _loop_level(
     kind = ForKind.SERIAL
     if attr is not None:
         if attr.iter_type not in _LOOP_KINDS:
-            raise InternalError(f"stage `{stage.name}`: loop `{iv.var.name}` is of an unknown type")
+            raise DefectError(f"stage `{stage.name}`: loop `{iv.var.name}` is of an unknown type")
         kind = _LOOP_KINDS[attr.iter_type]
         for key, value in zip(attr.pragma_keys, attr.pragma_values):
             fact = value if value is not None else IntImm("int32", 1)

@@ -8,8 +8,8 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_infinite
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator
-from tvmagic.errors import InternalError, ScheduleError
-from tvmagic.ir import IterVar, PrimExpr, Range, Var
+from tvmagic.errors import DefectError, ScheduleError
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
 from tvmagic.ir.ops import greater_equal, less
 from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, Transform, is_const
 from tvmagic.te.schedule.stage import Stage
@@ -50,7 +50,7 @@ def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analy
         if not missing:
             relation.domain_down(context)
         elif not may_miss:
-            raise InternalError(f"stage `{stage.name}`: `{missing[0].var.name}` has no range")
+            raise DefectError(f"stage `{stage.name}`: `{missing[0].var.name}` has no range")
     for iv, attr in stage.iter_var_attrs.items():
         if attr.bind_thread is not None and iv in ranges:
             update(attr.bind_thread, ranges[iv])
@@ -79,7 +79,7 @@ def pass_up_index(
         if all(iv in values for iv in relation.children()):
             relation.index_up(ranges, values)
         elif not may_miss:
-            raise InternalError(f"stage `{stage.name}`: no value for a loop of {relation!r}")
+            raise DefectError(f"stage `{stage.name}`: no value for a loop of {relation!r}")
 
 
 def pass_down_index(
@@ -90,7 +90,7 @@ def pass_down_index(
         if all(iv in values for iv in relation.parents()):
             relation.index_down(ranges, values)
         elif not may_miss:
-            raise InternalError(f"stage `{stage.name}`: no value for a parent of {relation!r}")
+            raise DefectError(f"stage `{stage.name}`: no value for a parent of {relation!r}")
 
 
 def pass_down_mask(stage: Stage, masks: Masks) -> None:
@@ -160,6 +160,9 @@ def make_bound_check(
         if iv in boxed:
             conditions += _domain_conditions(value, ranges[iv].extent, prover)
             continue
+        place = plain.simplify(value)
+        if isinstance(place, IntImm) and plain.can_prove(less(place, ranges[iv].extent)):
+            continue  # what each thread computes for itself is at one place
         high = prover.relaxed(value).max_value
         if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, ranges[iv].extent)):
             conditions.append(less(value, ranges[iv].extent))

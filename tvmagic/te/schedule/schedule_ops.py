@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.errors import InternalError, ScheduleError
+from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
     Evaluate,
@@ -121,7 +121,7 @@ class _Plan:
         scan_of = _scan_inits(sch)
         for stage in reversed(sch.stages):
             if stage.attach_type == AttachType.INLINE:
-                raise InternalError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
+                raise DefectError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
             if isinstance(stage.op, PlaceholderOp):
                 continue
             spec = stage.get_attach_spec()
@@ -241,7 +241,7 @@ class _Assembler(Mutator):
         body = node.body
         for stage in places.get(node.node, ()):
             if stage in self.plan.placed:
-                raise InternalError(f"the place of stage `{stage.name}` was found twice")
+                raise DefectError(f"the place of stage `{stage.name}` was found twice")
             body = self.plan.pipeline(stage, body)
         return self.visit(body)
 

@@ -7,6 +7,9 @@ from typing import Any as _Any
 
 _NAMES = {
     "OOBChecker": "tvmagic.tir.analysis.oob_checker",
+    "assert_pure_function": "tvmagic.tir.analysis.purity",
+    "calculate_allocated_bytes": "tvmagic.tir.analysis.purity",
+    "is_pure_function": "tvmagic.tir.analysis.purity",
     "detect_buffer_access_lca": "tvmagic.tir.analysis.buffer_lca",
     "estimate_tir_flops": "tvmagic.tir.analysis.flops",
     "Race": "tvmagic.tir.analysis.races",

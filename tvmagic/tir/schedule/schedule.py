@@ -11,7 +11,7 @@ from tvmagic import passes
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.scalable import ContainsVscale
-from tvmagic.errors import InternalError, TVMagicError, WrongIndexError
+from tvmagic.errors import DefectError, TVMagicError, WrongIndexError
 from tvmagic.ir import (
     Block,
     FloatImm,
@@ -374,7 +374,7 @@ class Schedule(Identified):
             self._values[rv] = int(value)
             return rv
         if not isinstance(value, StmtSRef):
-            raise InternalError(f"`{kind.method}` gave no reference")
+            raise DefectError(f"`{kind.method}` gave no reference")
         rv = LoopRV() if kind.outputs in ("Loop", "Loops") else BlockRV()
         self._values[rv] = value
         return rv

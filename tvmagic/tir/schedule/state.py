@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -167,7 +167,7 @@ class ScheduleState(Identified):
         """The reference to a block or loop that is known to be in the program."""
         sref = self.srefs.get(stmt)
         if sref is None:
-            raise InternalError("a block or loop is not in the tree of references")
+            raise DefectError("a block or loop is not in the tree of references")
         return sref
 
     def root_of(self, sref: StmtSRef) -> StmtSRef:
@@ -278,13 +278,13 @@ class ScheduleState(Identified):
         """
         src = src_sref.stmt
         if src is None:
-            raise InternalError("a block or loop that was removed cannot be replaced")
+            raise DefectError("a block or loop that was removed cannot be replaced")
         if src is tgt_stmt:
             return
         parent, seq_index = src_sref.parent, src_sref.seq_index
         top = tgt_stmt.block if isinstance(tgt_stmt, BlockRealize) else tgt_stmt
         if not isinstance(top, (Block, For)):
-            raise InternalError(f"a {type(top).__name__} cannot be in the tree of references")
+            raise DefectError(f"a {type(top).__name__} cannot be in the tree of references")
         kept, fresh = self._divide(top)
         dropped = self._drop(src, kept)
         self._graft(top, parent, seq_index, fresh, dropped, dict(block_sref_reuse or {}))
@@ -363,7 +363,7 @@ class ScheduleState(Identified):
             assert above is not None
             body = replace_child(above.body, old, new, seq_index)
             if body is above.body:
-                raise InternalError("the tree of references does not fit the program")
+                raise DefectError("the tree of references does not fit the program")
             copy = above.replace(body=body)
             del self.srefs[above]
             self.srefs[copy] = parent
@@ -411,7 +411,7 @@ class ScheduleState(Identified):
             self.flags, self.scopes = known
         for sref, one, other in zip(blocks, kept, fresh):
             if one != other:
-                raise InternalError(f"the flags of {sref.label} are out of date")
+                raise DefectError(f"the flags of {sref.label} are out of date")
 
     def _all_flags(self, blocks: list[StmtSRef]) -> list[tuple[Any, ...]]:
         return [(self.get_cached_flags(sref), self.get_block_scope(sref).src2deps) for sref in blocks]
@@ -422,21 +422,21 @@ class ScheduleState(Identified):
         for root, var in self.functions.items():
             function = self.mod.functions[var]
             if not isinstance(function.body, BlockRealize) or function.body.block is not root.stmt:
-                raise InternalError(f"the root reference of `{var.name_hint}` does not fit its body")
+                raise DefectError(f"the root reference of `{var.name_hint}` does not fit its body")
             stack = [root]
             while stack:
                 sref = stack.pop()
                 assert sref.stmt is not None
                 seen.add(sref.stmt)
                 if self.srefs.get(sref.stmt) is not sref:
-                    raise InternalError(f"{sref.label} is not in the table of references")
+                    raise DefectError(f"{sref.label} is not in the table of references")
                 for child, index in children_of(sref.stmt):
                     below = self.srefs.get(child)
                     if below is None or below.parent is not sref or below.seq_index != index:
-                        raise InternalError(f"the reference to a child of {sref.label} is wrong")
+                        raise DefectError(f"the reference to a child of {sref.label} is wrong")
                     stack.append(below)
         if len(seen) != len(self.srefs):
-            raise InternalError("the table of references holds statements that are gone")
+            raise DefectError("the table of references holds statements that are gone")
 
     def copy(self) -> tuple[ScheduleState, dict[StmtSRef, StmtSRef]]:
         """A state of its own on the same module, and the new reference for each old one."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmagic.ir import Call, PrimExpr, PrimFunc
-from tvmagic.tir.tensor_intrin.dot_product import description, implementation, llvm_intrinsic, repeated
+from tvmagic.tir.tensor_intrin.dot_product import (
+    DP4A_S8S8S32_INTRIN,
+    DP4A_S8U8S32_INTRIN,
+    DP4A_U8S8S32_INTRIN,
+    DP4A_U8U8U32_INTRIN,
+    description,
+    implementation,
+    llvm_intrinsic,
+    repeated,
+)
 
 __all__ = [
     "ARM_DOT_4x4_i8_NEON_INTRIN",
     "ARM_DOT_4x4_i8_SDOT_INTRIN",
     "ARM_DOT_4x4_u8_HDOT_INTRIN",
     "ARM_DOT_4x4_u8_UDOT_INTRIN",
+    "DP4A_S8S8S32_INTRIN",
+    "DP4A_S8U8S32_INTRIN",
+    "DP4A_U8S8S32_INTRIN",
+    "DP4A_U8U8U32_INTRIN",
     "INTRINSICS",
 ]
 

@@ -28,7 +28,21 @@ from tvmagic.ir import (
     decl_buffer,
 )
 
-__all__ = ["description", "implementation", "llvm_intrinsic", "reinterpreted"]
+__all__ = [
+    "DP4A_S8S8S32_INTRIN",
+    "DP4A_S8U8S32_INTRIN",
+    "DP4A_U8S8S32_INTRIN",
+    "DP4A_U8U8U32_INTRIN",
+    "description",
+    "implementation",
+    "llvm_intrinsic",
+    "reinterpreted",
+]
+
+DP4A_S8S8S32_INTRIN = "dp4a_s8s8s32"
+DP4A_S8U8S32_INTRIN = "dp4a_s8u8s32"
+DP4A_U8S8S32_INTRIN = "dp4a_u8s8s32"
+DP4A_U8U8U32_INTRIN = "dp4a_u8u8u32"
 
 # (groups of A in one vector of 4 bytes, all of B, all of C) to the new C
 VectorRule = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]

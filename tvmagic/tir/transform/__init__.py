@@ -11,11 +11,11 @@ import pkgutil
 from functools import cache
 from typing import Any as _Any
 
-from tvmagic.passes import PassContext, Sequential, prim_func_pass
+from tvmagic.passes import PassContext, PrimFuncPass, Sequential, prim_func_pass
 from tvmagic.tir.transform.config import FLAGS
 from tvmagic.tir.transform.declaration import PASSES
 
-__all__ = ["PassContext", "Sequential", "all_passes", "prim_func_pass"]
+__all__ = ["PassContext", "PrimFuncPass", "Sequential", "all_passes", "prim_func_pass"]
 
 _ENUMS = ("HoistedConditionals", "HoistedLetBindings")
 

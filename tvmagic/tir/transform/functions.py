@@ -24,8 +24,19 @@ def Filter(mod: IRModule, fcond: Callable[[PrimFunc], bool]) -> IRModule:
 
 @tir_pass("tir.BindTarget")
 def BindTarget(func: PrimFunc, target: Any) -> PrimFunc:
-    """Note `target` on the functions that have none yet."""
-    return func if "target" in func.attrs else func.with_attr("target", target)
+    """Note `target` on the functions that have none yet.
+
+    A function that has one, and a name outside, gets the host of `target`; one with the attribute `tir.is_host_func` is
+    for the host; one without a name outside runs where it is called, and has no host of its own.
+    """
+    exposed, own = "global_symbol" in func.attrs, func.attrs.get("target")
+    host = getattr(target, "host", None)
+    if own is not None:
+        add = exposed and host is not None and getattr(own, "host", host) is None
+        return func.with_attr("target", own.with_host(host)) if add else func
+    if func.attrs.get("tir.is_host_func") and host is not None:
+        return func.without_attr("tir.is_host_func").with_attr("target", host.with_host(host))
+    return func.with_attr("target", target if exposed or host is None else target.without_host())
 
 
 @tir_pass("tir.AnnotateEntryFunc")

@@ -87,6 +87,17 @@ _FIXED: dict[str, tuple[str, int, int | None]] = {
     "end_of_function": ("", 0, 0),
     "ptx_wait_group": ("", 1, 1),
     "ptx_commit_group": ("", 0, 0),
+    "ptx_cp_async_barrier": ("", 1, 1),
+    "ptx_init_barrier_thread_count": ("", 2, 2),
+    "ptx_arrive_barrier": ("", 1, 1),
+    "ptx_arrive_barrier_expect_tx": ("", 2, 2),
+    "ptx_wait_barrier": ("", 1, 1),
+    "create_barriers": ("", 1, 1),
+    "anylist_resetitem": ("int32", 2, 2),
+    "make_filled_simdgroup_matrix": ("handle", 5, 5),
+    "simdgroup_load": ("handle", 7, 7),
+    "simdgroup_store": ("handle", 7, 7),
+    "simdgroup_multiply_accumulate": ("handle", 8, 8),
 }
 # name: the number of arguments, and which of them has the dtype of the result
 _OF_ARGUMENT: dict[str, tuple[int, int]] = {
@@ -102,7 +113,10 @@ _PACKED = "call_packed call_cpacked call_packed_lowered call_cpacked_lowered".sp
 _DTYPE_FIRST: dict[str, int | None] = {
     "ptx_mma": None,
     "ptx_ldmatrix": None,
+    "ptx_mma_sp": None,
     "ptx_cp_async": None,
+    "ptx_cp_async_bulk": None,
+    "ptx_ldg32": None,
     "mma_store": None,
     "mma_fill": None,
     "vectorlow": 1,

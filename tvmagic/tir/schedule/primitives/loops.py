@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
@@ -455,6 +456,9 @@ def _check_thread_free(loop: StmtSRef, thread_axis: str) -> None:
             )
 
 
+_THREADS = re.compile(r"(blockIdx|threadIdx)\.[xyz]|vthread.*|cthread")
+
+
 @primitive("Bind")
 def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     """Bind the iterations of a loop to the threads named `thread_axis` (`blockIdx.x`, `threadIdx.y`, ...).
@@ -478,6 +482,12 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
                 v = T.axis.spatial(16, i)
                 B[v] = A[v] + T.float32(1.0)
     """
+    if not _THREADS.fullmatch(thread_axis):
+        raise ScheduleError(
+            f"there are no threads `{thread_axis}`",
+            loop,
+            hint="name blockIdx.x, threadIdx.x (or .y, .z), or vthread",
+        )
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
     if thread_axis.startswith(("blockIdx", "threadIdx")):
         _check_thread_free(loop, thread_axis)

@@ -114,6 +114,9 @@ class _Keys:
             kept, self.analyzer = self.analyzer, None
             normal = self.normal[number] = number if simple is node else self._number(simple)
             self.analyzer = kept
+            if self.size[number] > self.size[normal]:  # of equal terms the distributed one is kept, as in TVM
+                for table in (self.example, self.size, self.parts):
+                    table[normal] = table[number]  # type: ignore[assignment]
         return normal
 
     def eligible(self, node: PrimExpr, key: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.scalable import ContainsVscale, current_target
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Add,
     Allocate,
@@ -81,7 +81,7 @@ def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
         return Broadcast(value.value, lanes_of(dtype.with_lane_code(code)), value.span)
     if dtype.is_vector:
         wanted = dtype.with_lane_code(code)
-        raise InternalError(f"a vector of type `{dtype}` cannot become one of type `{wanted}`", node=value)
+        raise TVMagicError(f"a vector of type `{dtype}` cannot become one of type `{wanted}`", node=value)
     return Broadcast(value, lanes_of(dtype.with_lane_code(code)), value.span)
 
 
@@ -443,14 +443,14 @@ class _Vectorizer(Mutator):
 def _refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
     """Refuse lanes of a ramp that are ramps themselves where one of the two is scalable."""
     if base.dtype.is_scalable:
-        raise InternalError("Creating scalable vectors from existing vectors is not supported.", node=node)
+        raise TVMagicError("Creating scalable vectors from existing vectors is not supported.", node=node)
     if node.dtype.is_scalable and base.dtype.is_vector:
-        raise InternalError("Vectorizing over existing scalable vectors is not supported.", node=node)
+        raise TVMagicError("Vectorizing over existing scalable vectors is not supported.", node=node)
 
 
 def _refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
     if node.buffer.dtype.is_scalable:
-        raise InternalError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
+        raise TVMagicError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
 
 
 def _lane(value: PrimExpr, index: int) -> PrimExpr:
@@ -538,7 +538,7 @@ class _LoopVectorizer(StmtMutator):
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
             self._check_scalable(node)
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
-            raise InternalError(
+            raise TVMagicError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
@@ -562,7 +562,7 @@ class _LoopVectorizer(StmtMutator):
             if scalable
             else f"its extent `{node.extent}` is not a positive constant"
         )
-        raise InternalError(
+        raise TVMagicError(
             f"Failed to vectorize loop with extent {node.extent} for target {self.target or '(nullptr)'}: "
             f"loop `{node.loop_var.name}` cannot be vectorized: {needed}",
             node=node,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -46,6 +47,26 @@ def stored_dtype(dtype: DataType) -> DataType:
 def from_legacy_te_schedule(func: PrimFunc) -> bool:
     """Whether `func` comes from a TE schedule, whose buffers StorageFlatten flattens."""
     return bool(func.attrs.get("from_legacy_te_schedule", False))
+
+
+def flat_extents(node: Allocate, analyzer: Analyzer, flat: Callable[[Buffer], Buffer]) -> tuple[PrimExpr, ...]:
+    """The extents of an allocation when accesses are flat: those of its buffer, if it is declared right there.
+
+    flat: the flat buffer of a buffer.
+    """
+    if len(node.extents) == 1:
+        return node.extents
+    declared = node.body.buffer if isinstance(node.body, DeclBuffer) else None
+    if declared is not None and declared.data is node.buffer_var and len(declared.shape) == len(node.extents):
+        pairs = zip(declared.shape, node.extents)
+        if all(a is b or analyzer.can_prove_equal(a, b) for a, b in pairs):
+            return flat(declared).shape
+    if declared is not None and declared.axis_separators:
+        raise TVMagicError(f"buffer `{declared.name}` has axis separators that do not fit its allocation")
+    total: PrimExpr = IntImm("int32", 1)
+    for extent in node.extents:
+        total = total * extent
+    return (analyzer.canonical_simplify(total),)
 
 
 class _BufferFlattener(AnalyzerMutator):
@@ -149,24 +170,9 @@ class _BufferFlattener(AnalyzerMutator):
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
-        extents = self._flat_extents(node)
+        extents = flat_extents(node, self.analyzer, self.flat)
         new = self.visit_children(node)
         return new.replace(extents=extents, dtype=stored_dtype(new.dtype))
-
-    def _flat_extents(self, node: Allocate) -> tuple[PrimExpr, ...]:
-        if len(node.extents) == 1:
-            return node.extents
-        declared = node.body.buffer if isinstance(node.body, DeclBuffer) else None
-        if declared is not None and declared.data is node.buffer_var and len(declared.shape) == len(node.extents):
-            pairs = zip(declared.shape, node.extents)
-            if all(a is b or self.analyzer.can_prove_equal(a, b) for a, b in pairs):
-                return self.flat(declared).shape
-        if declared is not None and declared.axis_separators:
-            raise TVMagicError(f"buffer `{declared.name}` has axis separators that do not fit its allocation")
-        total: PrimExpr = IntImm("int32", 1)
-        for extent in node.extents:
-            total = total * extent
-        return (self.analyzer.canonical_simplify(total),)
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IterVar,
+    LetStmt,
     PointerType,
     Prefetch,
     PrimExpr,
@@ -43,7 +44,7 @@ from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
-from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule, stored_dtype
+from tvmagic.tir.transform.memory.flatten_buffer import flat_extents, from_legacy_te_schedule, stored_dtype
 from tvmagic.tir.transform.memory.layout_transforms import apply_layout_transforms
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator, is_true
@@ -104,7 +105,8 @@ class _StorageFlattener(AnalyzerMutator):
         self.checks = checks_wanted()
         self.accessed: list[Buffer] = []
         # an argument may have been flattened before: its memory is then read by another buffer
-        self.allocated: set[Var] = {buffer.data for buffer in func.buffer_map.values()}
+        arguments = [buffer.data for buffer in func.buffer_map.values()]
+        self.allocated: set[Var] = {*arguments, *(param for param in func.params if param.dtype.is_handle)}
         for buffer in func.buffer_map.values():
             flat = buffer.get_flattened_buffer()
             if flat.dtype.is_bool:
@@ -120,7 +122,16 @@ class _StorageFlattener(AnalyzerMutator):
     @handles(Allocate, AllocateConst)
     def allocate(self, node: Allocate | AllocateConst) -> Stmt:
         self.allocated.add(node.buffer_var)
-        return self.visit_children(node)
+        new = self.visit_children(node)
+        if isinstance(node, Allocate) and len(node.extents) > 1 and isinstance(node.body, DeclBuffer):
+            return new.with_(extents=flat_extents(node, self.analyzer, Buffer.get_flattened_buffer))
+        return new
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> Stmt:
+        if node.var.dtype.is_handle:
+            self.allocated.add(node.var)
+        return super().let_stmt(node)
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:

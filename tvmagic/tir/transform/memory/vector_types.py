@@ -14,6 +14,7 @@ from tvmagic.ir import (
     Call,
     DataType,
     IntImm,
+    LetStmt,
     Mutator,
     Op,
     PointerType,
@@ -28,6 +29,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import div, multiply
 from tvmagic.ir.query import is_access_ptr
+from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import stored_dtype
 
 
@@ -53,6 +55,17 @@ class _UseCollector(Visitor):
     def allocate(self, node: Allocate) -> None:
         self.uses[node.buffer_var] = _Use(stored_dtype(node.dtype), node.extents[-1])
         self.visit_children(node)
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        self.pointer(node.var)
+        self.visit_children(node)
+
+    def pointer(self, var: Var) -> None:
+        """A pointer that is not allocated here, to memory of any size."""
+        kind = var.type_annotation
+        if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
+            self.uses[var] = _Use(stored_dtype(kind.element_type.dtype), IntImm("int32", 0))
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
@@ -165,6 +178,12 @@ class _VectorTypes(Mutator):
         parts = [div(e, IntImm(e.dtype, found[2])) for e in (offset, extent)]
         return new.replace(args=(kind.replace(dtype=found[1]), found[0], *parts, mask))
 
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> Stmt:
+        new = self.visit_children(node)
+        found = self.types.get(node.var)
+        return new if found is None else new.replace(var=found[0])
+
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
         new = self.visit_children(node)
@@ -175,10 +194,18 @@ class _VectorTypes(Mutator):
         return new.replace(buffer_var=found[0], dtype=found[1], extents=(*new.extents[:-1], last))
 
 
-def rewrite_vector_types(func: PrimFunc) -> PrimFunc:
-    """`func` with vector elements in the allocations that are accessed by vectors of one length."""
+def rewrite_vector_types(func: PrimFunc, parameters: bool = False) -> PrimFunc:
+    """`func` with vector elements in the memory that is accessed by vectors of one length.
+
+    It is memory that is allocated or that a `LetStmt` points to; with `parameters` also that of the function's arguments.
+    """
     analyzer = Analyzer()
     collector = _UseCollector(analyzer)
+    for var in func.params if parameters else ():
+        collector.pointer(var)
+    for buffer in func.buffer_map.values() if parameters else ():
+        if buffer.shape:
+            collector.uses[buffer.data] = _Use(stored_dtype(buffer.dtype), buffer.shape[-1])
     collector.visit(func.body)
     types: dict[Var, tuple[Var, DataType, int]] = {}
     for var, use in collector.uses.items():
@@ -188,4 +215,16 @@ def rewrite_vector_types(func: PrimFunc) -> PrimFunc:
         scope = var.type_annotation.storage_scope if isinstance(var.type_annotation, PointerType) else ""
         new = Var(var.name, PointerType(PrimType(preferred), scope), var.span)
         types[var] = (new, preferred, preferred.lanes // use.element.lanes)
-    return func.with_body(_VectorTypes(types).visit(func.body)) if types else func
+    if not types:
+        return func
+    rewriter = _VectorTypes(types)
+    body = rewriter.visit(func.body)
+    params = tuple([rewriter.var(var) for var in func.params])
+    buffers = {rewriter.var(var): rewriter.visit_buffer_def(buffer) for var, buffer in func.buffer_map.items()}
+    return func.replace(params=params, buffer_map=buffers, body=body)
+
+
+@tir_pass("tir.PointerValueTypeRewrite")
+def PointerValueTypeRewrite(func: PrimFunc) -> PrimFunc:
+    """Give memory that is accessed only by vectors of one length elements of that type, the arguments' too."""
+    return rewrite_vector_types(func, parameters=True)

@@ -7,7 +7,8 @@ around it, and its body is gone through a second time for what one iteration lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmagic.arith.iter_map import detect_iter_map
@@ -51,6 +52,7 @@ class _Access:
     kind: str
     data: Var | None = None
     indices: tuple[PrimExpr, ...] | None = None
+    to_other_half: bool = False  # a write to the half of a double buffer that is read after the next barrier
 
 
 @dataclass
@@ -79,12 +81,13 @@ class _Pending:
 
     def add(self, access: _Access) -> None:
         places = self.kinds[access.kind].setdefault(access.data, [])
-        if len(places) < 2 and not any(_same_place(known, access) for known in places):
+        alike = [known for known in places if known.to_other_half is access.to_other_half]
+        if len(alike) < 2 and not any(_same_place(known, access) for known in alike):
             places.append(access)
 
     def opposed(self, access: _Access) -> list[_Access]:
-        """Those of the same memory that must not meet `access`."""
-        return self.kinds[_MEETS[access.kind]].get(access.data, [])
+        """Those of the same memory that must not meet `access`; a read of a double buffer is of the half before."""
+        return [known for known in self.kinds[_MEETS[access.kind]].get(access.data, []) if not known.to_other_half]
 
     def opposed_elsewhere(self, access: _Access) -> bool:
         """Whether there are such of other memory."""
@@ -93,6 +96,11 @@ class _Pending:
 
 def _same_place(one: _Access, other: _Access) -> bool:
     return one.indices is not None and structural_equal(one.indices, other.indices)
+
+
+def _if_at_all(accesses: list[_Access]) -> list[_Access]:
+    """The accesses of what may not run: its barriers do not count for what is around it."""
+    return [access for access in accesses if access.kind != SYNC]
 
 
 class _Planner(Visitor):
@@ -169,6 +177,11 @@ class _Planner(Visitor):
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key == "double_buffer_write":
+            found = self._take() + self._inside(node.body, None)
+            halves = [a.data is node.node and a.kind == WRITE for a in found]
+            self._step(node, [replace(a, to_other_half=True) if half else a for a, half in zip(found, halves)])
+            return
         if node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
             self.visit_children(node)
             return
@@ -195,7 +208,9 @@ class _Planner(Visitor):
         self.visit(node.min)
         self.visit(node.extent)
         self.domains[node.loop_var] = Range.from_min_extent(node.min, node.extent)
-        self._step(node, self._take() + self._inside(node.body, node))
+        # behind the loop the half that its last iteration wrote is read
+        inside = [replace(a, to_other_half=False) if a.to_other_half else a for a in self._inside(node.body, node)]
+        self._step(node, self._take() + inside)
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
@@ -206,7 +221,7 @@ class _Planner(Visitor):
             if side is not None:
                 found += self._inside(side, None)
         self.conditions -= 1
-        self._step(node, found)
+        self._step(node, _if_at_all(found))
 
     @handles(While)
     def while_loop(self, node: While) -> None:
@@ -215,7 +230,7 @@ class _Planner(Visitor):
         self.conditions += 1
         found += self._inside(node.body, node)
         self.conditions -= 1
-        self._step(node, found)
+        self._step(node, _if_at_all(found))
 
     # ------------------------------------------------------------------ barriers
 
@@ -231,7 +246,8 @@ class _Planner(Visitor):
         for step in steps:
             if carried and (step.stmt in self.before or not pending):
                 break  # from here on the next iteration is as the first was
-            if step.stmt not in self.before and any(self._conflicts(pending, a, loop) for a in step.accesses):
+            first = itertools.takewhile(lambda access: access.kind != SYNC, step.accesses)
+            if step.stmt not in self.before and any(self._conflicts(pending, a, loop) for a in first):
                 self._insert(step.stmt)
             if step.stmt in self.before:
                 pending = _Pending()
@@ -269,8 +285,6 @@ class _Planner(Visitor):
         return head if tail is None else [*head, _BARRIER, *tail]
 
     def _conflicts(self, pending: _Pending, access: _Access, loop: For | While | None) -> bool:
-        if access.kind == SYNC:
-            return False
         if self.scope == "shared.dyn" and pending.opposed_elsewhere(access):
             return True  # those will be one allocation
         return any(self._may_meet(known, access, loop) for known in pending.opposed(access))

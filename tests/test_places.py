@@ -1,0 +1,54 @@
+"""Modules that TVM's users import by name, and that have no file here."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import tvmagic
+from tvmagic._places import PLACES
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_has_the_names_of_its_modules(place: str) -> None:
+    module = importlib.import_module(f"tvmagic.{place}")
+    for source in PLACES[place].split():
+        original = importlib.import_module(f"tvmagic.{source}")
+        for name in getattr(original, "__all__", ()):
+            assert getattr(module, name) is not None and name in dir(module)
+    with pytest.raises(AttributeError, match=f"module `tvmagic.{place}` has no name `nothing_of_that_name`"):
+        module.nothing_of_that_name
+
+
+def test_imports_as_in_files_for_tvm() -> None:
+    from tvmagic.driver.build_module import schedule_to_module
+    from tvmagic.error import DiagnosticError, InternalError
+    from tvmagic.ir.instrument import PassTimingInstrument
+    from tvmagic.ir.transform import PassContext
+    from tvmagic.ir.type import PointerType
+    from tvmagic.runtime.object_path import ObjectPath
+    from tvmagic.te.hybrid.runtime import HYBRID_GLOBALS, script
+    from tvmagic.tir.transform.transform import BindTarget
+
+    from tvmagic._ffi.base import TVMError, py_str
+
+    assert TVMError is InternalError is tvmagic.TVMError and issubclass(DiagnosticError, RuntimeError)
+    assert list(HYBRID_GLOBALS["parallel"](3)) == [0, 1, 2] and HYBRID_GLOBALS["allocate"]((2,)).tolist() == [0, 0]
+    assert py_str(b"text") == "text" and script is tvmagic.te.hybrid.script
+    assert schedule_to_module is tvmagic.driver.schedule_to_module and BindTarget is tvmagic.tir.transform.BindTarget
+    assert PassContext is tvmagic.transform.PassContext and PointerType is tvmagic.ir.PointerType
+    assert PassTimingInstrument is tvmagic.instrument.PassTimingInstrument
+    assert ObjectPath is tvmagic.runtime.ObjectPath
+
+
+def test_a_name_that_is_no_place_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"tvmagic\.driver\.no_module"):
+        importlib.import_module("tvmagic.driver.no_module")
+    with pytest.raises(ImportError):
+        exec("from tvmagic.ir.type import NoType")
+
+
+def test_all_names_of_a_place_can_be_imported_at_once() -> None:
+    code = "from tvmagic.ir.transform import *; assert Sequential and module_pass"
+    subprocess.run([sys.executable, "-c", code], check=True)

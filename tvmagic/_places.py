@@ -1,0 +1,94 @@
+"""Modules at the places where TVM has them: `from tvmagic.ir.transform import PassContext`.
+
+Such a module has no file: it gives the names of the modules that `PLACES` says, which are loaded when one is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+__all__ = ["PLACES", "install"]
+
+PLACES: dict[str, str] = {
+    "error": "errors",
+    "_ffi.registry": "_ffi",
+    "_ffi.runtime_ctypes": "ir runtime",
+    "driver.build_module": "driver",
+    "ir.instrument": "instrument",
+    "ir.tensor_type": "ir",
+    "ir.transform": "transform",
+    "ir.type": "ir",
+    "runtime.container": "runtime ir.container",
+    "runtime.object": "runtime",
+    "runtime.object_generic": "runtime",
+    "runtime.object_path": "ir.path",
+    "runtime.packed_func": "runtime",
+    "runtime.script_printer": "script.printer",
+    "script.parser.core": "script.parser",
+    "script.parser.core.entry": "script.parser",
+    "target.target": "target",
+    "te.hybrid.runtime": "te.hybrid",
+    "tir.analysis.analysis": "tir.analysis",
+    "tir.generic": "ir.ops",
+    "tir.schedule._ffi_api": "tir.schedule",
+    "tir.transform.function_pass": "tir.transform",
+    "tir.transform.transform": "tir.transform",
+    "topi.math": "topi",
+}
+
+
+class _Module(ModuleType):
+    """A module whose names are those of others."""
+
+    def __init__(self, name: str, sources: Sequence[str]) -> None:
+        super().__init__(
+            name, f"The names of {' and '.join(f'`{s}`' for s in sources)}, at the place where TVM has them."
+        )
+        self.__dict__["_sources"] = sources
+        if any(place.startswith(f"{name.removeprefix('tvmagic.')}.") for place in PLACES):
+            self.__path__: list[str] = []  # a package
+
+    def _modules(self) -> list[ModuleType]:
+        return [importlib.import_module(source) for source in self.__dict__["_sources"]]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return [n for n in dir(self) if not n.startswith("_")]
+        if name.startswith("__"):
+            raise AttributeError(f"module `{self.__name__}` has no name `{name}`")
+        for module in self._modules():
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"module `{self.__name__}` has no name `{name}`")
+
+    def __dir__(self) -> list[str]:
+        names = {name for module in self._modules() for name in getattr(module, "__all__", None) or dir(module)}
+        return sorted(names)
+
+
+class _Finder:
+    """Finds the modules of `PLACES`, and makes them."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.removeprefix("tvmagic.") not in PLACES or not fullname.startswith("tvmagic."):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return _Module(spec.name, [f"tvmagic.{name}" for name in PLACES[spec.name.removeprefix("tvmagic.")].split()])
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def install() -> None:
+    """Let `import` find the modules of `PLACES`, after those that have files."""
+    if not any(type(finder).__name__ == "_Finder" and type(finder).__module__ == __name__ for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())

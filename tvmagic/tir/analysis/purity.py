@@ -1,0 +1,109 @@
+"""Whether a function has an effect on what is outside it, and how much memory it allocates."""
+
+from __future__ import annotations
+
+from tvmagic.errors import AssertionFailedError
+from tvmagic.ir import (
+    Allocate,
+    Block,
+    BufferStore,
+    Call,
+    CallEffect,
+    IntImm,
+    IRModule,
+    Node,
+    Op,
+    PrimFunc,
+    Var,
+    Visitor,
+    handles,
+)
+
+__all__ = ["assert_pure_function", "calculate_allocated_bytes", "is_pure_function"]
+
+
+class _Effects(Visitor):
+    """Finds the first part that changes something outside, and why."""
+
+    def __init__(self) -> None:
+        self.own: set[Var] = set()
+        self.found: tuple[Node, str] | None = None
+
+    def _note(self, node: Node, reason: str) -> None:
+        if self.found is None:
+            self.found = node, reason
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        self.own.add(node.buffer_var)
+        self.visit_children(node)
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        self.own.update(buffer.data for buffer in node.alloc_buffers)
+        self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.visit_children(node)
+        if node.buffer.data not in self.own:
+            self._note(node, f"Pure functions must not write to buffers, but this one stores to `{node.buffer.name}`")
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        self.visit_children(node)
+        effect = node.op.effect if isinstance(node.op, Op) else CallEffect.OPAQUE
+        if effect in (CallEffect.UPDATE_STATE, CallEffect.OPAQUE):
+            name = getattr(node.op, "name", getattr(node.op, "name_hint", ""))
+            self._note(node, f"Pure functions must not contain calls to impure operators, but this one calls `{name}`")
+
+
+def is_pure_function(func: PrimFunc, assert_on_error: bool = False) -> bool:
+    """Whether a function does nothing but give a value: it stores to memory that it allocates alone, and calls no
+    operator with an effect."""
+    effects = _Effects()
+    effects.visit(func.body)
+    if effects.found is not None and assert_on_error:
+        node, reason = effects.found
+        raise AssertionFailedError(reason, node=node, root=func)
+    return effects.found is None
+
+
+def assert_pure_function(func: PrimFunc) -> bool:
+    """True; an AssertionError that says why if the function is not pure."""
+    return is_pure_function(func, assert_on_error=True)
+
+
+class _Memory(Visitor):
+    """The bytes that are allocated at one time, by memory: now, and at most. What is of unknown size counts as none."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+
+    @handles(Allocate)
+    def allocate(self, node: Allocate) -> None:
+        size = node.dtype.bytes * node.dtype.lanes
+        for extent in node.extents:
+            size *= extent.value if isinstance(extent, IntImm) else 0
+        scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
+        self.now[scope] = self.now.get(scope, 0) + size
+        self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
+        self.visit_children(node)
+        self.now[scope] -= size
+
+
+def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:
+    """For each function the bytes that its allocations take at most at one time, by memory; of a function alone as `main`.
+
+    Allocations of unknown size are left out.
+    """
+    if isinstance(func_or_mod, PrimFunc):
+        return {"main": _allocated(func_or_mod)}
+    return {var.name_hint: _allocated(func) for var, func in func_or_mod.functions_items()}
+
+
+def _allocated(func: PrimFunc) -> dict[str, int]:
+    memory = _Memory()
+    memory.visit(func.body)
+    return memory.most

@@ -1,0 +1,88 @@
+"""Tensor operators made of `te.compute`, under the names of TVM's TOPI: the elementary ones.
+
+    from tvmagic import te, topi
+
+    A = te.placeholder((8, 16), name="A")
+    B = topi.sum(topi.exp(A), axis=1)
+
+They broadcast and name their results as TVM's do: `T_add`, `A_red`, `T_reshape`, ...
+"""
+
+# pyright: reportUnusedImport=false
+# What is imported here is what the package offers.
+
+from tvmagic.topi import nn, tag, utils
+from tvmagic.topi.broadcast import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    divide,
+    equal,
+    floor_divide,
+    floor_mod,
+    greater,
+    greater_equal,
+    left_shift,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    mod,
+    multiply,
+    not_equal,
+    power,
+    right_shift,
+    subtract,
+)
+from tvmagic.topi.elementwise import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cast,
+    ceil,
+    clip,
+    cos,
+    cosh,
+    erf,
+    exp,
+    floor,
+    full,
+    full_like,
+    identity,
+    log,
+    log2,
+    log10,
+    negative,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from tvmagic.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
+from tvmagic.topi.transform import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    flatten,
+    matmul,
+    reshape,
+    squeeze,
+    stack,
+    take,
+    transpose,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

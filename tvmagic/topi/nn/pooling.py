@@ -1,0 +1,123 @@
+"""The greatest or mean element of windows that move over two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic import te
+from tvmagic.arith import Analyzer
+from tvmagic.errors import WrongValueError
+from tvmagic.ir import PrimExpr, ops
+from tvmagic.te.tensor import Tensor
+from tvmagic.topi.nn.layers import pad
+from tvmagic.topi.utils import axis_of
+
+__all__ = ["global_pool", "pool2d"]
+
+
+def _window_axes(layout: str) -> tuple[int, int]:
+    if "H" not in layout or "W" not in layout:
+        raise WrongValueError(f"the layout `{layout}` has no axes H and W")
+    return layout.index("H"), layout.index("W")
+
+
+def pool2d(
+    data: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Any:
+    """`pool_type` (`max` or `avg`) of each window of `kernel` elements along the axes H and W of `layout`.
+
+    stride: how far a window moves; dilation: the distance of its elements; padding: the border at the top, left, bottom
+    and right. With `ceil_mode` a last window may reach behind the border. A mean counts the border if `count_include_pad`.
+    """
+    if pool_type not in ("max", "avg"):
+        raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
+    axes, analyzer = _window_axes(layout), Analyzer()
+    front = {axis: padding[i] for i, axis in enumerate(axes)}
+    behind = {axis: padding[i + 2] + (stride[i] - 1 if ceil_mode else 0) for i, axis in enumerate(axes)}
+    rank = range(len(data.shape))
+    filling = ops.min_value(data.dtype) if pool_type == "max" else ops.const(0, data.dtype)
+    padded = data
+    if any([*front.values(), *behind.values()]):
+        padded = pad(data, [front.get(i, 0) for i in rank], [behind.get(i, 0) for i in rank], filling, name="pad_temp")
+    shape: list[Any] = list(data.shape)
+    for i, axis in enumerate(axes):
+        reach = (kernel[i] - 1) * dilation[i] + 1
+        shape[axis] = analyzer.simplify((padded.shape[axis] - reach) // stride[i] + 1)
+    window = [te.reduce_axis((0, size), name=f"rv{i}") for i, size in enumerate(kernel)]
+
+    def element(indices: Sequence[PrimExpr]) -> Any:
+        moved = list(indices)
+        for i, axis in enumerate(axes):
+            moved[axis] = indices[axis] * stride[i] + window[i] * dilation[i]
+        return padded(*moved)
+
+    axis_names = [f"ax{i}" for i in rank]
+    if pool_type == "max":
+        greatest = lambda *i: te.max(element(i), axis=window)  # noqa: E731
+        return te.compute(shape, greatest, name="pool_max", tag="pool_max", varargs_names=axis_names)
+    total = te.compute(
+        shape, lambda *i: te.sum(element(i), axis=window), name="pool_sum", tag="pool_sum", varargs_names=axis_names
+    )
+
+    def mean(*indices: PrimExpr) -> Any:
+        if count_include_pad:
+            return ops.div(total(*indices), kernel[0] * kernel[1])
+        counts: Any = 1
+        for i, axis in enumerate(axes):
+            counts = counts * _inside(indices[axis] * stride[i] - front[axis], kernel[i], dilation[i], data.shape[axis])
+        return ops.div(total(*indices), ops.cast(data.dtype, ops.maximum(counts, 1)))
+
+    return te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=axis_names)
+
+
+def _inside(begin: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
+    """How many of `count` places from `begin` on, `step` apart, are from 0 up to `size`."""
+    before = ops.floordiv(ops.maximum(0 - begin, 0) + (step - 1), step)
+    until = ops.floordiv(ops.minimum(size - 1, begin + (count - 1) * step) - begin, step) + 1
+    return ops.maximum(until - before, 0)
+
+
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Any:
+    """`pool_type` (`max` or `avg`) of all elements along the axes H and W of `layout`, which keep the size 1."""
+    if pool_type not in ("max", "avg"):
+        raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
+    axes = [axis_of(axis, len(data.shape)) for axis in _window_axes(layout)]
+    window = [te.reduce_axis((0, data.shape[axis]), name=f"rv{i}") for i, axis in enumerate(axes)]
+    shape = [1 if i in axes else size for i, size in enumerate(data.shape)]
+    axis_names = [f"ax{i}" for i in range(len(shape))]
+
+    def element(indices: Sequence[PrimExpr]) -> Any:
+        return data(*[window[axes.index(i)] if i in axes else index for i, index in enumerate(indices)])
+
+    if pool_type == "max":
+        return te.compute(
+            shape,
+            lambda *i: te.max(element(i), axis=window),
+            name="adaptive_pool_max",
+            tag="adaptive_pool_max",
+            varargs_names=axis_names,
+        )
+    total = te.compute(
+        shape,
+        lambda *i: te.sum(element(i), axis=window),
+        name="adaptive_pool_sum",
+        tag="adaptive_pool_sum",
+        varargs_names=axis_names,
+    )
+    count = ops.cast(data.dtype, data.shape[axes[0]] * data.shape[axes[1]])
+    return te.compute(
+        shape,
+        lambda *i: ops.div(total(*i), count),
+        name="adaptive_pool_avg",
+        tag="elemwise",
+        varargs_names=axis_names,
+    )
