@@ -22,6 +22,7 @@ __all__ = ["Plan", "apply", "plan_contraction"]
 
 _SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
+_LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
 _PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
 
 
@@ -291,7 +292,8 @@ class _Application:
         together = [loop for loop in outer if loop not in rests] or outer[:1]
         outer = [*together, *[loop for loop in outer if loop not in together]]
         reduced = [loops[a] for a in plan.info.reduced]
-        sch.reorder(*outer, *panel, *inner, *reduced, rows, columns, lanes)
+        stretch, panel = self._stretches(wide, panel)
+        sch.reorder(*stretch, *outer, *panel, *inner, *reduced, rows, columns, lanes)
         # 3. what stores the tile, and the copies
         self.notes.say("the tile is stored once its sums are complete")
         tiles = (inner or panel or outer)[-1]
@@ -301,7 +303,9 @@ class _Application:
         everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
         if each:  # the panels of one product at a time stay in cache
             sch.compute_at(wide, everywhere)
-        if narrow is not None:
+        elif stretch:
+            sch.compute_at(wide, stretch[0])
+        if narrow is not None and not stretch:  # else it would be copied again for each stretch
             sch.compute_at(narrow, everywhere)
         count = self._count([everywhere])
         if count > 1:
@@ -313,13 +317,34 @@ class _Application:
         sch.decompose_reduction(self.block, reduced[0])
         self._store(last, tiles)
         if wide is not None:
-            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine, below=1 if each else 0)
+            below = 1 if each or stretch else 0
+            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine, below, parallel=not each)
         if narrow is not None:
-            copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, below=1)
+            below = 0 if stretch else 1
+            copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, below, parallel=not below)
         if rests:
             self.notes.say("what does not fill a tile gets loops of its own, so that no full tile asks")
         for loop in rests:
             hint_partition(sch, loop)
+
+    def _stretches(self, wide: Any, panel: list[Any]) -> tuple[list[Any], list[Any]]:
+        """A loop over stretches of columns and one over the panels of each, so that a packed stretch stays in the last cache
+        while the other operand passes by; no loop over stretches if all panels do."""
+        plan, machine = self.plan, self.machine
+        if wide is None or not panel or self._batch() or plan.column.extent is None:
+            return [], panel
+        size = max(1, plan.wide.buffer.dtype.bits // 8)
+        extents = {a.var: plan.padded(a) for a in plan.info.axes}
+        one = plan.wide.elements({**extents, plan.column.var: plan.tile.columns}) * size
+        count, most = plan.padded(plan.column) // plan.tile.columns, max(1, min(machine.cache(3) // 2, _LAST) // one)
+        if count <= most:
+            return [], panel
+        most = chunks(count, most, 1)
+        self.notes.say(
+            f"{most} panels of {plan.wide.buffer.name} at a time, which stay in the last cache ({most * one // 1024} KB)"
+        )
+        far, near = self.sch.split(panel[0], [None, most])
+        return [far], [near]
 
     def _blocks(self, loops: dict[Axis, Any], row: Any) -> tuple[list[Any], list[Any]]:
         """The loops outside the panels and those inside, so that what is read by elements inside stays in cache."""
