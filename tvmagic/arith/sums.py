@@ -140,7 +140,7 @@ class Sums(Visitor):
         whole, rest, divisor = divided
         least, greatest = self.least(rest), self.greatest(rest)
         if least is None or greatest is None:
-            return None
+            return whole.plus(self._part(FloorDiv, rest, divisor, None))
         if least // divisor == greatest // divisor:
             return whole.plus(Sum({}, least // divisor))
         return whole.plus(self._part(FloorDiv, rest, divisor, (least // divisor, greatest // divisor)))
@@ -152,9 +152,7 @@ class Sums(Visitor):
             return None
         _, rest, divisor = divided
         least, greatest = self.least(rest), self.greatest(rest)
-        if least is None or greatest is None:
-            return None
-        if least // divisor == greatest // divisor:
+        if least is not None and greatest is not None and least // divisor == greatest // divisor:
             return rest.plus(Sum({}, -(least // divisor) * divisor))
         return self._part(FloorMod, rest, divisor, (0, divisor - 1))
 
@@ -168,8 +166,9 @@ class Sums(Visitor):
         constant = total.constant % divisor
         return Sum(whole, (total.constant - constant) // divisor), Sum(rest, constant), divisor
 
-    def _part(self, kind: type, total: Sum, divisor: int, ends: tuple[int, int]) -> Sum:
+    def _part(self, kind: type, total: Sum, divisor: int, ends: tuple[int, int] | None) -> Sum:
         part = _Part(kind, frozenset(total.terms.items()), total.constant, divisor)
-        self.ends[part] = ends
+        if ends is not None:
+            self.ends[part] = ends
         self.inside[part] = frozenset(var for term in total.terms for var in self.inside.get(term, (term,)))
         return Sum({part: 1}, 0)

@@ -28,7 +28,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.blocks.domains import domains_between, loop_domains
+from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -197,6 +197,9 @@ def _covered_at(
         return True
     if _covered_by_sums(state, meeting, producers, consumer, whole):
         return True
+    whole |= {buffer for producer in producers for buffer in _written_by_all_values(state, producer, meeting)}
+    if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
+        return True
     written: dict[Buffer, list[list[IntSet]]] = {}
     # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
     exact = _number(_partial_condition(state, consumer)) == 1
@@ -360,6 +363,30 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
         else:
             found.append(region.buffer)
     return found
+
+
+def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
+    """The buffers of which a producer writes an element for each value of its variables, which take all of them below
+    `meeting`: what is left of such a block with symbolic sizes when its loops were split and fused."""
+    from tvmagic.tir.blocks.conditions import runs_everywhere
+
+    realize = state.realize_of(producer)
+    domains = iter_domains(realize.block.iter_vars)
+    found: list[Buffer] = []
+    for region in effective_regions(realize.block)[1]:
+        places = [side.min for side in region.region if _number(side.extent) == 1]
+        sides = list(zip(places, region.buffer.shape))
+        distinct = len(sides) == len(region.region) == len({p for p in places if isinstance(p, Var)})
+        if distinct and all(p in domains and _is_from_zero_to(domains[p], size) for p, size in sides):
+            found.append(region.buffer)
+    if not found:
+        return []
+    loops = loop_domains(path_below(producer, meeting))
+    return found if runs_everywhere(realize, loops, realize.predicate) else []
+
+
+def _is_from_zero_to(domain: Range, size: PrimExpr) -> bool:
+    return _number(domain.min) == 0 and (domain.extent is size or Analyzer().can_prove_equal(domain.extent, size))
 
 
 def _number(value: PrimExpr) -> int | None:

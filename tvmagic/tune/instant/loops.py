@@ -82,7 +82,7 @@ def copy_block(
     others = [loop for var, loop in loops.items() if var is not axis.var]
     head = [outer] if outer is not None else []
     source = access.buffer.shape[next(n for n, i in enumerate(access.indices) if i is axis.var)]
-    padded = isinstance(source, IntImm) and source.value % width != 0  # the last panel asks where its source ends
+    padded = not isinstance(source, IntImm) or source.value % width != 0  # the last panel asks where its source ends
     if access.step(axis.var) == 1 or not others:
         count = extent_of(sch, outer) if outer is not None else None
         if others and count is not None and count >= 2 * _TOGETHER:  # longer stretches of each row of the source
@@ -108,7 +108,7 @@ def copy_block(
         sch.reorder(*head, *far, *some, near, lanes)
         sch.vectorize(lanes)
     if padded and head:
-        hint_partition(sch, head[0])
+        sch.annotate(head[0], "pragma_loop_partition_hint", 1)
     if parallel:
         sch.parallel(sch.get_loops(copy)[below])
 
