@@ -31,9 +31,7 @@ def _expression(draw: random.Random, variables: list[Var], depth: int) -> tuple[
     if kind == "m":
         return a * number, lambda v: f(v) * number
     node = FloorDiv if kind == "q" else FloorMod
-    return node(a, IntImm("int32", number)), (
-        (lambda v: f(v) // number) if kind == "q" else (lambda v: f(v) % number)
-    )
+    return node(a, IntImm("int32", number)), ((lambda v: f(v) // number) if kind == "q" else (lambda v: f(v) % number))
 
 
 def test_random_sums_are_bounded_by_their_ends() -> None:

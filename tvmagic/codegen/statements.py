@@ -6,11 +6,11 @@ Every function gives a status: 0 where it ran to its end, else why it stopped (`
 
 from __future__ import annotations
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
-from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     Allocate,
     AllocateConst,

@@ -20,6 +20,7 @@ from tvmagic.ir import (
     BufferRegion,
     FloorDiv,
     FloorMod,
+    For,
     IntImm,
     PrimExpr,
     Range,
@@ -148,10 +149,12 @@ def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     It stays the same while what is beside the block is rewritten.
     """
     found: list[Any] = [state.realize_of(sref)]
-    for above in sref.ancestors():
-        if above.is_loop:
-            loop = above.loop
+    above = sref.parent
+    while above is not None:
+        loop = above.stmt
+        if isinstance(loop, For):
             found += (loop.loop_var, loop.min, loop.extent, loop.thread_binding)
+        above = above.parent
     return tuple(found)
 
 
@@ -241,7 +244,9 @@ def _covered_by_sums(
             scope = write.buffer.scope()
             writing, reading = (domains_between(s.parent, meeting, scope) for s in (producer, consumer))
             if _number(_partial_condition(state, producer, _first(writing, write))) == 1:
-                reads = [r for r in reads if r.buffer is not write.buffer or not _holds(sums, write, writing, r, reading)]
+                reads = [
+                    r for r in reads if r.buffer is not write.buffer or not _holds(sums, write, writing, r, reading)
+                ]
     written = {w.buffer for producer in producers for w in effective_regions(producer.block)[1]}
     return not any(r.buffer in written for r in reads)
 

@@ -168,7 +168,9 @@ class _Application:
         """Round the sizes up to the tile."""
         plan = self.plan
         names = [
-            f"{a.name} to a multiple of {plan.unit(a)}" if a.extent is None else f"{a.name} {a.extent} to {plan.padded(a)}"
+            f"{a.name} to a multiple of {plan.unit(a)}"
+            if a.extent is None
+            else f"{a.name} {a.extent} to {plan.padded(a)}"
             for a in (plan.row, plan.column)
             if plan.uneven(a)
         ]
@@ -280,7 +282,9 @@ class _Application:
         names = [f"d{n}" for n in range(len(units))]
         far = [f"{names[n]} // {units[n]}" if units[n] > 1 else names[n] for n in order]
         near = [f"{names[n]} % {units[n]}" for n in order if units[n] > 1]
-        self.sch.transform_layout(self.block, ("write", 0), eval(f"lambda {', '.join(names)}: [{', '.join(far + near)}]"))
+        self.sch.transform_layout(
+            self.block, ("write", 0), eval(f"lambda {', '.join(names)}: [{', '.join(far + near)}]")
+        )
 
     def _follows(self, producer: Any, info: BlockInfo) -> bool:
         """Whether a block reads each element of the producer's result once, at the place that it writes."""
@@ -316,13 +320,20 @@ class _Application:
         if plan.pad and not plan.info.constant:
             self._tile_by_tile()
         batches = {sch.get_sref(loops[a]) for a in self._batch()}
-        each = wide is not None and plan.info.constant and bool(panel) and {sch.get_sref(loop) for loop in together} == batches
+        each = (
+            wide is not None
+            and plan.info.constant
+            and bool(panel)
+            and {sch.get_sref(loop) for loop in together} == batches
+        )
         everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
         if each:  # the panels of one product at a time stay in cache
             sch.compute_at(wide, everywhere)
         elif stretch:
             sch.compute_at(wide, stretch[0])
-        near = narrow is not None and plan.info.constant and not stretch  # else it would be copied again for each stretch
+        near = (
+            narrow is not None and plan.info.constant and not stretch
+        )  # else it would be copied again for each stretch
         if near:
             sch.compute_at(narrow, everywhere)
         count = self._count([everywhere])

@@ -66,7 +66,14 @@ def own_loops(sch: Schedule, block: Any, below: int = 0) -> dict[Var, Any]:
 
 
 def copy_block(
-    sch: Schedule, copy: Any, access: Access, axis: Axis, width: int, machine: Machine, below: int = 0, parallel: bool = True
+    sch: Schedule,
+    copy: Any,
+    access: Access,
+    axis: Axis,
+    width: int,
+    machine: Machine,
+    below: int = 0,
+    parallel: bool = True,
 ) -> None:
     """The loops of a copy into panels of `width` elements of `axis`: along the axis in which the source is contiguous.
 
