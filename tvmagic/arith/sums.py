@@ -9,7 +9,7 @@ type int32 and int64 do not overflow.
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tvmagic.ir import Add, FloorDiv, FloorMod, IntImm, Mul, Node, PrimExpr, Range, Sub, Var, Visitor, handles
 from tvmagic.ir.deep import deep
@@ -54,7 +54,7 @@ class Sums(Visitor):
 
     def __init__(self, domains: Mapping[Var, Range]) -> None:
         self.ends: dict[Hashable, tuple[int, int]] = {}
-        self.inside: dict[Hashable, frozenset[Var]] = {}
+        self.inside: dict[Hashable, frozenset[Hashable]] = {}  # the variables in a quotient or remainder
         for var, domain in domains.items():
             if isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm):
                 self.ends[var] = domain.min.value, domain.min.value + domain.extent.value - 1
@@ -84,7 +84,7 @@ class Sums(Visitor):
         least = self.least(b.plus(a, -1))
         return least is not None and least >= 0
 
-    def span(self, total: Sum, moving: Container[Var]) -> tuple[Sum, Sum] | None:
+    def span(self, total: Sum, moving: Container[Any]) -> tuple[Sum, Sum] | None:
         """The least and the greatest value while the variables `moving` take all their values, as sums of the others."""
         low, high = total, total
         for term, number in total.terms.items():

@@ -379,9 +379,9 @@ def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: St
     domains = iter_domains(realize.block.iter_vars)
     found: list[Buffer] = []
     for region in effective_regions(realize.block)[1]:
-        places = [side.min for side in region.region if _number(side.extent) == 1]
+        places = [s.min for s in region.region if _number(s.extent) == 1 and isinstance(s.min, Var)]
         sides = list(zip(places, region.buffer.shape))
-        distinct = len(sides) == len(region.region) == len({p for p in places if isinstance(p, Var)})
+        distinct = len(region.region) == len(places) == len(set(places))
         if distinct and all(p in domains and _is_from_zero_to(domains[p], size) for p, size in sides):
             found.append(region.buffer)
     if not found:
