@@ -282,6 +282,7 @@ class _Application:
         names = [f"d{n}" for n in range(len(units))]
         far = [f"{names[n]} // {units[n]}" if units[n] > 1 else names[n] for n in order]
         near = [f"{names[n]} % {units[n]}" for n in order if units[n] > 1]
+        self.notes.say("the sums of a tile have constant places whatever the sizes are, so that they stay in registers")
         self.sch.transform_layout(
             self.block, ("write", 0), eval(f"lambda {', '.join(names)}: [{', '.join(far + near)}]")
         )
