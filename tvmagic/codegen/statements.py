@@ -6,6 +6,7 @@ Every function gives a status: 0 where it ran to its end, else why it stopped (`
 
 from __future__ import annotations
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.types import llvm_type, place_type
@@ -332,6 +333,8 @@ class FunctionEmitter(MemoryEmitter):
         # a buffer may be declared over more than is allocated, e.g. with strides that leave gaps
         if count >= 0:
             count = max(count, -(-self.context.work.reach.get(pointer, 0) // stmt.dtype.bytes))
+        elif not self.context.check_bounds:  # the part of a symbolic size that a tile takes is often bounded
+            count = self._most(stmt)
         size = count * stmt.dtype.bytes
         if self.context.family.launches and scope.startswith("shared"):
             self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
@@ -343,6 +346,14 @@ class FunctionEmitter(MemoryEmitter):
         self.scopes.add(pointer)
         self.context.allocated(self, stmt, count)
         return stmt.body
+
+    @staticmethod
+    def _most(stmt: Allocate) -> int:
+        """The most elements that symbolic extents can come to, if these fit the stack; else -1."""
+        analyzer, most = Analyzer(), 1
+        for extent in stmt.extents:
+            most *= max(analyzer.const_int_bound(extent).max_value, 0)
+        return most if most * stmt.dtype.bytes <= _STACK_BYTES else -1
 
     def _heap(self, stmt: Allocate, constant_size: int) -> str:
         size = str(constant_size if constant_size >= 0 else stmt.dtype.bytes)

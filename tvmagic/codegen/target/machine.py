@@ -105,9 +105,12 @@ class Machine:
         return cycles + 0.05 * (rows + vectors) + 0.2 * max(0.0, 1.5 * self.fma_latency - work)
 
     def tiles(self) -> list[tuple[int, int]]:
-        """All tiles (rows, vectors) whose sums fit the registers beside a row of vectors, a broadcast element and one to spare."""
+        """All tiles (rows, vectors) whose sums fit the registers beside a row of vectors and the broadcast elements.
+
+        With one or two vectors, the next element is broadcast while the present one is still multiplied.
+        """
         most = self.vector_registers
-        return [(r, v) for v in range(1, 5) for r in range(1, most) if r * v + v + 1 < most]
+        return [(r, v) for v in range(1, 5) for r in range(1, most) if r * v + v + (2 if v < 3 else 1) <= most]
 
     def tile(self, dtype: DataType | str = "float32", rows: int | None = None, columns: int | None = None) -> Tile:
         """The tile of a large product that takes the fewest cycles for an element.

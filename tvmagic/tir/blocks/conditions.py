@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map, inverse_affine_iter_map
+from tvmagic.arith.sums import Sum, Sums
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.ir.ops import logical_and
@@ -133,6 +134,9 @@ def _beyond_domains(
     conditions: list[PrimExpr], realize: BlockRealize, loops: dict[Var, Range], first: dict[Var, PrimExpr]
 ) -> list[PrimExpr]:
     """The conditions that do more than keep the variables in their domains, as those of a split do."""
+    conditions = _not_by_sums(conditions, realize, loops, first)
+    if not conditions:
+        return []
     inside: list[PrimExpr] = []
     for domain, value in zip(iter_domains(realize.block.iter_vars).values(), realize.iter_values):
         inside += [value >= domain.min, value < domain.min + domain.extent]
@@ -140,6 +144,44 @@ def _beyond_domains(
     beyond = [c for c in conditions if not any(_implied(substitute(c, first), limit, analyzer) for limit in inside)]
     with analyzer.constraint_scope(all_of(inside)):
         return [c for c in beyond if not analyzer.can_prove(substitute(c, first))]
+
+
+def _not_by_sums(
+    conditions: list[PrimExpr], realize: BlockRealize, loops: dict[Var, Range], first: Mapping[Var, PrimExpr]
+) -> list[PrimExpr]:
+    """The conditions without those that follow from one variable's domain as sums of loops, as that of a split does."""
+    sums = Sums(loops)
+    room: list[Sum] = []  # each at least 0 inside the domains
+    for domain, bound in zip(iter_domains(realize.block.iter_vars).values(), realize.iter_values):
+        low, extent, value = sums.of(domain.min), sums.of(domain.extent), sums.of(bound)
+        if low is not None and extent is not None and value is not None:
+            room += [value.plus(low, -1), low.plus(extent).plus(value, -1).plus(Sum({}, -1))]
+    kept: list[PrimExpr] = []
+    for condition in conditions:
+        spare = _spare(substitute(condition, first) if first else condition, sums)
+        if spare is None or not any(_not_negative_with(spare, known, sums) for known in room):
+            kept.append(condition)
+    return kept
+
+
+def _not_negative_with(spare: Sum, known: Sum, sums: Sums) -> bool:
+    """Whether `spare` is at least 0 wherever `known` is: `known` is at most `times * spare`, or more by less than `times`.
+
+    So `43 - k >= 0` follows from `257 - (k * 6 + i) >= 0` for `i` in 0 to 5.
+    """
+    times = next((known.terms[t] // n for t, n in spare.terms.items() if known.terms.get(t, 0) // n > 0), 1)
+    return sums.below(known, Sum({}, times - 1).plus(spare, times))
+
+
+def _spare(condition: PrimExpr, sums: Sums) -> Sum | None:
+    """What is at least 0 where a comparison of sums holds, and only there."""
+    if not isinstance(condition, (LT, LE, GT, GE)):
+        return None
+    a, b = sums.of(condition.a), sums.of(condition.b)
+    if a is None or b is None:
+        return None
+    difference = b.plus(a, -1) if isinstance(condition, (LT, LE)) else a.plus(b, -1)
+    return difference.plus(Sum({}, -1)) if isinstance(condition, (LT, GT)) else difference
 
 
 def partial_condition(

@@ -13,12 +13,14 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, union_region
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
+from tvmagic.arith.sums import Sum, Sums
 from tvmagic.ir import (
     BlockRealize,
     Buffer,
     BufferRegion,
     FloorDiv,
     FloorMod,
+    For,
     IntImm,
     PrimExpr,
     Range,
@@ -27,7 +29,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.blocks.domains import domains_between, loop_domains
+from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -147,10 +149,12 @@ def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     It stays the same while what is beside the block is rewritten.
     """
     found: list[Any] = [state.realize_of(sref)]
-    for above in sref.ancestors():
-        if above.is_loop:
-            loop = above.loop
+    above = sref.parent
+    while above is not None:
+        loop = above.stmt
+        if isinstance(loop, For):
             found += (loop.loop_var, loop.min, loop.extent, loop.thread_binding)
+        above = above.parent
     return tuple(found)
 
 
@@ -194,6 +198,11 @@ def _covered_at(
     whole = {buffer for producer in producers for buffer in _written_wholly(state, producer, meeting)}
     if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
         return True
+    if _covered_by_sums(state, meeting, producers, consumer, whole):
+        return True
+    whole |= {buffer for producer in producers for buffer in _written_by_all_values(state, producer, meeting)}
+    if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
+        return True
     written: dict[Buffer, list[list[IntSet]]] = {}
     # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
     exact = _number(_partial_condition(state, consumer)) == 1
@@ -214,6 +223,57 @@ def _covered_at(
             if not produced or plain is None or not _covers(region.buffer, union, eval_sets(plain, domains), analyzer):
                 return False
     return True
+
+
+def _covered_by_sums(
+    state: ScheduleState, meeting: StmtSRef, producers: list[StmtSRef], consumer: StmtSRef, whole: set[Buffer]
+) -> bool:
+    """Whether the ends of what is written and read, as sums of loops, show that all is covered; False says nothing.
+
+    For each buffer some producer that runs all over its domain has to write all that is read.
+    """
+    loops = [s for s in [consumer, *consumer.ancestors()] if s.is_loop]
+    for producer in producers:
+        loops += [s for s in path_below(producer, meeting) if s not in loops]
+    sums = Sums(loop_domains(loops))
+    reads = [r for r in bind_regions(state, consumer, "reads") if r.buffer not in whole]
+    for producer in producers:
+        for write in bind_regions(state, producer, "writes"):
+            if not any(r.buffer is write.buffer for r in reads):
+                continue
+            scope = write.buffer.scope()
+            writing, reading = (domains_between(s.parent, meeting, scope) for s in (producer, consumer))
+            if _number(_partial_condition(state, producer, _first(writing, write))) == 1:
+                reads = [
+                    r for r in reads if r.buffer is not write.buffer or not _holds(sums, write, writing, r, reading)
+                ]
+    written = {w.buffer for producer in producers for w in effective_regions(producer.block)[1]}
+    return not any(r.buffer in written for r in reads)
+
+
+def _holds(
+    sums: Sums, write: BufferRegion, writing: dict[Var, Range], read: BufferRegion, reading: dict[Var, Range]
+) -> bool:
+    """Whether the box written while some loops run holds the box read while others do, inside the buffer's shape."""
+    for has, needs, size in zip(write.region, read.region, write.buffer.shape):
+        a, b, limit = _ends(sums, has, writing), _ends(sums, needs, reading), sums.of(size)
+        if a is None or b is None or limit is None:
+            return False
+        (has_low, has_high), (needs_low, needs_high) = a, b
+        if not (sums.below(has_low, needs_low) or sums.below(has_low, Sum({}, 0))):
+            return False
+        if not (sums.below(needs_high, has_high) or sums.below(limit.plus(Sum({}, -1)), has_high)):
+            return False
+    return True
+
+
+def _ends(sums: Sums, side: Range, moving: dict[Var, Range]) -> tuple[Sum, Sum] | None:
+    """The first and the last index that a side of a region has while some loops run."""
+    low, extent = sums.of(side.min), sums.of(side.extent)
+    if low is None or extent is None:
+        return None
+    first, last = sums.span(low, moving), sums.span(low.plus(extent).plus(Sum({}, -1)), moving)
+    return None if first is None or last is None else (first[0], last[1])
 
 
 def _as_iterators(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> list[Range] | None:
@@ -273,12 +333,16 @@ def _written_box(
     the first one is asked for.
     """
     domains = domains_between(producer.parent, meeting, region.buffer.scope())
-    used = {v for side in region.region for end in (side.min, side.extent) for v in variables_in(end)}
-    first = {var: domain.min for var, domain in domains.items() if var not in used}
-    condition = _partial_condition(state, producer, first)
+    condition = _partial_condition(state, producer, _first(domains, region))
     if not exact or _number(condition) == 1:
         return eval_sets(region.region, domains)
     return estimate_region_lower_bound(region.region, domains, condition)
+
+
+def _first(domains: dict[Var, Range], written: BufferRegion) -> dict[Var, PrimExpr]:
+    """The first values of the loops that what is written does not depend on."""
+    used = {v for side in written.region for end in (side.min, side.extent) for v in variables_in(end)}
+    return {var: domain.min for var, domain in domains.items() if var not in used}
 
 
 def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
@@ -304,6 +368,30 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
         else:
             found.append(region.buffer)
     return found
+
+
+def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
+    """The buffers of which a producer writes an element for each value of its variables, which take all of them below
+    `meeting`: what is left of such a block with symbolic sizes when its loops were split and fused."""
+    from tvmagic.tir.blocks.conditions import runs_everywhere
+
+    realize = state.realize_of(producer)
+    domains = iter_domains(realize.block.iter_vars)
+    found: list[Buffer] = []
+    for region in effective_regions(realize.block)[1]:
+        places = [s.min for s in region.region if _number(s.extent) == 1 and isinstance(s.min, Var)]
+        sides = list(zip(places, region.buffer.shape))
+        distinct = len(region.region) == len(places) == len(set(places))
+        if distinct and all(p in domains and _is_from_zero_to(domains[p], size) for p, size in sides):
+            found.append(region.buffer)
+    if not found:
+        return []
+    loops = loop_domains(path_below(producer, meeting))
+    return found if runs_everywhere(realize, loops, realize.predicate) else []
+
+
+def _is_from_zero_to(domain: Range, size: PrimExpr) -> bool:
+    return _number(domain.min) == 0 and (domain.extent is size or Analyzer().can_prove_equal(domain.extent, size))
 
 
 def _number(value: PrimExpr) -> int | None:

@@ -22,6 +22,7 @@ __all__ = ["Plan", "apply", "plan_contraction"]
 
 _SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
+_LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
 _PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
 
 
@@ -87,7 +88,7 @@ def _plans(info: BlockInfo, machine: Machine, wide: Access, narrow: Access, colu
     found: list[Plan] = []
     for row in rows:
         # Rounding up needs accesses at plain variables and zeros that change nothing.
-        padding = info.constant and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
+        padding = wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
         for count, vectors in machine.tiles():
             plan = _planned(
                 info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
@@ -113,7 +114,7 @@ def _planned(
     if wide.step(column.var) != 1 and not plan.pack_wide:
         return None
     streams = narrow.step(info.reduced[-1].var) in (0, 1)
-    even = row.extent is not None and (plan.pad or not plan.uneven(row))
+    even = plan.pad or not plan.uneven(row)
     plan.pack_narrow = narrow.plain and even and (plan.uneven(row) or not streams)
     plan.cost = _cost(plan, machine)
     return plan
@@ -166,7 +167,13 @@ class _Application:
     def _pad(self) -> None:
         """Pad the sizes to the tile."""
         plan = self.plan
-        names = [f"{a.name} {a.extent} to {plan.padded(a)}" for a in (plan.row, plan.column) if plan.uneven(a)]
+        names = [
+            f"{a.name} to a multiple of {plan.unit(a)}"
+            if a.extent is None
+            else f"{a.name} {a.extent} to {plan.padded(a)}"
+            for a in (plan.row, plan.column)
+            if plan.uneven(a)
+        ]
         self.notes.say(
             f"sizes rounded up to whole tiles in the packed copies, so that no step asks: {', '.join(names)}"
         )
@@ -266,6 +273,20 @@ class _Application:
         self.notes.say(f"the tile is kept with {plan.column.name} last, and turned when it is stored")
         self.sch.transform_layout(self.block, ("write", 0), layout)
 
+    def _tile_by_tile(self) -> None:
+        """Keep the sums of a tile at constant places, whatever the sizes are: a number for the tile first, then what is in it."""
+        plan = self.plan
+        units = [plan.unit(next(a for a in plan.info.axes if a.var is i)) for i in plan.info.store.indices]
+        place = list(plan.info.store.indices).index(plan.column.var)
+        order = [n for n in range(len(units)) if n != place] + [place]
+        names = [f"d{n}" for n in range(len(units))]
+        far = [f"{names[n]} // {units[n]}" if units[n] > 1 else names[n] for n in order]
+        near = [f"{names[n]} % {units[n]}" for n in order if units[n] > 1]
+        self.notes.say("the sums of a tile have constant places whatever the sizes are, so that they stay in registers")
+        self.sch.transform_layout(
+            self.block, ("write", 0), eval(f"lambda {', '.join(names)}: [{', '.join(far + near)}]")
+        )
+
     def _follows(self, producer: Any, info: BlockInfo) -> bool:
         """Whether a block reads each element of the producer's result once, at the place that it writes."""
         result = self.sch.get(producer).writes[0].buffer
@@ -291,17 +312,30 @@ class _Application:
         together = [loop for loop in outer if loop not in rests] or outer[:1]
         outer = [*together, *[loop for loop in outer if loop not in together]]
         reduced = [loops[a] for a in plan.info.reduced]
-        sch.reorder(*outer, *panel, *inner, *reduced, rows, columns, lanes)
+        stretch, panel = self._stretches(wide, panel)
+        sch.reorder(*stretch, *outer, *panel, *inner, *reduced, rows, columns, lanes)
         # 3. what stores the tile, and the copies
         self.notes.say("the tile is stored once its sums are complete")
         tiles = (inner or panel or outer)[-1]
         sch.reverse_compute_at(last, tiles)
+        if plan.pad and not plan.info.constant:
+            self._tile_by_tile()
         batches = {sch.get_sref(loops[a]) for a in self._batch()}
-        each = wide is not None and bool(panel) and {sch.get_sref(loop) for loop in together} == batches
+        each = (
+            wide is not None
+            and plan.info.constant
+            and bool(panel)
+            and {sch.get_sref(loop) for loop in together} == batches
+        )
         everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
         if each:  # the panels of one product at a time stay in cache
             sch.compute_at(wide, everywhere)
-        if narrow is not None:
+        elif stretch:
+            sch.compute_at(wide, stretch[0])
+        near = (
+            narrow is not None and plan.info.constant and not stretch
+        )  # else it would be copied again for each stretch
+        if near:
             sch.compute_at(narrow, everywhere)
         count = self._count([everywhere])
         if count > 1:
@@ -313,20 +347,40 @@ class _Application:
         sch.decompose_reduction(self.block, reduced[0])
         self._store(last, tiles)
         if wide is not None:
-            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine, below=1 if each else 0)
+            below = 1 if each or stretch else 0
+            copy_block(sch, wide, plan.wide, plan.column, tile.columns, machine, below, parallel=not each)
         if narrow is not None:
-            copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, below=1)
+            copy_block(sch, narrow, plan.narrow, plan.row, tile.rows, machine, int(near), parallel=not near)
         if rests:
             self.notes.say("what does not fill a tile gets loops of its own, so that no full tile asks")
         for loop in rests:
             hint_partition(sch, loop)
+
+    def _stretches(self, wide: Any, panel: list[Any]) -> tuple[list[Any], list[Any]]:
+        """A loop over stretches of columns and one over the panels of each, so that a packed stretch stays in the last cache
+        while the other operand passes by; no loop over stretches if all panels do."""
+        plan, machine = self.plan, self.machine
+        if wide is None or not panel or self._batch() or plan.column.extent is None:
+            return [], panel
+        size = max(1, plan.wide.buffer.dtype.bits // 8)
+        extents = {a.var: plan.padded(a) for a in plan.info.axes}
+        one = plan.wide.elements({**extents, plan.column.var: plan.tile.columns}) * size
+        count, most = plan.padded(plan.column) // plan.tile.columns, max(1, min(machine.cache(3) // 2, _LAST) // one)
+        if count <= most:
+            return [], panel
+        most = chunks(count, most, 1)
+        self.notes.say(
+            f"{most} panels of {plan.wide.buffer.name} at a time, which stay in the last cache ({most * one // 1024} KB)"
+        )
+        far, near = self.sch.split(panel[0], [None, most])
+        return [far], [near]
 
     def _blocks(self, loops: dict[Axis, Any], row: Any) -> tuple[list[Any], list[Any]]:
         """The loops outside the panels and those inside, so that what is read by elements inside stays in cache."""
         sch, plan, machine = self.sch, self.plan, self.machine
         limit = machine.cache(2) // 2
         narrow, size = plan.narrow, max(1, plan.narrow.buffer.dtype.bits // 8)
-        extents = {a.var: plan.padded(a) for a in plan.info.reduced}
+        extents = {a.var: plan.padded(a) * (1 if a.extent is not None else 2) for a in plan.info.reduced}
         extents[plan.row.var] = plan.tile.rows
         tiled = (plan.row, plan.column)
         others = [
@@ -344,13 +398,13 @@ class _Application:
             alone = math.prod(map(extent_or_guess, self._batch())) < 2 * machine.cores
             if axis is plan.row and machine.cores > 1 and alone and not rest and plan.column.extent is not None:
                 fits = min(fits, max(1, count // 2))
-            if axis.extent is None or fits == 1 < count:
+            if axis.extent is None and not (axis is plan.row and plan.pad) or fits == 1 < count:
                 outer.append(loop)
                 full, fits = False, 1
-            elif fits == count or rest:
+            elif (fits == count and axis.extent is not None) or rest:
                 inner.insert(0, loop)
             else:
-                fits = chunks(count, fits, machine.cores)
+                fits = fits if axis.extent is None else chunks(count, fits, machine.cores)
                 out, ins = sch.split(loop, [None, fits])
                 outer.append(out)
                 inner.insert(0, ins)

@@ -66,11 +66,18 @@ def own_loops(sch: Schedule, block: Any, below: int = 0) -> dict[Var, Any]:
 
 
 def copy_block(
-    sch: Schedule, copy: Any, access: Access, axis: Axis, width: int, machine: Machine, below: int = 0
+    sch: Schedule,
+    copy: Any,
+    access: Access,
+    axis: Axis,
+    width: int,
+    machine: Machine,
+    below: int = 0,
+    parallel: bool = True,
 ) -> None:
     """The loops of a copy into panels of `width` elements of `axis`: along the axis in which the source is contiguous.
 
-    `below` is the number of loops around it; a copy without any is made in parallel.
+    `below` is the number of loops around it. `parallel`: whether it is made on all cores, as no loop around it is.
     """
     own = own_loops(sch, copy, below)
     places = [iv.var for iv in sch.get(copy).iter_vars]
@@ -81,26 +88,36 @@ def copy_block(
     outer, inner = (None, loops[axis.var]) if size == width else sch.split(loops[axis.var], [None, width])
     others = [loop for var, loop in loops.items() if var is not axis.var]
     head = [outer] if outer is not None else []
+    source = access.buffer.shape[next(n for n, i in enumerate(access.indices) if i is axis.var)]
+    padded = not isinstance(source, IntImm) or source.value % width != 0  # the last panel asks where its source ends
     if access.step(axis.var) == 1 or not others:
         count = extent_of(sch, outer) if outer is not None else None
         if others and count is not None and count >= 2 * _TOGETHER:  # longer stretches of each row of the source
-            some, each = sch.split(outer, [None, _TOGETHER])
+            even = count - padded
+            together = next((t for t in range(_TOGETHER, _TOGETHER // 2, -1) if even % t == 0), _TOGETHER)
+            some, each = sch.split(outer, [None, together])
             sch.reorder(some, *others, each, inner)
+            head = [some]
         else:
             sch.reorder(*head, *others, inner)
         lanes = machine.lanes(access.buffer.dtype)
         if width % lanes == 0:
             whole = inner if width == lanes else sch.split(inner, [None, lanes])[1]
             sch.vectorize(whole)
-    else:
+    else:  # a vector takes its elements from as many lines of the source, of which the next steps read the rest
         far, near = others[:-1], others[-1]
+        piece = next((d for d in range(_SQUARE, 3, -1) if width % d == 0), width)
+        *some, lanes = [inner] if piece == width else sch.split(inner, [None, piece])
         extent = extent_of(sch, near)
-        if extent is not None and extent > _SQUARE:
+        if some and extent is not None and extent > _SQUARE:
             most, near = sch.split(near, [None, _SQUARE])
             far = [*far, most]
-        sch.reorder(*head, *far, inner, near)
-    if not below:
-        sch.parallel(sch.get_loops(copy)[0])
+        sch.reorder(*head, *far, *some, near, lanes)
+        sch.vectorize(lanes)
+    if padded and head:
+        sch.annotate(head[0], "pragma_loop_partition_hint", 1)
+    if parallel:
+        sch.parallel(sch.get_loops(copy)[below])
 
 
 def vector_parts(sch: Schedule, loop: Any, lanes: int, calls: bool) -> None:

@@ -161,7 +161,7 @@ class _Rows:
         if axis.extent is None or axis.extent % width:
             hint_partition(sch, steps[-1])
         if vectors > 1:
-            piece, lane = sch.split(lane, [None, lanes])
+            piece, lane = sch.split(lane, [None, width // vectors])
             sch.unroll(piece)
         sch.vectorize(lane)
         sch.decompose_reduction(partial, steps[0])
@@ -170,12 +170,16 @@ class _Rows:
 
     @staticmethod
     def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
-        """How many partial results there are, in how many vectors; none of them where whole vectors do not divide."""
+        """How many partial results there are, in how many vectors; no vectors if none divide, even of half the width.
+
+        Four vectors or more, as each waits for its last result.
+        """
         if extent is None:
             return 1, 0
-        for vectors in (4, 2, 1):
-            if extent % (vectors * lanes) == 0 and extent > vectors * lanes:
-                return vectors * lanes, vectors
+        for size in (lanes, lanes // 2):
+            for vectors in (4, 8, 7, 6, 5) if size < lanes else (4, 8, 7, 6, 5, 3, 2, 1):
+                if size > 1 and extent % (vectors * size) == 0 and extent > vectors * size:
+                    return vectors * size, vectors
         return 1, 0
 
     # ------------------------------------------------------------------------ along columns
