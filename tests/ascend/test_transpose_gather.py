@@ -74,7 +74,8 @@ def test_axes_merge_where_a_transpose_keeps_them_together() -> None:
 def test_a_large_transpose_is_tiled_along_both_axes() -> None:
     """Tiles of a few elements along an axis move lines of one side in pieces; the model knows."""
     results = ascend.auto_schedule(transposed(4096, 4096))
-    assert [i.case for i in results[0].groups[0].impls] == ["tile_z0", "tile_z1", "tile_z0_z1"]
+    cases = [i.case for i in results[0].groups[0].impls if i.rows != "padded"]
+    assert cases == ["tile_z0", "tile_z1", "tile_z0_z1"]
     (choice,) = ascend.auto_tiling(results, machine=Machine()).choices
     assert choice.impl.tiles == ["z1t_size", "z0t_size"] and min(choice.sizes.values()) >= 16
     model = CostModel(choice.impl, {}, Machine())

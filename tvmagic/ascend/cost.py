@@ -169,7 +169,7 @@ class CostModel:
             if run:
                 partial = run[0].type in _INNER
                 mixed = any(t.repeat(axis).is_one != t.repeat(run[0]).is_one for t in local)
-                if partial or mixed:
+                if partial or mixed or self.impl.rows == "padded":
                     break
             run.insert(0, axis)
         return run

@@ -8,13 +8,16 @@ an ImplGraph it says also how: loops, tiles, cores, local memory. `rules.py` che
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import DiagnosticError
+from tvmagic.ir import Span
 
 __all__ = [
     "AscGraph",
@@ -32,15 +35,42 @@ __all__ = [
     "Source",
     "TmpBuffer",
     "dense_strides",
+    "in_node",
 ]
 
 
-class AscendError(TVMagicError):
-    """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name."""
+class AscendError(DiagnosticError):
+    """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name.
 
-    def __init__(self, rule: str, message: str, *, span: Any = None, hint: str | None = None) -> None:
-        super().__init__(f"rule `{rule}`: {message}", span=span, hint=hint)
+    `span` is the place in the dump that the graph was read from, if it was; `source_line` the line there.
+    """
+
+    def __init__(
+        self, rule: str, message: str, *, span: Any = None, source_line: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"rule `{rule}`: {message}", span=span, source_line=source_line, hint=hint)
         self.rule = rule
+
+    def at_line(self, number: int, line: str) -> AscendError:
+        """This error with a place: in line `number` of a dump, at what its sentence quotes from the line."""
+        if self.span is None:
+            quoted = [q for q in re.findall(r"`([^`]+)`", self.message) if q in line]
+            text = quoted[0] if quoted else line.strip()
+            column = line.index(text) + 1
+            self.span = Span("<dump>", number, column, number, column + len(text))
+            self.source_line = line
+        return self
+
+
+@contextmanager
+def in_node(node: AscNode) -> Iterator[None]:
+    """Errors about a node that was read tell its place in the dump."""
+    try:
+        yield
+    except AscendError as error:
+        if node.source is not None and node.source.line:
+            raise error.at_line(node.source.line, node.source.text.splitlines()[0]) from None
+        raise
 
 
 class GraphType(enum.Enum):
@@ -143,10 +173,12 @@ class Api:
 
 @dataclass
 class Source:
-    """What a part of a graph was read from: the text, and how the part as read is printed if it were our own."""
+    """What a part of a graph was read from: the text, how the part as read is printed if it were our own, and the line
+    with which it begins, from 1."""
 
     text: str
     printed: str = ""
+    line: int = 0
 
 
 @dataclass(eq=False)

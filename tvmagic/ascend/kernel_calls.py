@@ -126,7 +126,16 @@ class CallText:
         if node.op.kind == "broadcast" and node.inputs[0].node.op.is_number:
             name = "Duplicate"
             return [f"Duplicate({', '.join([*operands, ' * '.join(self.length(a, domain) for a in held) or '1'])});"]
-        return [f"{name}({', '.join([*operands, *(self.length(a, domain) for a in held)])});"]
+        sizes = [self.length(a, domain) for a in held]
+        return [f"{name}({', '.join([*operands, *sizes, *self._row_step(held, domain)])});"]
+
+    def _row_step(self, held: list[Axis], y: AscTensor) -> list[str]:
+        """How many elements lie from one row of a call to the next, if that is more than a row has."""
+        if len(held) < 2:
+            return []
+        step = self._stride(y, held[-2])
+        length = held[-1].size if held[-1].type in _INNER else y.repeat(held[-1])
+        return [] if step == length else [self.size(step)]
 
     def _joined(self, held: list[Axis], domain: AscTensor, tensors: list[AscTensor]) -> tuple[list[Axis], list[Axis]]:
         """The axes that one call takes as one, the innermost, and those outside it, which take loops."""

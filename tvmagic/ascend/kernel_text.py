@@ -65,14 +65,14 @@ def _parameters(hint: AscGraph) -> list[str]:
 
 
 def _function_name(result: ScheduleResult, number: int, group: str, case: int, impl: ImplGraph) -> str:
-    """Graph, result, `general`, case, and the axes tiled among those of x, y and r."""
+    """Graph, result, `general`, case, the axes tiled among those of x, y and r, and `unaligned` beside padded rows."""
     tiled = {a.from_[0].name: a.from_[0] for a in impl.graph.axes if a.type is AxisType.TILE_OUT}
     groups = next(g.groups for g in result.groups if any(i is impl for i in g.impls))
     ids = [
         next((str(tiled[a.name].id) for a in axes if a.name in tiled), "nil") for axes in (groups.x, groups.y, groups.r)
     ]
     parts = [_plain(result.hint.name), str(number), *([group] if group else []), "general", str(case), *ids]
-    return "_".join(parts)
+    return "_".join([*parts, "unaligned"] if impl.rows == "unaligned" else parts)
 
 
 def _fields(impl: ImplGraph) -> list[str]:
@@ -166,7 +166,7 @@ class _Function:
         for buffer in sorted({y.buf.id for y in local if y.buf.id >= 0}):
             self._say(f"TBuf<TPosition::VECCALC> b{buffer};")
             self._say(f"tpipe.InitBuffer(b{buffer}, t->{self.lead}b{buffer}_size);")
-        queues = {y.que.id: y for y in local if y.que.id >= 0}
+        queues = {y.que.id: y for y in local if y.que.id >= 0 and y.mem.position != "VECCALC"}
         for queue, y in sorted(queues.items()):
             self._say(f"TQue<TPosition::{y.mem.position}, 1> q{queue};")
             self._say(f"tpipe.InitBuffer(q{queue}, {y.que.buf_num}, t->{self.lead}q{queue}_size);")

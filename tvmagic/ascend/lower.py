@@ -18,6 +18,7 @@ from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_i
 from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.optypes import reduce_identity
+from tvmagic.ascend.padding import row_strides
 from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
 from tvmagic.ascend.rules import axis_of, calls_axes, check_graph, check_impl, domain_of, held_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
@@ -425,29 +426,28 @@ def _check_variables(memory: _Memory) -> None:
     shapes = {id(s) for b in memory.arguments for s in b.shape}
     for name, variable in memory.variables.items():
         if id(variable) not in shapes:
-            raise AscendError("size-known", f"the size `{name}` has no number and is not the size of an argument")
+            raise AscendError(
+                "size-known", f"the size `{name}` has no number and is not the size of an argument",
+                hint=f"give it a number: {{'{name}': 64}}",
+            )  # fmt: skip
 
 
 def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: str | None = None) -> PrimFunc:
     """The function of one graph: loops, calls and local buffers as the graph says, every copy among them.
 
     A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the
-    sizes of the graph's Data and Output nodes.
+    sizes of the graph's Data and Output nodes. `sizes`: numbers for the sizes of splits, and for any others.
     """
     check_graph(graph)
     graph = graph.copy()
     for node in graph.nodes:
         if not node.y.vectorized_axis and is_local(node):
             vectorize(node.y, calls_axes(node))
-    return lower_graphs(graph, [graph], [sizes or {}], name, in_place=False)
+    return lower_graphs(_substituted(graph, sizes or {}), [graph], [sizes or {}], name, in_place=False)
 
 
 def vectorize(y: AscTensor, axes: Sequence[Axis]) -> None:
     """Let the local buffer of a tensor hold `axes`, dense and in the order of the tensor's own memory."""
     rank = {a: i for i, a in enumerate(y.axis)}
     y.vectorized_axis = sorted(axes, key=lambda a: rank.get(a, len(rank)))
-    inner = (AxisType.TILE_IN, AxisType.BLOCK_IN)
-    sizes = [
-        Size.of(1) if y.repeat(a).is_one else a.size if a.type in inner else y.repeat(a) for a in y.vectorized_axis
-    ]
-    y.vectorized_strides = dense_strides(sizes)
+    y.vectorized_strides = row_strides(y)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides, in_node
 from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
@@ -42,12 +42,13 @@ def check_graph(graph: AscGraph) -> None:
     if len(outer) > 1:
         raise AscendError("one-block-outer", f"graph `{graph.name}` has the block-outer axes {', '.join(outer)}")
     for node in graph.nodes:
-        _check_sizes(graph, node)
-        for y in node.outputs:
-            _check_layout(y)
-        check = _BY_KIND.get(node.op.kind)
-        if check is not None:
-            check(node)
+        with in_node(node):
+            _check_sizes(graph, node)
+            for y in node.outputs:
+                _check_layout(y)
+            check = _BY_KIND.get(node.op.kind)
+            if check is not None:
+                check(node)
     for type in ("Data", "Output"):
         indices = [n.attrs.get("index") for n in graph.of_type(type)]
         if indices != list(range(len(indices))):
@@ -67,14 +68,20 @@ def check_structure(graph: AscGraph) -> None:
                 "split-pair", f"the axis `{axis.name}` is a half of a split, and the other half is not there"
             )
     for node in graph.nodes:
-        for tensor in node.inputs:
-            if id(tensor.node) not in seen:
-                raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it")
-            if not any(tensor is y for y in tensor.node.outputs):
-                raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
-        _check_inputs(node)
-        _check_axes(node, known)
+        with in_node(node):
+            _check_edges(node, seen)
+            _check_inputs(node)
+            _check_axes(node, known)
         seen.add(id(node))
+
+
+def _check_edges(node: AscNode, seen: set[int]) -> None:
+    for tensor in node.inputs:
+        if id(tensor.node) not in seen:
+            hint = "nodes are in an order of execution; one of an excerpt lacks what it reads"
+            raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it", hint=hint)
+        if not any(tensor is y for y in tensor.node.outputs):
+            raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
 
 
 def _check_inputs(node: AscNode) -> None:
@@ -385,18 +392,24 @@ def check_hint(graph: AscGraph) -> None:
     check_graph(graph)
     order = [a.id for a in graph.sched_axes]
     for node in graph.nodes:
-        if [a.id for a in node.sched.axis] != order:
-            raise AscendError(
-                "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}"
-            )
-        source = node.inputs[0].node if node.type == "Broadcast" else None
-        if source is not None and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number"):
-            raise AscendError(
-                "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
-                hint="broadcast what was loaded (or reduced), then compute",
-            )  # fmt: skip
+        with in_node(node):
+            _check_hint_node(node, graph, order)
     if not graph.of_type("Output"):
         raise AscendError("has-output", f"graph `{graph.name}` has no Output")
+
+
+def _check_hint_node(node: AscNode, graph: AscGraph, order: list[int]) -> None:
+    if [a.id for a in node.sched.axis] != order:
+        raise AscendError(
+            "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}",
+            hint="each node of a HintGraph has all axes of the graph as its loops, in the order of the graph",
+        )  # fmt: skip
+    source = node.inputs[0].node if node.type == "Broadcast" else None
+    if source is not None and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number"):
+        raise AscendError(
+            "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
+            hint="broadcast what was loaded (or reduced), then compute",
+        )  # fmt: skip
 
 
 def check_impl(graph: AscGraph) -> None:
