@@ -133,6 +133,10 @@ FORMS = [
     ("attrs(auto_unroll_max_step:8, compute_at_extra_var:ax0,ax1, empty:, kind:some text)", "B[i0] = A[i0]"),
     ("B[i0] = if_then_else((i0 == 1), pow(A[i0], 2.00000000f), 1.00000000f)",),
     ("B[Ramp((i0 * 1),1,4)] = Broadcast(1.00000000f,4)",),
+    ("B[i0] = ((0.00000000f - A[i0]) - -(2.50000000f))",),
+    ("B[i0] = (-(-(A[i0])) * (-0.00000000f - A[i0]))",),
+    ("float32 x", "B[i0] = (x - A[i0])"),
+    ("B[i0] = (abs(A[i0]) + exp10(cinn_min(A[i0], 0.00000000f)))",),
 ]
 
 
@@ -151,6 +155,42 @@ def test_2_each_form_there_and_back(lines: tuple[str, ...]) -> None:
         tvmagic.build(again)(*other)
         for one, two in zip(data, other):
             np.testing.assert_array_equal(one, two)
+
+
+def test_2_differences_from_zero_stay_as_they_are_written() -> None:
+    text = block("B[i0] = ((0 - A[i0]) * (-(A[i0]) + left_shift(-(7), 2)))")
+    same(text, A=((8,), "int32"), B=((8,), "int32"))
+    a = np.arange(8, dtype="int32")
+    func = from_cinn(text, {"A": ((8,), "int32"), "B": ((8,), "int32")})
+    np.testing.assert_array_equal(run(func, [a], (8,), dtype="int32")[0], -a * (-a - 28))
+
+
+@pytest.mark.parametrize("name", ["sum", "sub", "Div", "Mul", "Max", "Min", "&&", "||"])
+def test_2_reduce_is_read_and_printed_not_run(name: str) -> None:
+    whole = name in ("&&", "||")
+    text = block(f"B[i0] = Reduce({name}, {'(A[i0] > 0.00000000f),true' if whole else 'A[i0],1.00000000f'})")
+    known = {"B": ((8,), "bool")} if whole else {}
+    same(text, **known)
+    with pytest.raises(TVMagicError, match="does not name its axes"):
+        tvmagic.build(from_cinn(text, known))
+
+
+def test_2_functions_of_cinn_at_run_time_are_read_and_printed() -> None:
+    text = block("B[i0] = cinn_nvgpu_pow_fp32(A[i0], 3)")
+    same(text)
+    with pytest.raises(TVMagicError, match="cinn_nvgpu_pow_fp32"):
+        a = np.ones(8, "float32")
+        tvmagic.build(from_cinn(text))(a, a.copy())
+    with pytest.raises(TVMagicError, match="did you mean `exp`"):
+        from_cinn(block("B[i0] = expp(A[i0])"))
+
+
+def test_2_a_head_may_name_sizes() -> None:
+    text = "function f (n, _B, _A, unused)\n" + block("B[i0] = (A[i0] * 2.00000000f)", extent="n")  # type: ignore[arg-type]
+    same(text)
+    a, b = np.arange(5, dtype="float32"), np.zeros(5, "float32")
+    tvmagic.build(from_cinn(text))(5, b, a, 0)
+    np.testing.assert_array_equal(b, 2 * a)
 
 
 KINDS = ["serial", "parallel", "unroll", "vectorize[4]", "vectorize[3]", "thread_bind[blockIdx.y]",
