@@ -400,6 +400,17 @@ def test_7_a_condition_on_both_sides_is_written_once() -> None:
     check("chain", schedule)
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_7_a_condition_around_the_target_is_not_written_again(depth: int) -> None:
+    schedule = program("chain").schedule()
+    for name in "CD":
+        schedule.split(name, 0, [-1, 5])
+    schedule.simple_compute_at("C", schedule.get_loops("D")[depth])
+    conditions = [x.strip(".") for x in shape(schedule) if "if (" in x]
+    assert len(conditions) == (1 if depth else 2)
+    check("chain", schedule)
+
+
 def test_7_names_of_a_second_move() -> None:
     schedule = program("chain").schedule()
     schedule.compute_at("C", schedule.get_loops("D")[0])
