@@ -180,7 +180,7 @@ def _check_move(node: AscNode, local: AscTensor, array: AscTensor) -> None:
     if _split_axes(local):
         return
     axes, repeats, _ = seen_from(node, array)
-    if axes != local.axis:
+    if axes != local.axis and not (axes != array.axis and _same_but_ones(axes, repeats, local)):
         hint = "another order of axes in memory takes a Transpose node" if set(axes) == set(local.axis) else None
         raise AscendError("edge-axis", f"`{array}` has the axes {axes}, `{local}` has {local.axis}", hint=hint)
     for axis, held, moved in zip(axes, repeats, local.repeats, strict=True):
@@ -189,6 +189,12 @@ def _check_move(node: AscNode, local: AscTensor, array: AscTensor) -> None:
                 "edge-repeats", f"`{array}` has the size `{held}` along `{axis.name}`, `{local}` has `{moved}`",
                 hint="broadcasts are explicit: add a Broadcast node",
             )  # fmt: skip
+
+
+def _same_but_ones(axes: list[Axis], repeats: list[Size], local: AscTensor) -> bool:
+    """Whether a tensor has some axes in their order, those of size 1 aside: where a merge puts them is of no account."""
+    wide = [a for a, r in zip(axes, repeats, strict=True) if not r.is_one]
+    return set(axes) == set(local.axis) and wide == [a for a in local.axis if not local.repeat(a).is_one]
 
 
 def _check_copy(node: AscNode) -> None:
