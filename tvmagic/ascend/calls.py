@@ -160,10 +160,10 @@ def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Call
 
 
 def _blocks(dims: Sequence[Dim], turned: int, element: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
-    """Loops in small blocks of the innermost one and of `turned`, along which an input goes by ones.
+    """Loops in small blocks of the innermost one and of `turned`, along which an input is read element after element.
 
     Of the lines of both sides each is used whole while it is near, and few rows of the input are read side by side, so
-    that the machine sees how they go on. What is left over at the ends goes by elements.
+    that the machine sees how they go on. What is left over at the ends is done element by element.
     """
     across, along = dims[turned], dims[-1]
 
@@ -221,7 +221,7 @@ def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Ex
 def reduce_call(
     dims: list[Dim], y: Operand, x: Operand, combine: Expression, identity: PrimExpr, to_expr: ToExpr
 ) -> tuple[Stmt, Buffer | None]:
-    """`y = combine(y, x)` for every element of `x`; with the buffer of partial results, where there is one."""
+    """`y = combine(y, x)` for every element of `x`; with the buffer of partial results, if there is one."""
     dims = _collapse(list(dims), [y, x])
     assert y.buffer is not None
     result = y.buffer

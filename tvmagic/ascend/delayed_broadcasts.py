@@ -1,4 +1,4 @@
-"""Broadcasts after elementwise calls and transposes in place of before them, where all operands are repeated alike.
+"""Broadcasts after elementwise calls and transposes in place of before them, if all operands are repeated alike.
 
 A HintGraph broadcasts directly behind its loads, so that what depends on a row alone is computed
 for every element. `abs(Broadcast(x))` becomes `Broadcast(abs(x))`, and so does every elementwise call whose

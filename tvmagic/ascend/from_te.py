@@ -97,8 +97,8 @@ def hint_graph(
     Parameters
     ----------
     source: an operator, or the tensors that are its outputs.
-    inputs: the placeholders in the order of the graph's Data nodes; as they are first read unless
-        told. An operator tells its own.
+    inputs: the placeholders in the order of the graph's Data nodes; by default in the order of their first use.
+        An operator tells its own.
     name: the graph's name; by default that of the operator or of the first output.
 
     Functions compiled from the graph take arrays of the tensors' own shapes, inputs before outputs.
@@ -206,7 +206,7 @@ class _Builder:
         return self.graph.create_axis(f"z{len(self.graph.axes)}", 1)
 
     def _held(self, tensor: te.Tensor) -> list[tuple[Axis, Size] | None]:
-        """The axis and the size of each dimension of a tensor, None where that is 1."""
+        """The axis and the size of each dimension of a tensor, None if that is 1."""
         return [
             None if d is None else (self.along[tensor.op] if d.gathered else self.axis(d), d.size)
             for d in self.dimensions.of(tensor)

@@ -124,7 +124,8 @@ class Axis:
 
 @dataclass
 class Queue:
-    """The queue that a tensor comes through: its number, how many tensors it holds, how many buffers; -1 is none."""
+    """The queue that a tensor comes through: its number, how many tensors it holds, how many buffers; -1 if there is
+    no queue."""
 
     id: int = -1
     depth: int = -1
@@ -133,7 +134,8 @@ class Queue:
 
 @dataclass
 class Memory:
-    """Where a tensor lives: `hardware` GM or UB, `position` GM, VECIN, VECOUT or VECCALC; -1 is none.
+    """Where a tensor lives: `hardware` GM or UB, `position` GM, VECIN, VECOUT or VECCALC; a number that it does not
+    have is -1.
 
     Tensors of one queue with the same `reuse_id` lie side by side in it; with others they use it one after the other.
     """
@@ -147,7 +149,7 @@ class Memory:
 
 @dataclass
 class LocalBuffer:
-    """The number of the buffer that a tensor is in; -1 is none."""
+    """The number of the buffer that a tensor is in; -1 if it is in no buffer."""
 
     id: int = -1
 
@@ -297,7 +299,7 @@ class AscNode:
 class AscGraph:
     """A graph of nodes over axes.
 
-    `sizes` maps the name of each size variable to its value, None where it is open; `axes` and
+    `sizes` maps the name of each size variable to its value, None if it is open; `axes` and
     `nodes` are in the order of their creation, which is an order of execution.
     """
 

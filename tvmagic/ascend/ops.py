@@ -82,7 +82,7 @@ def Data(
     Parameters
     ----------
     axes: the axes that it has (by default all), in the order of its memory, the outermost first.
-    sizes: its size along each of `axes`, where it is not the axis's own.
+    sizes: its size along each of `axes`, if it is not the axis's own.
     strides: its strides in elements along each of its axes, those of size 1 among them; dense by default.
     """
     y = graph.add_node("Data", (), name, index=len(graph.of_type("Data"))).y
@@ -99,7 +99,7 @@ def Load(
     Parameters
     ----------
     offset: how many elements behind the input's first one the data begins.
-    sizes: the size along each axis of the input, where less than all of it is loaded.
+    sizes: the size along each axis of the input, if less than all of it is loaded.
     """
     x = _tensor(x)
     return _part_of(_new(x.node.graph, "Load", [x], x, name=name, offset=offset), sizes)

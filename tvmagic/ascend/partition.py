@@ -110,7 +110,7 @@ class _Cutter:
         return [n for n in nodes if n.op.kind == "reduce" and (id(n) not in self.cut or n is root)]
 
     def offender(self, sink: _Sink) -> AscNode | None:
-        """The first reduction that must become a step of its own; None where the sink is one step."""
+        """The first reduction that must become a step of its own; None if the sink is one step."""
         root = sink.source
         own = self.reductions(sink.closure, root)
         if not own:
@@ -194,7 +194,7 @@ def _axis_ids(node: AscNode) -> frozenset[int]:
 
 
 def concat_output(readers: Mapping[AscTensor, list[AscNode]], concat: AscNode) -> AscNode | None:
-    """The output that takes a concat as it is, where nothing else reads it."""
+    """The output that takes a concat as it is, if nothing else reads it."""
     stores = readers[concat.y]
     if len(stores) != 1 or stores[0].type != "Store":
         return None

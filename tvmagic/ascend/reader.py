@@ -53,7 +53,7 @@ def parse_graph(text: str) -> AscGraph:
 
 
 def _uncommented(line: str) -> str:
-    """A line without its comment; `//` in a quoted text is none."""
+    """A line without its comment; `//` in a quoted text does not begin one."""
     code = re.match(r'(?:[^"/]|"[^"]*"|/(?!/)|")*', line)
     assert code is not None
     return code.group().rstrip()

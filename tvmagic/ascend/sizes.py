@@ -50,7 +50,7 @@ class Size:
         kept = [(m, c) for m, c in terms.items() if c != 0]
         self.terms = tuple(sorted(kept, key=lambda t: (bool(t[0]), [(str(a), p) for a, p in t[0]])))
         self.constant = _constant(self.terms)
-        """The whole number that this is; None where it is not one."""
+        """The whole number that this is; None if it is not one."""
         self._hash = hash(self.terms)
 
     @staticmethod
@@ -97,7 +97,7 @@ class Size:
         return Size.of(other) / self
 
     def covers(self, other: SizeLike) -> bool:
-        """Whether this is known to be at least `other`, where variables are at least 1."""
+        """Whether this is known to be at least `other`; variables are at least 1."""
         rest = (self - other).terms
         whole = all(c >= 0 and all(p > 0 for _, p in m) for m, c in rest if m)
         return whole and sum(c for _, c in rest) >= 0

@@ -1,8 +1,8 @@
 """Which axis of one graph each dimension of some tensor expressions is.
 
 Tensor expressions give every operation iteration variables of its own; a HintGraph has one set of
-axes. A dimension and the variable that indexes it are one axis. Dimensions of size 1 are none, nor
-are those that are read at indices. What is read in a part of an axis is of that axis, but shorter.
+axes. A dimension and the variable that indexes it are one axis. Dimensions of size 1 are not axes,
+nor are those that are read at indices. What is read in a part of an axis is of that axis, but shorter.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Dimension:
         return self.root.whole is not None
 
     def join(self, other: Dimension) -> bool:
-        """Make both one axis; False where that would make one of two dimensions of an operation."""
+        """Make both one axis; False if that would make one of two dimensions of an operation."""
         a, b = self.root, other.root
         if a is b:
             return True
@@ -85,11 +85,11 @@ def _join_wholes(a: Dimension, b: Dimension) -> bool:
 class Dimensions:
     """The dimensions of operations, joined by the accesses of their bodies.
 
-    `of(tensor)`: the dimension along each axis of a tensor, None where its size is 1. `reduced(op)`:
+    `of(tensor)`: the dimension along each axis of a tensor, None if its size is 1. `reduced(op)`:
     those that it reduces. `variables`: the dimension of each iteration variable. `reads(op)`: what it reads.
     `gathers`: of each input that is read at indices, the iteration variables of the first such indices.
 
-    Raises AscendError, with the expression named, where an access is no plain indexing.
+    Raises AscendError, with the expression named, if an access is no plain indexing.
     """
 
     def __init__(self, order: Sequence[te.Operation]) -> None:

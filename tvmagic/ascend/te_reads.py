@@ -93,7 +93,7 @@ Piece = tuple[Part, PrimExpr]
 def pieces(node: PrimExpr, parts: Parts) -> tuple[Var, list[Piece]] | None:
     """The pieces into which a choice cuts the part of an iteration variable, in order, each with its expression.
 
-    None where the condition does not compare such a variable with sizes whose order is known.
+    None if the condition does not compare such a variable with sizes whose order is known.
     """
     chosen = choice(node)
     if chosen is None:
@@ -140,7 +140,7 @@ def _cut(node: PrimExpr, var: Var, part: Part) -> list[Piece] | None:
 
 
 def _where(condition: PrimExpr, var: Var, part: Part) -> Part | None:
-    """The values in `part` for which a condition on `var` holds, where they follow each other."""
+    """The values in `part` for which a condition on `var` holds, if they follow each other."""
     condition = strip_likely(condition)
     if isinstance(condition, And):
         first = _where(condition.a, var, part)

@@ -50,7 +50,7 @@ def _one_write_buffer(c: Candidate) -> str | None:
 
 
 def _no_branch(c: Candidate) -> str | None:
-    return f"`{c.name}` has an `IfThenElse` in its body or round it" if c.found.branch else None
+    return f"`{c.name}` has an `IfThenElse` in its body or around it" if c.found.branch else None
 
 
 def _is_names(value: Any) -> bool:

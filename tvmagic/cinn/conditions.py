@@ -48,7 +48,7 @@ class Candidate:
 
     @cached_property
     def bound_variables(self) -> set[Var]:
-        """The variables of the block, and of the loops and blocks round it; others are sizes."""
+        """The variables of the block, and of the loops and blocks around it; others are sizes."""
         bound = {v.var for v in self.block.iter_vars}
         for above in self.sref.ancestors():
             bound |= {above.loop.loop_var} if above.is_loop else {v.var for v in above.block.iter_vars}
@@ -79,7 +79,7 @@ class Condition:
 
 
 def first_failure(conditions: Sequence[Condition], candidate: Candidate) -> tuple[Condition, str] | None:
-    """The first condition that does not hold, with the reason; None where all hold."""
+    """The first condition that does not hold, with the reason; None if all hold."""
     for condition in conditions:
         reason = condition.failure(candidate)
         if reason is not None:

@@ -442,7 +442,8 @@ class IRSchedule:
         return self._run("CacheRead", arguments)
 
     def cache_write(self, block: Any, write_buffer_index: int, memory_type: str) -> BlockRV:
-        """Write a tensor through a cache. Afterwards `B` is the block that copies, and the one that computes comes back.
+        """Write a tensor through a cache. Afterwards `B` is the block that copies; the block that computes comes
+        back.
 
         It is called `B_local_temp_buffer` and stays in its loops; `B__reduce_init` names the cache's tensor.
 

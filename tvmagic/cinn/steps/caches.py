@@ -1,4 +1,4 @@
-"""Steps on memory: copies of tensors, where a tensor lives, barriers."""
+"""Steps on memory: copies of tensors, the memory of a tensor, barriers."""
 
 from __future__ import annotations
 

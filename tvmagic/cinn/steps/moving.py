@@ -244,7 +244,7 @@ def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
 
 @step("ComputeAt")
 def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
-    """Move a producer to the front of a loop's body, where it computes what its consumers read in one iteration.
+    """Move a producer to the front of a loop's body; it computes there what its consumers read in one iteration.
 
     The ranges that they read become loops `ax0`, `ax1`, ...; a range of one makes no loop unless `keep_unit_loops`. A
     reduction takes `X__reduce_init` along. The block gets the attribute `compute_at_extra_var`.
@@ -368,7 +368,7 @@ def leaf_loops(body: Stmt, name: str) -> list[For]:
 
 @step("ReverseComputeAt")
 def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
-    """Move a consumer to the end of a loop's body, where it uses what its producers stored in one iteration.
+    """Move a consumer to the end of a loop's body; it uses there what its producers stored in one iteration.
 
     Requires: the loop is not around the block; some of its producers are under the loop, and have stored all of an
     element when an iteration ends; the block loads what they store at plain variables, the same ones in all loads; a

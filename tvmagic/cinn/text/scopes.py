@@ -1,4 +1,4 @@
-"""What CINN's text leaves out round its statements: sizes of tensors, signatures, the function."""
+"""What CINN's text leaves out around its statements: sizes of tensors, signatures, the function."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ TYPE_NAME = re.compile(r"(?:u?int(?:8|16|32|64)|b?float(?:16|32|64)|bool|void|st
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, its characters, where it begins."""
+    """A piece of the text: its kind, its characters, and the offset at which it begins."""
 
     kind: str
     text: str

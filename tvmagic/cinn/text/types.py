@@ -38,7 +38,7 @@ class Cell:
         return cell
 
     def result(self) -> DataType:
-        """The type found; where nothing tells, int32 for what is an index and float32 else."""
+        """The type found; by default int32 for an index, and float32 for all else."""
         root = self.root()
         return root.dtype if root.dtype is not None else dtype_of("int32" if root.is_index else "float32")
 
