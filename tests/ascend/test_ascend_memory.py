@@ -138,7 +138,7 @@ def test_a_result_takes_an_element_of_a_queue_that_is_free_while_it_lives() -> N
     x, y = np.random.default_rng(0).uniform(-1, 1, (2, 5000)).astype("float32")
     out = np.zeros_like(x)
     tvmagic.build(ascend.lower_graph(ascend.parse_graph(text), sizes))(x, y, out)
-    np.testing.assert_allclose(out, ascend.evaluate(hint, [x, y])[0], rtol=1e-6)
+    np.testing.assert_allclose(out, ascend.evaluate(hint, [x, y])[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("stores", [False, True])

@@ -16,8 +16,8 @@ from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, GraphType
 from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.padding import has_gaps, pad_rows
-from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
-from tvmagic.ascend.rules import axis_of, check_hint, check_impl, domain_of
+from tvmagic.ascend.partition import Template, partition, templates_of
+from tvmagic.ascend.rules import axis_of, check_hint, check_impl, domain_of, reduced_axes
 from tvmagic.ascend.splits import split_parts
 from tvmagic.ascend.transforms import (
     apply_merge,

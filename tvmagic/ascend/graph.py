@@ -36,6 +36,7 @@ __all__ = [
     "TmpBuffer",
     "dense_strides",
     "in_node",
+    "plain_name",
 ]
 
 
@@ -112,6 +113,20 @@ class Axis:
     def bind_block(self) -> bool:
         """Whether the axis is spread over the cores."""
         return self.type is AxisType.BLOCK_OUT
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is a half of a split."""
+        return self.type not in (AxisType.ORIGINAL, AxisType.MERGED)
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is the inner half of a split."""
+        return self.type in (AxisType.TILE_IN, AxisType.BLOCK_IN)
+
+    def ancestors(self) -> list[Axis]:
+        """The axis, and all that it was made of."""
+        return [self, *(axis for part in self.from_ for axis in part.ancestors())]
 
     @property
     def is_merged(self) -> bool:
@@ -209,9 +224,22 @@ class AscTensor:
         """Whether it is in global memory, as an input, an output or workspace. Such a tensor keeps its axes for good."""
         return self.node.op.is_buffer or self.node.type == "Store"
 
+    @property
+    def elements(self) -> Size:
+        """How many elements it has: the product of its sizes."""
+        total = Size.of(1)
+        for repeat in self.repeats:
+            total = total * repeat
+        return total
+
     def repeat(self, axis: Axis) -> Size:
         """The size along an axis; 1 where the tensor does not have it."""
         return next((r for a, r in zip(self.axis, self.repeats, strict=False) if a is axis), Size.of(1))
+
+    def local_length(self, axis: Axis) -> Size:
+        """How many places along an axis its local buffer has; of a split axis as many as a whole piece, also in the tail."""
+        repeat = self.repeat(axis)
+        return axis.size if axis.is_inner and not repeat.is_one else repeat
 
     def stride(self, axis: Axis) -> Size:
         """The stride along an axis; 0 where the tensor does not have it."""
@@ -497,6 +525,11 @@ def _positive(value: int) -> int:
     if value < 1:
         raise AscendError("size-positive", f"a size is at least 1, not {value}")
     return value
+
+
+def plain_name(name: str) -> str:
+    """A node's or graph's name as that of a variable; a dump's may hold `/`."""
+    return re.sub(r"\W", "_", name)
 
 
 def dense_strides(repeats: Sequence[Size]) -> list[Size]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, AxisType, GraphType, LocalBuffer, Memory, Queue
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, GraphType, LocalBuffer, Memory, Queue
 from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.ascend.queues import MOST_QUEUES, in_queue, load_groups, shorten_lives
 from tvmagic.ascend.sizes import Size
@@ -19,7 +19,6 @@ from tvmagic.passes import note
 __all__ = ["assign_memory", "buffer_length", "local_buffers", "place_of", "slots"]
 
 _AVOIDED = 2  # up to so many queues a tensor takes a new one rather than the one used just before
-_INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 
 
 def buffer_length(y: AscTensor) -> Size:
@@ -27,7 +26,7 @@ def buffer_length(y: AscTensor) -> Size:
     total = Size.of(1)
     for axis, stride in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
         if stride != 0:
-            total = total + ((axis.size if axis.type in _INNER else y.repeat(axis)) - 1) * stride
+            total = total + (y.local_length(axis) - 1) * stride
     return total
 
 

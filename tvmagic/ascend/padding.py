@@ -6,7 +6,7 @@ strides: `{Align(s1, 8), 1, }` for float32.
 
 from __future__ import annotations
 
-from tvmagic.ascend.graph import AscGraph, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.graph import AscGraph, AscTensor, dense_strides
 from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.sizes import Size, function
 from tvmagic.ir import dtype_of
@@ -14,13 +14,6 @@ from tvmagic.ir import dtype_of
 __all__ = ["BLOCK", "has_gaps", "pad_rows", "row_strides"]
 
 BLOCK = 32  # bytes of a block of local memory
-_INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
-
-
-def _length(y: AscTensor, axis: Axis) -> Size:
-    if y.repeat(axis).is_one:
-        return Size.of(1)
-    return axis.size if axis.type in _INNER else y.repeat(axis)
 
 
 def row_strides(y: AscTensor, *, padded: bool = False) -> list[Size]:
@@ -28,7 +21,7 @@ def row_strides(y: AscTensor, *, padded: bool = False) -> list[Size]:
 
     Dense; or (`padded`) with the innermost axis rounded up to whole blocks, if there are several rows of it.
     """
-    lengths = [_length(y, a) for a in y.vectorized_axis]
+    lengths = [y.local_length(a) for a in y.vectorized_axis]
     held = [place for place, n in enumerate(lengths) if not n.is_one]
     if padded and len(held) > 1:
         rounded = list(lengths)

@@ -194,8 +194,7 @@ class _Reader:
         from_ = tuple(self.axes(facts.get("from", "")))
         axis = self.graph.create_axis(found.group(1), _size(size), AxisType[type], from_=from_)
         axis.id = int(found.group(2))
-        split = axis.type not in (AxisType.ORIGINAL, AxisType.MERGED)
-        axis.align = _number(facts.get("align", "1" if split else "-1"))
+        axis.align = _number(facts.get("align", "1" if axis.is_half else "-1"))
         axis.allow_oversize_axis = facts.get("allow_oversize_axis") == "1"
         axis.allow_unaligned_tail = facts.get("allow_unaligned_tail", "1") == "1"
 

@@ -24,15 +24,13 @@ __all__ = [
     "check_structure",
     "domain_of",
     "held_axes",
+    "reduced_axes",
     "split_before",
 ]
 
 _NUMBERS = (
     "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
 )  # fmt: skip
-
-
-_HALVES = (AxisType.BLOCK_OUT, AxisType.BLOCK_IN, AxisType.TILE_OUT, AxisType.TILE_IN)
 
 
 def check_graph(graph: AscGraph) -> None:
@@ -63,7 +61,7 @@ def check_structure(graph: AscGraph) -> None:
         missing = next((f for f in axis.from_ if id(f) not in known), None)
         if missing is not None:
             raise AscendError("axis-known", f"`{axis.name}` is made of `{missing.name}`, which its graph does not have")
-        if axis.type in _HALVES and (len(axis.from_) != 1 or axis.split_pair is None):
+        if axis.is_half and (len(axis.from_) != 1 or axis.split_pair is None):
             raise AscendError(
                 "split-pair", f"the axis `{axis.name}` is a half of a split, and the other half is not there"
             )
@@ -143,7 +141,7 @@ def _check_layout(y: AscTensor) -> None:
 
 
 def _split_axes(y: AscTensor) -> bool:
-    return any(a.type not in (AxisType.ORIGINAL, AxisType.MERGED) for a in y.axis)
+    return any(a.is_half for a in y.axis)
 
 
 def _same_axes(x: AscTensor, y: AscTensor) -> None:
@@ -299,11 +297,7 @@ def axis_of(node: AscNode) -> Axis:
     if not isinstance(place, int) or not 0 <= place < len(x.axis):
         raise AscendError("node-axis", f"`{node.name}` has no axis number {place}")
     axes = seen_from(node, x)[0]
-    return next(a for a in axes if a is x.axis[place] or any(f is x.axis[place] for f in _parts(a)))
-
-
-def _parts(axis: Axis) -> list[Axis]:
-    return [part for f in axis.from_ for part in (f, *_parts(f))]
+    return next(a for a in axes if any(f is x.axis[place] for f in a.ancestors()))
 
 
 def _check_gather(node: AscNode) -> None:
@@ -434,6 +428,12 @@ def check_impl(graph: AscGraph) -> None:
                 raise AscendError(
                     "vectorized-axis", f"`{node.y}` holds `{axis.name}` of a call, which is not vectorized"
                 )
+
+
+def reduced_axes(node: AscNode) -> list[Axis]:
+    """The axes that a reduction reduces."""
+    x, y = node.inputs[0], node.y
+    return [a for a in x.axis if not x.repeat(a).is_one and y.repeat(a).is_one]
 
 
 def domain_of(node: AscNode) -> AscTensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -94,29 +94,28 @@ def _inner_loops(leaf: Leaf) -> list[For]:
     return found
 
 
+def _outermost(
+    values: Sequence[PrimExpr],
+    analyzer: Analyzer,
+    before: Callable[[PrimExpr, PrimExpr], PrimExpr],
+    of_two: Callable[[PrimExpr, PrimExpr], PrimExpr],
+) -> PrimExpr:
+    """The value that comes first by `before`; an expression of several by `of_two` if it is not known which."""
+    found = values[0]
+    for other in values[1:]:
+        if not analyzer.can_prove(before(found, other)):
+            found = other if analyzer.can_prove(before(other, found)) else of_two(found, other)
+    return found
+
+
 def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyzer: Analyzer) -> Span:
     """What covers all the given intervals inside a domain; the domain itself if no number of values is known to."""
     whole = Span(dom.min, dom.extent)
     if not ends or any(e is None for e in ends):
         return whole
     lows, highs = zip(*[e for e in ends if e is not None])
-    low, high = lows[0], highs[0]
-    for other in lows[1:]:
-        low = (
-            low
-            if analyzer.can_prove(low <= other)
-            else other
-            if analyzer.can_prove(other <= low)
-            else minimum(low, other)
-        )
-    for other in highs[1:]:
-        high = (
-            high
-            if analyzer.can_prove(other <= high)
-            else other
-            if analyzer.can_prove(high <= other)
-            else maximum(high, other)
-        )
+    low = _outermost(lows, analyzer, lambda a, b: a <= b, minimum)
+    high = _outermost(highs, analyzer, lambda a, b: a >= b, maximum)
     last = analyzer.simplify(dom.min + dom.extent - 1)
     if isinstance(low, IntImm) and isinstance(dom.min, IntImm):
         low = low if low.value >= dom.min.value else dom.min
