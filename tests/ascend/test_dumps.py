@@ -434,6 +434,12 @@ def test_a_text_that_is_no_dump_is_refused(text: str) -> None:
         ascend.parse_graph(text)
 
 
+def test_of_two_graphs_the_second_is_shown() -> None:
+    with pytest.raises(AscendError, match="a second graph begins here") as raised:
+        ascend.parse_graph(GUIDE + GUIDE)
+    assert raised.value.line == len(GUIDE.splitlines()) + 1
+
+
 def test_the_place_of_a_node_that_breaks_a_rule() -> None:
     graph = ascend.parse_graph(GUIDE.replace("relu_test/relu_0: Relu (2)", "relu_test/relu_0: Add (2)"))
     with pytest.raises(AscendError, match="input-count") as raised:

@@ -492,6 +492,17 @@ def test_8_barriers_beside_a_block_and_a_loop() -> None:
         schedule.sync_threads(schedule.get_root_block("B"))
 
 
+@pytest.mark.parametrize("text", ["B[i0] = (B[(i0 + 1)] * 2.00000000f)", "B[(i0 / 2)] = A[i0]", "B[(i0 % 3)] = A[i0]"])
+def test_what_depends_on_the_order_may_not_be_reordered(text: str) -> None:
+    known = {"A": ((8,), "float32"), "B": ((9,), "float32")}
+    schedule = IRSchedule(from_cinn(block(text), known, outputs=["B"]))
+    loops = schedule.split("B", 0, [2, 4])
+    with pytest.raises(TVMagicError, match="depend on each other"):
+        schedule.reorder([loops[1], loops[0]])
+    with pytest.raises(TVMagicError, match="same element"):
+        schedule.parallel(loops[0]) if "% 3" in text or "+ 1" in text else schedule.parallel(loops[1])
+
+
 # ---------------------------------------------------------------------------- 9: rfactor
 
 

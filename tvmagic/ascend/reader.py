@@ -130,6 +130,12 @@ class _Reader:
                 "text", f"`{content.strip()}` is of the form of dumps in MLIR, which is not read here", hint=_BEGINNING
             )
         head = content.strip().partition(":")[0]
+        if head == "Graph" and self.section and content == content.lstrip():
+            raise AscendError(
+                "text",
+                "a second graph begins here; one is read at a time",
+                hint="call parse_graph for each `Graph: NAME`",
+            )
         if head == "Graph" and not self.section:
             self.begin("Graph")
             self.graph.name = content.partition(":")[2].strip()
