@@ -183,8 +183,9 @@ def implementations(graph: AscGraph, rng: random.Random):
     Half of them are made of what is read from the graphs' texts.
     """
     for result in ascend.auto_schedule(graph):
-        for row in zip_longest(*(g.impls for g in result.groups)):
-            chosen = [impl or g.impls[0] for impl, g in zip(row, result.groups, strict=True)]
+        some = [one_of_twins(g.impls, rng) for g in result.groups]
+        for row in zip_longest(*some):
+            chosen = [impl or impls[0] for impl, impls in zip(row, some, strict=True)]
             sizes = [
                 {n: rng.choice([1, 2, 3, 4, 8, 17, 64]) for n in (*i.tiles, *([i.block] if i.block else []))}
                 for i in chosen
@@ -195,6 +196,16 @@ def implementations(graph: AscGraph, rng: random.Random):
                 graphs = [read_back(g, generation) for g in graphs]
             label = f"{result.name} {[i.case for i in chosen]} {sizes} in_place={in_place} generation={generation}"
             yield label, lower_graphs(graph, graphs, sizes, in_place=in_place)
+
+
+def one_of_twins(impls: list[ascend.ImplGraph], rng: random.Random) -> list[ascend.ImplGraph]:
+    """ImplGraphs of all cases, of each that has one with padded rows beside it one of the two."""
+    pairs = zip(impls, [*impls[1:], None], strict=True)
+    return [
+        twin if twin is not None and twin.rows == "padded" and rng.random() < 0.5 else impl
+        for impl, twin in pairs
+        if impl.rows != "padded"
+    ]
 
 
 def read_back(graph: AscGraph, generation: int) -> AscGraph:

@@ -13,7 +13,9 @@ from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AxisType, Machine, Queue, ops
 from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.ascend.memory import assign_memory, place_of
+from tvmagic.ascend.npu import local_sizes
 from tvmagic.ascend.sizes import Size
+from tvmagic.passes import recording
 
 
 def new(name: str, *sizes: int) -> AscGraph:
@@ -108,6 +110,37 @@ def test_an_elementwise_node_writes_over_what_it_alone_reads() -> None:
     assert graph.find_node("abs_0").y.que.id == -1  # never over what was loaded
 
 
+def many_results() -> AscGraph:
+    graph = new("results", 5000)
+    x, y = ops.Load(ops.Data(graph, "x")), ops.Load(ops.Data(graph, "y"))
+    a = ops.Abs(x)
+    b = ops.Exp(a)
+    c = ops.Add(ops.Mul(a, b), ops.Sub(b, a))
+    ops.Output(ops.Store(ops.Add(ops.Mul(c, y), ops.Mul(c, a))), "out")
+    return graph
+
+
+def test_a_result_takes_an_element_of_a_queue_that_is_free_while_it_lives() -> None:
+    """`abs_0` is done with before anything is stored, `exp_0` begins once `x` was used: no more memory is taken for them."""
+    hint = many_results()
+    with recording() as record:
+        graph = impl(hint)
+    shown = {n.name: (n.y.mem.alloc_type, n.y.que.id) for n in graph.nodes if n.y.mem.position == "VECCALC"}
+    assert shown["exp_0"] == ("Queue", graph.find_node("load_0").y.que.id)
+    assert any("takes an element of the queue of" in note.text for note in record.notes("ascend.reuse"))
+    check_memory(graph)
+    text = str(graph)
+    assert str(ascend.parse_graph(text)) == text and ascend.graph_text(graph, 2) == str(
+        ascend.parse_graph(ascend.graph_text(graph, 2))
+    )
+    sizes = {"z0t_size": 64, "z0Tb_size": 3}
+    assert local_sizes(graph, sizes)["q0"] == (256, 2)  # as large as it is for what is loaded alone
+    x, y = np.random.default_rng(0).uniform(-1, 1, (2, 5000)).astype("float32")
+    out = np.zeros_like(x)
+    tvmagic.build(ascend.lower_graph(ascend.parse_graph(text), sizes))(x, y, out)
+    np.testing.assert_allclose(out, ascend.evaluate(hint, [x, y])[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("stores", [False, True])
 def test_more_tensors_than_queues_are_copied(stores: bool) -> None:
     """Seven loads that all wait, or nine results that are all stored at the end."""
@@ -144,9 +177,10 @@ def check_memory(graph: AscGraph) -> None:
         y = node.y
         crosses = node.op.unit == "MTE2" or any(r.op.unit != node.op.unit for r in readers[y])
         where = ("VECIN" if node.op.unit == "MTE2" else "VECOUT") if crosses else "VECCALC"
-        assert (y.mem.position, y.mem.alloc_type) == (where, "Queue" if crosses else "Buffer"), node
-        assert (y.que == Queue()) != (y.buf.id == -1) and (y.mem.reuse_id >= 0) == crosses
-        assert not crosses or (y.que.depth, y.que.buf_num) == (2, 2)
+        queued = y.que.id >= 0  # what does not cross may take an element of a queue
+        assert (y.mem.position, y.mem.alloc_type) == (where, "Queue" if queued else "Buffer"), node
+        assert (y.que == Queue()) != (y.buf.id == -1) and (y.mem.reuse_id >= 0) == queued >= crosses
+        assert not queued or (y.que.depth, y.que.buf_num) == (2, 2)
     for position in ("VECIN", "VECOUT"):
         numbers = sorted({n.y.que.id for n in local if n.y.mem.position == position})
         assert len(numbers) <= 4 and (not numbers or numbers == list(range(numbers[0], numbers[-1] + 1)))

@@ -384,6 +384,8 @@ def test_texts_that_are_refused(was: str, now: str, rule: str) -> None:
     with pytest.raises(AscendError) as raised:
         ascend.parse_graph(GUIDE.replace(was, now, 1))
     assert raised.value.rule == rule
+    assert raised.value.line and raised.value.source_line in GUIDE.replace(was, now, 1).splitlines()
+    assert "^" in str(raised.value) and (raised.value.hint or rule != "text")
     if now.startswith("%0"):
         assert "MLIR" in str(raised.value)
     text = SHORT.replace("UB[tensor_id=3", "UB(tensor_id=3")
@@ -422,6 +424,67 @@ def test_the_excerpt_of_the_guide() -> None:
     graph = ascend.parse_graph(text)
     assert str(graph) == text and [n.name for n in graph.nodes] == ["relu_test/load_0"]
     assert ".x = relu_test/x.y" in ascend.graph_text(graph, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "// nothing\n", "graph relu\n", '"ascir.graph"() ({', "#map = affine_map<(d0) -> (d0)>"]
+)
+def test_a_text_that_is_no_dump_is_refused(text: str) -> None:
+    with pytest.raises(AscendError, match="a dump begins with `Graph: NAME`"):
+        ascend.parse_graph(text)
+
+
+def test_of_two_graphs_the_second_is_shown() -> None:
+    with pytest.raises(AscendError, match="a second graph begins here") as raised:
+        ascend.parse_graph(GUIDE + GUIDE)
+    assert raised.value.line == len(GUIDE.splitlines()) + 1
+
+
+def test_the_place_of_a_node_that_breaks_a_rule() -> None:
+    graph = ascend.parse_graph(GUIDE.replace("relu_test/relu_0: Relu (2)", "relu_test/relu_0: Add (2)"))
+    with pytest.raises(AscendError, match="input-count") as raised:
+        ascend.check_impl(graph)
+    assert raised.value.source_line == "  relu_test/relu_0: Add (2)"
+    assert raised.value.line == GUIDE.splitlines().index("  relu_test/relu_0: Relu (2)") + 1
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("\n", "\r\n"),
+        ("    ", "\t"),
+        ("    .api:\n", "    .api: \n"),
+        ("z0(0) : s0", "z0(0): s0"),
+        (".y.dtype = float32", ".y.dtype = DT_BF16"),
+        ('    .ir_attr =  {    }', '    .ir_attr =  {.keep = b: true\n.axis = i: -1\n.note = s: "a//b {c}"\n    }'),
+        ("relu_test/relu_0: Relu (2)", "relu_test/relu_0: FlashSoftmax (12)"),
+        ("Nodes:\n", "\n\nNodes:   // in order\n"),
+        ("      .alloc_type = Queue\n", "      ......\n"),
+        ("    .y.vectorized_axis = {}\n    .y.vectorized_strides = {}\n", ""),
+    ],
+)  # fmt: skip
+def test_variations_that_dumps_have_are_read_and_printed_as_they_were(was: str, now: str) -> None:
+    assert was in GUIDE
+    text = GUIDE.replace(was, now)
+    graph = ascend.parse_graph(text)
+    assert str(graph) == text and [n.name for n in graph.nodes] == [n.name for n in ascend.parse_graph(GUIDE).nodes]
+    for generation in (1, 2):
+        printed = ascend.graph_text(graph, generation)
+        assert ascend.graph_text(ascend.parse_graph(printed), generation) == printed
+
+
+def test_a_size_that_no_argument_has_is_given_as_a_number() -> None:
+    text = (
+        GUIDE.replace("s1: CONST(100)", "s1: VAR").replace("s1", "(2 * half)").replace("(2 * half): VAR", "half: VAR")
+    )
+    graph = ascend.parse_graph(text)
+    sizes = {"z0z1t_size": 64, "z0z1Tb_size": 3}
+    with pytest.raises(AscendError, match="give it a number: {'half': 64}"):
+        ascend.lower_graph(graph, sizes)
+    x = np.random.default_rng(0).standard_normal((7, 26)).astype("float32")
+    out = np.zeros_like(x)
+    tvmagic.build(ascend.lower_graph(graph, {**sizes, "half": 13}))(x, out)
+    np.testing.assert_array_equal(out, np.maximum(x, 0))
 
 
 @pytest.mark.parametrize("seed", range(120))

@@ -95,8 +95,8 @@ class _Steps:
 _KINDS = [n for n in vars(_Steps) if not n.startswith("_") and n not in ("block", "loops", "loop")]
 
 
-def random_schedule(name: str, seed: int, calls: int = 8) -> tuple[IRSchedule, list[str], list[str]]:
-    """A schedule after random calls, the names of those that were done, and of those that were refused."""
+def random_schedule(name: str, seed: int, calls: int = 12) -> tuple[IRSchedule, list[str], list[str]]:
+    """A schedule after some random calls: the names of those that were done (at most 8), and of those that were refused."""
     rng = random.Random(seed)
     schedule = program(name).schedule(seed)
     steps = _Steps(schedule, rng)
@@ -110,4 +110,6 @@ def random_schedule(name: str, seed: int, calls: int = 8) -> tuple[IRSchedule, l
             refused.append(call)
         else:
             done.append(call)
+            if len(done) == 8:
+                break
     return schedule, done, refused

@@ -22,6 +22,7 @@ class Program:
 
     function: PrimFunc
     reference: Callable[..., list[np.ndarray]]
+    outputs: int = 1
 
     def schedule(self, seed: int = 3) -> IRSchedule:
         return IRSchedule(self.function, seed=seed)
@@ -72,6 +73,48 @@ def _transposed() -> Program:
     return Program(lower([a, c]), lambda a: [(2 * a.T + 1)[None]])
 
 
+def _normed() -> Program:
+    """Rows less their sums: a tensor with two readers, one of them a reduction in between."""
+    a, k0 = te.placeholder((12, 18), name="A"), te.reduce_axis((0, 18), name="k0")
+    b = te.compute((12, 18), lambda i, j: a[i, j] * 3.0, name="B")
+    s = te.compute((12,), lambda i: te.sum(b[i, k0], axis=k0), name="S")
+    c = te.compute((12, 18), lambda i, j: b[i, j] - s[i], name="C")
+    return Program(lower([a, c]), lambda a: [3 * a - (3 * a).sum(1, keepdims=True)])
+
+
+def _padded() -> Program:
+    """A convolution over rows that are padded by zeros."""
+    a, w = te.placeholder((6, 11), name="A"), te.placeholder((3,), name="W")
+    k0 = te.reduce_axis((0, 3), name="k0")
+    zero = tir.const(0.0, "float32")
+    b = te.compute((6, 13), lambda i, j: tir.Select(tir.all(j >= 1, j < 12), a[i, j - 1], zero), name="B")
+    c = te.compute((6, 11), lambda i, j: te.sum(b[i, j + k0] * w[k0], axis=k0), name="C")
+    d = te.compute((6, 11), lambda i, j: tir.max(c[i, j], zero), name="D")
+
+    def reference(a: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
+        wide = np.pad(a, ((0, 0), (1, 1)))
+        return [np.maximum(sum(wide[:, k : k + 11] * w[k] for k in range(3)), 0)]
+
+    return Program(lower([a, w, d]), reference)
+
+
+def _outputs() -> Program:
+    """Two outputs, the second of which reads the first; loops of one iteration in the middle."""
+    a = te.placeholder((5, 1, 7), name="A")
+    b = te.compute((5, 1, 7), lambda i, j, k: a[i, j, k] + 2.0, name="B")
+    c = te.compute((5, 1, 7), lambda i, j, k: b[i, j, k] * a[i, 0, 6 - k], name="C")
+    return Program(lower([a, b, c]), lambda a: [a + 2, (a + 2) * a[:, :, ::-1]], outputs=2)
+
+
+def _pooled() -> Program:
+    """The greatest of windows, after a sum of two inputs."""
+    a, b = te.placeholder((8, 14), name="A"), te.placeholder((14,), name="V")
+    x = te.compute((8, 14), lambda i, j: a[i, j] + b[j], name="B")
+    k0, k1 = te.reduce_axis((0, 2), name="k0"), te.reduce_axis((0, 2), name="k1")
+    c = te.compute((4, 7), lambda i, j: te.max(x[2 * i + k0, 2 * j + k1], axis=[k0, k1]), name="C")
+    return Program(lower([a, b, c]), lambda a, v: [(a + v).reshape(4, 2, 7, 2).max((1, 3))])
+
+
 _MADE: dict[str, Callable[[], Program]] = {
     "matmul": _matmul,
     "chain": _chain,
@@ -79,6 +122,10 @@ _MADE: dict[str, Callable[[], Program]] = {
     "two_sums": _two_sums,
     "row_max": _row_max,
     "transposed": _transposed,
+    "normed": _normed,
+    "padded": _padded,
+    "outputs": _outputs,
+    "pooled": _pooled,
 }
 PROGRAMS = tuple(_MADE)
 _known: dict[str, Program] = {}
@@ -99,7 +146,7 @@ def check(name: str, schedule: IRSchedule | PrimFunc) -> None:
     buffers = [func.buffer_map[p] for p in func.params]
     shapes = {b.name: tuple(int(n) for n in b.shape) for b in buffers}
     names = [found.function.buffer_map[p].name for p in found.function.params]
-    outputs = len(found.reference(*[np.zeros(shapes[n]) for n in names[:-1]])) if len(names) > 1 else 1
+    outputs = found.outputs
     inputs = {n: rng.integers(-8, 8, shapes[n]).astype("float32") for n in names[:-outputs]}
     results = {n: np.full(shapes[n], 77, "float32") for n in names[-outputs:]}
     given = {**inputs, **results}

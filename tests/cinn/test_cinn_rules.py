@@ -76,6 +76,24 @@ def test_multi_level_tiling(config: cinn.TilingConfig, seed: int) -> None:
         rule.apply_at(program("chain").schedule(), "B")
 
 
+def test_the_target_says_which_tiling_it_is() -> None:
+    assert cinn.MultiLevelTiling("llvm").config == cinn.TilingConfig() == cinn.MultiLevelTiling().config
+    assert cinn.MultiLevelTiling("cuda -arch=sm_80").config == GPU
+    assert cinn.MultiLevelTiling("cuda", cinn.TilingConfig(bound=())).config.structure == "SSRSRS"
+
+
+def test_more_elements_than_threads_in_two_dimensions() -> None:
+    """513 x 1030 are more than 256 x 1024, and neither divides: that each iteration has an element of its own is proved."""
+    a = te.placeholder((513, 1030), name="A")
+    schedule = IRSchedule(cinn.lower([a, te.compute((513, 1030), lambda i, j: a[i, j] + 1.0, name="B")]))
+    rule = cinn.AutoBind()
+    rule.init(schedule)
+    rule.apply(0)
+    assert "thread_bind[threadIdx.x] for (i_j_fused_1, 0, 1024)" in schedule.text()
+    data = np.arange(513 * 1030, dtype="float32").reshape(513, 1030)
+    np.testing.assert_array_equal(run(schedule.func, [data], data.shape)[0], data + 1)
+
+
 def test_rules_on_a_block_leave_the_given_state() -> None:
     state = cinn.SearchState(program("matmul").schedule())
     before = str(state.ir_schedule)

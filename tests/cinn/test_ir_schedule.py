@@ -294,6 +294,26 @@ def random_steps_hold(seed: int) -> None:
         check(name, from_cinn(text, known))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.split("B"), lambda s: s.split("B", 0, None), lambda s: s.split("B", 0, []), lambda s: s.split("B", 0, ["a"]),
+        lambda s: s.split("B", 0, [2.5, 4]), lambda s: s.split("B", 9, [2, 4]), lambda s: s.fuse("B"), lambda s: s.fuse("B", [1, 0]),
+        lambda s: s.reorder("B", [0, 0]), lambda s: s.compute_at("B", "C"), lambda s: s.compute_at(3, loop("C", 0)(s)),
+        lambda s: s.cache_read("C", "A", "local"), lambda s: s.vectorize(loop("B", 0)(s), "x"), lambda s: s.bind(loop("B", 0)(s), 0),
+        lambda s: s.set_exprs(3), lambda s: s.annotate("B", 3, 1), lambda s: s.flatten_loops("B"), lambda s: s.get_loops(None),
+        lambda s: s.sample_categorical([1, 2], [0.5, 0.5], decision=[7]), lambda s: s.sync_threads("nope"),
+    ],
+    ids=range(20),
+)  # fmt: skip
+def test_arguments_that_fit_nothing_are_refused_and_change_nothing(call: Call) -> None:
+    schedule = program("chain").schedule()
+    before, steps = str(schedule), len(schedule.trace.insts)
+    with pytest.raises(TVMagicError):
+        call(schedule)
+    assert str(schedule) == before and len(schedule.trace.insts) - steps <= 1
+
+
 def test_what_has_no_blocks_is_refused() -> None:
     a = te.placeholder((4,), name="A")
     b = te.compute((4,), lambda i: a[i] + 1.0, name="B")

@@ -133,6 +133,10 @@ FORMS = [
     ("attrs(auto_unroll_max_step:8, compute_at_extra_var:ax0,ax1, empty:, kind:some text)", "B[i0] = A[i0]"),
     ("B[i0] = if_then_else((i0 == 1), pow(A[i0], 2.00000000f), 1.00000000f)",),
     ("B[Ramp((i0 * 1),1,4)] = Broadcast(1.00000000f,4)",),
+    ("B[i0] = ((0.00000000f - A[i0]) - -(2.50000000f))",),
+    ("B[i0] = (-(-(A[i0])) * (-0.00000000f - A[i0]))",),
+    ("float32 x", "B[i0] = (x - A[i0])"),
+    ("B[i0] = (abs(A[i0]) + exp10(cinn_min(A[i0], 0.00000000f)))",),
 ]
 
 
@@ -151,6 +155,42 @@ def test_2_each_form_there_and_back(lines: tuple[str, ...]) -> None:
         tvmagic.build(again)(*other)
         for one, two in zip(data, other):
             np.testing.assert_array_equal(one, two)
+
+
+def test_2_differences_from_zero_stay_as_they_are_written() -> None:
+    text = block("B[i0] = ((0 - A[i0]) * (-(A[i0]) + left_shift(-(7), 2)))")
+    same(text, A=((8,), "int32"), B=((8,), "int32"))
+    a = np.arange(8, dtype="int32")
+    func = from_cinn(text, {"A": ((8,), "int32"), "B": ((8,), "int32")})
+    np.testing.assert_array_equal(run(func, [a], (8,), dtype="int32")[0], -a * (-a - 28))
+
+
+@pytest.mark.parametrize("name", ["sum", "sub", "Div", "Mul", "Max", "Min", "&&", "||"])
+def test_2_reduce_is_read_and_printed_not_run(name: str) -> None:
+    whole = name in ("&&", "||")
+    text = block(f"B[i0] = Reduce({name}, {'(A[i0] > 0.00000000f),true' if whole else 'A[i0],1.00000000f'})")
+    known = {"B": ((8,), "bool")} if whole else {}
+    same(text, **known)
+    with pytest.raises(TVMagicError, match="does not name its axes"):
+        tvmagic.build(from_cinn(text, known))
+
+
+def test_2_functions_of_cinn_at_run_time_are_read_and_printed() -> None:
+    text = block("B[i0] = cinn_nvgpu_pow_fp32(A[i0], 3)")
+    same(text)
+    with pytest.raises(TVMagicError, match="cinn_nvgpu_pow_fp32"):
+        a = np.ones(8, "float32")
+        tvmagic.build(from_cinn(text))(a, a.copy())
+    with pytest.raises(TVMagicError, match="did you mean `exp`"):
+        from_cinn(block("B[i0] = expp(A[i0])"))
+
+
+def test_2_a_head_may_name_sizes() -> None:
+    text = "function f (n, _B, _A, unused)\n" + block("B[i0] = (A[i0] * 2.00000000f)", extent="n")  # type: ignore[arg-type]
+    same(text)
+    a, b = np.arange(5, dtype="float32"), np.zeros(5, "float32")
+    tvmagic.build(from_cinn(text))(5, b, a, 0)
+    np.testing.assert_array_equal(b, 2 * a)
 
 
 KINDS = ["serial", "parallel", "unroll", "vectorize[4]", "vectorize[3]", "thread_bind[blockIdx.y]",
@@ -360,6 +400,17 @@ def test_7_a_condition_on_both_sides_is_written_once() -> None:
     check("chain", schedule)
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_7_a_condition_around_the_target_is_not_written_again(depth: int) -> None:
+    schedule = program("chain").schedule()
+    for name in "CD":
+        schedule.split(name, 0, [-1, 5])
+    schedule.simple_compute_at("C", schedule.get_loops("D")[depth])
+    conditions = [x.strip(".") for x in shape(schedule) if "if (" in x]
+    assert len(conditions) == (1 if depth else 2)
+    check("chain", schedule)
+
+
 def test_7_names_of_a_second_move() -> None:
     schedule = program("chain").schedule()
     schedule.compute_at("C", schedule.get_loops("D")[0])
@@ -439,6 +490,17 @@ def test_8_barriers_beside_a_block_and_a_loop() -> None:
     check("chain", schedule)
     with pytest.raises(TVMagicError, match="beside the root"):
         schedule.sync_threads(schedule.get_root_block("B"))
+
+
+@pytest.mark.parametrize("text", ["B[i0] = (B[(i0 + 1)] * 2.00000000f)", "B[(i0 / 2)] = A[i0]", "B[(i0 % 3)] = A[i0]"])
+def test_what_depends_on_the_order_may_not_be_reordered(text: str) -> None:
+    known = {"A": ((8,), "float32"), "B": ((9,), "float32")}
+    schedule = IRSchedule(from_cinn(block(text), known, outputs=["B"]))
+    loops = schedule.split("B", 0, [2, 4])
+    with pytest.raises(TVMagicError, match="depend on each other"):
+        schedule.reorder([loops[1], loops[0]])
+    with pytest.raises(TVMagicError, match="same element"):
+        schedule.parallel(loops[0]) if "% 3" in text or "+ 1" in text else schedule.parallel(loops[1])
 
 
 # ---------------------------------------------------------------------------- 9: rfactor

@@ -18,7 +18,7 @@ def there_and_back(seed: int, *, runs: bool) -> None:
     printed = cinn_text(func)
     again = from_cinn(printed, known)
     assert cinn_text(again) == printed
-    if runs:
+    if runs and all(str(b.dtype) != "bfloat16" for b in func.buffer_map.values()):  # which NumPy does not have
         for one, two in zip(results(func, seed), results(again, seed)):
             np.testing.assert_array_equal(one.view(np.uint8), two.view(np.uint8))
 
@@ -28,7 +28,7 @@ def results(func: PrimFunc, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     arrays = []
     for buffer in (func.buffer_map[p] for p in func.params):
-        shape = tuple(int(n) for n in buffer.shape)
+        shape = tuple(int(getattr(n, "value", 6)) for n in buffer.shape)  # a symbolic size is 6
         arrays.append(rng.integers(-4, 5, shape).astype(str(buffer.dtype)))
     tvmagic.build(func)(*arrays)
     return arrays

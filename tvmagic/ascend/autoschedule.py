@@ -8,15 +8,16 @@ the cores, the rest vectorized, local buffers shared. Each step is kept in the r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
 from tvmagic.ascend.evaluate import check_runs
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, GraphType
 from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
-from tvmagic.ascend.partition import Template, partition, reduced_axes, templates_of
-from tvmagic.ascend.rules import axis_of, check_hint, check_impl, domain_of
+from tvmagic.ascend.padding import has_gaps, pad_rows
+from tvmagic.ascend.partition import Template, partition, templates_of
+from tvmagic.ascend.rules import axis_of, check_hint, check_impl, domain_of, reduced_axes
 from tvmagic.ascend.splits import split_parts
 from tvmagic.ascend.transforms import (
     apply_merge,
@@ -57,13 +58,18 @@ class TilingGroups:
 
 @dataclass
 class ImplGraph:
-    """One implementation of a group: the graph, and the size variables that tiling chooses, innermost first."""
+    """One implementation of a group: the graph, and the size variables that tiling chooses, innermost first.
+
+    `rows`: how several rows of the innermost axis are in local memory: `dense` if nothing has to be between them,
+    `padded` each up to whole blocks of memory, `unaligned` one right after the other although a padded twin exists.
+    """
 
     graph: AscGraph
     template: Template
     case: str
     tiles: list[str]
     block: str | None
+    rows: str = "dense"
 
     def __repr__(self) -> str:
         return f"ImplGraph({self.graph.name!r}, {self.template.name}, {self.case})"
@@ -304,7 +310,8 @@ class _Implementation:
         return any(axis is r or any(f is r for f in axis.from_) for r in self.reduced)
 
 
-def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: Case) -> ImplGraph:
+def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: Case) -> list[ImplGraph]:
+    """The ImplGraph of a case; beside it one with padded rows, if it has rows that do not end with a block of memory."""
     build = _Implementation(step, groups, *case)
     graph = build.graph
     run_step("ascend.TileSplit", build.tile, before=str(step), after=str)
@@ -312,7 +319,12 @@ def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: C
     run_step("ascend.Vectorize", build.vectorize, before=graph.name, after=str)
     run_step("ascend.AssignMemory", lambda: assign_memory(graph), before=graph.name, after=lambda _: str(graph))
     check_impl(graph)
-    return ImplGraph(graph, template, build.case, build.tiles, build.block)
+    dense = ImplGraph(graph, template, build.case, build.tiles, build.block)
+    if not has_gaps(graph):
+        return [dense]
+    padded = run_step("ascend.PadRows", lambda: pad_rows(graph), before=str(graph), after=str)
+    check_impl(padded)
+    return [replace(dense, rows="unaligned"), replace(dense, graph=padded, case=f"{dense.case}_padded", rows="padded")]
 
 
 # ---------------------------------------------------------------------------- all of it
@@ -321,7 +333,7 @@ def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: C
 def _group(step: AscGraph, template: Template) -> ScheduleGroup:
     groups = run_step("ascend.TilingGroups", lambda: tiling_groups(step), before=str(step), after=str)
     cases = list(_cases(step, groups, template))
-    impls = [_implement(step, groups, template, case) for case in cases]
+    impls = [impl for case in cases for impl in _implement(step, groups, template, case)]
     return ScheduleGroup(step, groups, impls)
 
 

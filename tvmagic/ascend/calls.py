@@ -160,7 +160,7 @@ def _strips(dim: Dim, lanes: int, vector: Callable[[PrimExpr], Stmt], tail: Call
 
 
 def _blocks(dims: Sequence[Dim], turned: int, element: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
-    """Loops in small blocks of the innermost one and of `turned`, along which the index of an input grows by one.
+    """Loops in small blocks of the innermost one and of `turned`, along which an input is read element after element.
 
     Of the lines of both sides each is used whole while it is near, and few rows of the input are read side by side, so
     that the machine sees how they go on. What is left over at the ends is done element by element.
@@ -218,17 +218,21 @@ def map_call(dims: list[Dim], y: Operand, inputs: Sequence[Operand], compute: Ex
     return _nest(dims[:-1], row)
 
 
+def _combined(y: Operand, x: Operand, indices: list[PrimExpr], combine: Expression, to_expr: ToExpr) -> Stmt:
+    """`y = combine(y, x)` for one element of `x`."""
+    assert y.buffer is not None
+    place = y.at(indices, to_expr)
+    return BufferStore(y.buffer, combine(BufferLoad(y.buffer, [place]), x.load(indices, to_expr)), [place])
+
+
 def reduce_call(
     dims: list[Dim], y: Operand, x: Operand, combine: Expression, identity: PrimExpr, to_expr: ToExpr
 ) -> tuple[Stmt, Buffer | None]:
     """`y = combine(y, x)` for every element of `x`; with the buffer of partial results, if there is one."""
     dims = _collapse(list(dims), [y, x])
-    assert y.buffer is not None
-    result = y.buffer
 
     def element(indices: list[PrimExpr]) -> Stmt:
-        place = y.at(indices, to_expr)
-        return BufferStore(result, combine(BufferLoad(result, [place]), x.load(indices, to_expr)), [place])
+        return _combined(y, x, indices, combine, to_expr)
 
     last = dims[-1]
     lanes = _lanes([x], 1 if y.steps[-1] != 0 else _ACCUMULATORS)
@@ -245,6 +249,22 @@ def reduce_call(
             return _strips(last, lanes, vector, lambda index: element([*outer, index]))
 
         return _nest(dims[:-1], columns), None
+    return _along_rows(dims, lanes, (y, x), combine, identity, to_expr)
+
+
+def _along_rows(
+    dims: list[Dim],
+    lanes: int,
+    operands: tuple[Operand, Operand],
+    combine: Expression,
+    identity: PrimExpr,
+    to_expr: ToExpr,
+) -> tuple[Stmt, Buffer]:
+    """A reduction along the innermost loop: `lanes` partial results, which are combined at the end of each row."""
+    y, x = operands
+    assert y.buffer is not None
+    result, last = y.buffer, dims[-1]
+    width = IntImm(last.extent.dtype, lanes)
     partial = decl_buffer([lanes], result.dtype, "partial", scope="local")
 
     def vectors(body: Callable[[Var], PrimExpr]) -> Stmt:
@@ -260,7 +280,7 @@ def reduce_call(
             half = len(parts) // 2
             parts = [combine(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
         total = combine(BufferLoad(result, [place]), parts[0])
-        strips = _strips(last, lanes, vector, lambda index: element([*outer, index]))
+        strips = _strips(last, lanes, vector, lambda index: _combined(y, x, [*outer, index], combine, to_expr))
         return SeqStmt.flatten(vectors(lambda lane: identity), strips, BufferStore(result, total, [place]))
 
     return _nest(dims[:-1], along), partial

@@ -36,7 +36,6 @@ _REGISTER_BYTES = 2048
 _UNROLLED_WORK = 300  # additions (and two for operands) of a call's vectors up to which its loop becomes straight code
 _SPILLED = 2  # how many doublings behind the first cache's size it is of no more use
 _UNROLLED = 0.1  # the part of a row's start that is left where its loop is unrolled
-_INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 Number = Callable[[Mapping[str, int]], float]
 
 
@@ -142,7 +141,7 @@ class CostModel:
         outer = held[: len(held) - len(run)]
         side = self._global_side(node)
         if side is not None:
-            array = number(_elements(side))
+            array = number(side.elements)
             strides = by_axis(node, side)
             unit = not held or coefficient(strides, held[-1]).is_one or node.op.kind == "gather"
             next_row, next_call = (number(coefficient(strides, axes[-1])) if axes else None for axes in (outer, loops))
@@ -167,16 +166,16 @@ class CostModel:
         run: list[Axis] = []
         for axis in reversed(held):
             if run:
-                partial = run[0].type in _INNER
+                partial = run[0].is_inner
                 mixed = any(t.repeat(axis).is_one != t.repeat(run[0]).is_one for t in local)
-                if partial or mixed:
+                if partial or mixed or self.impl.rows == "padded":
                     break
             run.insert(0, axis)
         return run
 
     def _length(self, axis: Axis, y: AscTensor) -> Number:
         """The mean length of an axis in a call, tails among them."""
-        if axis.type not in _INNER or axis.split_pair is None:
+        if not axis.is_inner or axis.split_pair is None:
             return number(y.repeat(axis))
         return _mean(axis.from_[0].size, axis.split_pair.size)
 
@@ -296,10 +295,3 @@ def _follows(call: _Call, values: Mapping[str, int], rows: float, run: float) ->
     if rows > 1 and next_row is not None and next_row(values) > _NEAR * run:
         return False
     return next_call is None or next_call(values) <= _NEAR * rows * run
-
-
-def _elements(y: AscTensor) -> Size:
-    total = Size.of(1)
-    for repeat in y.repeats:
-        total = total * repeat
-    return total

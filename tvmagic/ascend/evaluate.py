@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, in_node
 from tvmagic.ascend.rules import axis_of, check_graph, split_before
 from tvmagic.ascend.sizes import Size
 from tvmagic.eval.ops import convert
@@ -73,7 +73,8 @@ def evaluate(graph: AscGraph, inputs: Sequence[Any]) -> list[np.ndarray]:
 def check_runs(node: AscNode) -> None:
     """Refuse a node that can be read and printed only. Raises AscendError."""
     if node.op.refused:
-        raise AscendError("not-run", f"`{node.name}` is a `{node.type}`: {node.op.refused}")
+        with in_node(node):
+            raise AscendError("not-run", f"`{node.name}` is a `{node.type}`: {node.op.refused}")
 
 
 class _Memory:

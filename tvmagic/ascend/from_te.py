@@ -97,8 +97,8 @@ def hint_graph(
     Parameters
     ----------
     source: an operator, or the tensors that are its outputs.
-    inputs: the placeholders in the order of the graph's Data nodes; in the order in which they
-        are first read by default. An operator tells its own.
+    inputs: the placeholders in the order of the graph's Data nodes; by default in the order of their first use.
+        An operator tells its own.
     name: the graph's name; by default that of the operator or of the first output.
 
     Functions compiled from the graph take arrays of the tensors' own shapes, inputs before outputs.

@@ -8,13 +8,16 @@ an ImplGraph it says also how: loops, tiles, cores, local memory. `rules.py` che
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import DiagnosticError
+from tvmagic.ir import Span
 
 __all__ = [
     "AscGraph",
@@ -32,15 +35,43 @@ __all__ = [
     "Source",
     "TmpBuffer",
     "dense_strides",
+    "in_node",
+    "plain_name",
 ]
 
 
-class AscendError(TVMagicError):
-    """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name."""
+class AscendError(DiagnosticError):
+    """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name.
 
-    def __init__(self, rule: str, message: str, *, span: Any = None, hint: str | None = None) -> None:
-        super().__init__(f"rule `{rule}`: {message}", span=span, hint=hint)
+    `span` is the place in the dump that the graph was read from, if it was; `source_line` the line there.
+    """
+
+    def __init__(
+        self, rule: str, message: str, *, span: Any = None, source_line: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"rule `{rule}`: {message}", span=span, source_line=source_line, hint=hint)
         self.rule = rule
+
+    def at_line(self, number: int, line: str) -> AscendError:
+        """This error with a place: in line `number` of a dump, at what its sentence quotes from the line."""
+        if self.span is None:
+            quoted = [q for q in re.findall(r"`([^`]+)`", self.message) if q in line]
+            text = quoted[0] if quoted else line.strip()
+            column = line.index(text) + 1
+            self.span = Span("<dump>", number, column, number, column + len(text))
+            self.source_line = line
+        return self
+
+
+@contextmanager
+def in_node(node: AscNode) -> Iterator[None]:
+    """Errors about a node that was read tell its place in the dump."""
+    try:
+        yield
+    except AscendError as error:
+        if node.source is not None and node.source.line:
+            raise error.at_line(node.source.line, node.source.text.splitlines()[0]) from None
+        raise
 
 
 class GraphType(enum.Enum):
@@ -84,6 +115,20 @@ class Axis:
         return self.type is AxisType.BLOCK_OUT
 
     @property
+    def is_half(self) -> bool:
+        """Whether it is a half of a split."""
+        return self.type not in (AxisType.ORIGINAL, AxisType.MERGED)
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is the inner half of a split."""
+        return self.type in (AxisType.TILE_IN, AxisType.BLOCK_IN)
+
+    def ancestors(self) -> list[Axis]:
+        """The axis, and all that it was made of."""
+        return [self, *(axis for part in self.from_ for axis in part.ancestors())]
+
+    @property
     def is_merged(self) -> bool:
         """Whether several axes became this one. (Some dumps call such an axis ORIGINAL.)"""
         return len(self.from_) > 1
@@ -94,7 +139,8 @@ class Axis:
 
 @dataclass
 class Queue:
-    """The queue that a tensor comes through: its number, how many tensors it holds, how many buffers; -1 if it comes through no such queue."""
+    """The queue that a tensor comes through: its number, how many tensors it holds, how many buffers; -1 if there is
+    no queue."""
 
     id: int = -1
     depth: int = -1
@@ -103,7 +149,8 @@ class Queue:
 
 @dataclass
 class Memory:
-    """Where a tensor lives: `hardware` GM or UB, `position` GM, VECIN, VECOUT or VECCALC; a number of -1 means that there is no such thing.
+    """Where a tensor lives: `hardware` GM or UB, `position` GM, VECIN, VECOUT or VECCALC; a number that it does not
+    have is -1.
 
     Tensors of one queue with the same `reuse_id` lie side by side in it; with others they use it one after the other.
     """
@@ -143,10 +190,12 @@ class Api:
 
 @dataclass
 class Source:
-    """What a part of a graph was read from: the text, and how the part as read is printed if it were our own."""
+    """What a part of a graph was read from: the text, how the part as read is printed if it were our own, and the line
+    with which it begins, from 1."""
 
     text: str
     printed: str = ""
+    line: int = 0
 
 
 @dataclass(eq=False)
@@ -175,9 +224,22 @@ class AscTensor:
         """Whether it is in global memory, as an input, an output or workspace. Such a tensor keeps its axes for good."""
         return self.node.op.is_buffer or self.node.type == "Store"
 
+    @property
+    def elements(self) -> Size:
+        """How many elements it has: the product of its sizes."""
+        total = Size.of(1)
+        for repeat in self.repeats:
+            total = total * repeat
+        return total
+
     def repeat(self, axis: Axis) -> Size:
         """The size along an axis; 1 where the tensor does not have it."""
         return next((r for a, r in zip(self.axis, self.repeats, strict=False) if a is axis), Size.of(1))
+
+    def local_length(self, axis: Axis) -> Size:
+        """How many places along an axis its local buffer has; of a split axis as many as a whole piece, also in the tail."""
+        repeat = self.repeat(axis)
+        return axis.size if axis.is_inner and not repeat.is_one else repeat
 
     def stride(self, axis: Axis) -> Size:
         """The stride along an axis; 0 where the tensor does not have it."""
@@ -463,6 +525,11 @@ def _positive(value: int) -> int:
     if value < 1:
         raise AscendError("size-positive", f"a size is at least 1, not {value}")
     return value
+
+
+def plain_name(name: str) -> str:
+    """A node's or graph's name as that of a variable; a dump's may hold `/`."""
+    return re.sub(r"\W", "_", name)
 
 
 def dense_strides(repeats: Sequence[Size]) -> list[Size]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType
-from tvmagic.ascend.kernel_queues import loops_of, reduced_parts
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, plain_name
+from tvmagic.ascend.kernel_queues import loops_of
 from tvmagic.ascend.memory import buffer_length
 from tvmagic.ascend.places import by_axis, coefficient, seen_from
-from tvmagic.ascend.rules import domain_of, held_axes
+from tvmagic.ascend.rules import domain_of, held_axes, reduced_axes
 from tvmagic.ascend.sizes import NUMBERS, Size
 from tvmagic.ir import dtype_of
 
@@ -18,7 +18,6 @@ CTYPES = {
     "float32": "float", "float16": "half", "float64": "double", "bfloat16": "bfloat16_t", "int8": "int8_t", "int16": "int16_t",
     "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
 }  # fmt: skip
-_INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 _STARTS = {"Sum": "0", "Mean": "0", "Any": "0", "ArgMax": "0", "Prod": "1", "All": "1", "Max": "lowest", "Min": "max"}
 
 
@@ -41,7 +40,7 @@ class CallText:
     def __init__(self, graph: AscGraph, lead: str) -> None:
         self.graph, self.lead = graph, lead
         self.readers = graph.readers()
-        self.inner = {id(a.from_[0]): a for a in graph.axes if a.type in _INNER}
+        self.inner = {id(a.from_[0]): a for a in graph.axes if a.is_inner}
 
     def size(self, size: Size) -> str:
         """A size as a factor."""
@@ -54,7 +53,7 @@ class CallText:
 
     def looped(self, node: AscNode) -> bool:
         """Whether loops go on with a reduction, which begins in front of them."""
-        return any(id(a) in reduced_parts(node) for a in loops_of(node))
+        return any(a is b for a in loops_of(node) for b in reduced_axes(node))
 
     # ------------------------------------------------------------------ indices
 
@@ -91,13 +90,11 @@ class CallText:
     def _number(self, node: AscNode) -> str:
         if node.type == "Scalar":
             return f"({CTYPES.get(node.y.dtype, node.y.dtype)}){node.attrs['value']}"
-        return (
-            c_size(Size.of(node.attr("expr")), self.lead) if node.type == "IndexExpr" else re.sub(r"\W", "_", node.name)
-        )
+        return c_size(Size.of(node.attr("expr")), self.lead) if node.type == "IndexExpr" else plain_name(node.name)
 
     def length(self, axis: Axis, y: AscTensor) -> str:
         """How many elements a call has along an axis."""
-        if axis.type in _INNER:
+        if axis.is_inner:
             return f"{axis.name}_actual_size" if axis.type is AxisType.TILE_IN else f"{axis.name}_loop_size"
         return f"{axis.name}_axis_size" if y.repeat(axis) == axis.size else self.size(y.repeat(axis))
 
@@ -126,14 +123,22 @@ class CallText:
         if node.op.kind == "broadcast" and node.inputs[0].node.op.is_number:
             name = "Duplicate"
             return [f"Duplicate({', '.join([*operands, ' * '.join(self.length(a, domain) for a in held) or '1'])});"]
-        return [f"{name}({', '.join([*operands, *(self.length(a, domain) for a in held)])});"]
+        sizes = [self.length(a, domain) for a in held]
+        return [f"{name}({', '.join([*operands, *sizes, *self._row_step(held, domain)])});"]
+
+    def _row_step(self, held: list[Axis], y: AscTensor) -> list[str]:
+        """How many elements lie from one row of a call to the next, if that is more than a row has."""
+        if len(held) < 2:
+            return []
+        step = self._stride(y, held[-2])
+        return [] if step == y.local_length(held[-1]) else [self.size(step)]
 
     def _joined(self, held: list[Axis], domain: AscTensor, tensors: list[AscTensor]) -> tuple[list[Axis], list[Axis]]:
         """The axes that one call takes as one, the innermost, and those outside it, which take loops."""
         run: list[Axis] = []
         for axis in reversed(held):
             if run:
-                partial = run[0].type in _INNER
+                partial = run[0].is_inner
                 even = all(self._stride(t, axis) == self._stride(t, run[0]) * domain.repeat(run[0]) for t in tensors)
                 if partial or not even:
                     break
@@ -167,11 +172,7 @@ class CallText:
             if run:
                 size = domain.repeat(run[0])
                 dense = coefficient(strides, axis) == coefficient(strides, run[0]) * size
-                if (
-                    run[0].type in _INNER
-                    or not dense
-                    or self._stride(local, axis) != self._stride(local, run[0]) * size
-                ):
+                if run[0].is_inner or not dense or self._stride(local, axis) != self._stride(local, run[0]) * size:
                     break
             run.insert(0, axis)
         outer = held[: len(held) - len(run)]

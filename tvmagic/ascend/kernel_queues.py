@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
-from tvmagic.ascend.rules import calls_axes
+from tvmagic.ascend.rules import calls_axes, reduced_axes
 
 __all__ = ["Element", "Loop", "elements_of", "loops_of", "tree_of"]
 
@@ -43,12 +43,6 @@ def loops_of(node: AscNode) -> tuple[Axis, ...]:
     return tuple(a for a in axes[: len(axes) - len(calls_axes(node))] if not a.bind_block)
 
 
-def reduced_parts(node: AscNode) -> set[int]:
-    """The axes that a reduction reduces, by `id`, with the halves of their splits."""
-    x, y = node.inputs[0], node.y
-    return {id(a) for a, r in zip(x.axis, x.repeats, strict=True) if not r.is_one and y.repeat(a).is_one}
-
-
 def tree_of(nodes: Sequence[AscNode]) -> list[Loop | AscNode]:
     """Calls in the loops around them; neighbours share their loops."""
     top: list[Loop | AscNode] = []
@@ -64,8 +58,8 @@ def tree_of(nodes: Sequence[AscNode]) -> list[Loop | AscNode]:
             (opened[-1].items if opened else top).append(loop)
             opened.append(loop)
         if node.op.kind == "reduce":
-            parts = reduced_parts(node)
-            outermost = next((loop for loop in opened if id(loop.axis) in parts), None)
+            reduced = reduced_axes(node)
+            outermost = next((loop for loop in opened if any(loop.axis is a for a in reduced)), None)
             if outermost is not None:
                 outermost.starting.append(node)
         (opened[-1].items if opened else top).append(node)

@@ -6,12 +6,11 @@ core's index, arrays, queues and buffers; then the loops with their calls, each 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.ascend.autoschedule import ImplGraph, ScheduleResult
-from tvmagic.ascend.graph import AscGraph, AscNode, Axis, AxisType
+from tvmagic.ascend.graph import AscGraph, AscNode, Axis, AxisType, plain_name
 from tvmagic.ascend.kernel_calls import CTYPES, CallText, c_size
 from tvmagic.ascend.kernel_queues import Element, Loop, elements_of, tree_of
 from tvmagic.ascend.lifetimes import is_local
@@ -19,7 +18,6 @@ from tvmagic.ascend.tiling_data import TilingData
 
 __all__ = ["kernel_text"]
 
-_INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 _NOTICE = "// For reading only: the source that this graph becomes on an NPU. Nothing here compiles or runs it."
 
 
@@ -44,35 +42,31 @@ def kernel_text(result: ScheduleResult, number: int, data: TilingData) -> str:
         calls = [f"if (t.{lead}tiling_key == {i}) {{ {name}({arguments}); }}" for i, name in enumerate(names)]
         entry.append("\nelse ".join(calls))
     head = ", ".join([*_parameters(result.hint), "GM_ADDR workspace", "AutofuseTilingData t"])
-    kernel = f'extern "C" __global__ __aicore__ void {_plain(result.hint.name)}({head}) {{'
+    kernel = f'extern "C" __global__ __aicore__ void {plain_name(result.hint.name)}({head}) {{'
     definition = TilingData(dict.fromkeys(fields, 0)).fields()
     return "\n\n".join([f"{_NOTICE}\n{definition.rstrip()}", *functions, "\n".join([kernel, *entry, "}"])]) + "\n"
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"\W", "_", name)
-
-
 def _arguments(hint: AscGraph) -> list[str]:
-    return [_plain(n.name) for n in (*hint.of_type("Data"), *hint.of_type("ScalarData"), *hint.of_type("Output"))]
+    return [plain_name(n.name) for n in (*hint.of_type("Data"), *hint.of_type("ScalarData"), *hint.of_type("Output"))]
 
 
 def _parameters(hint: AscGraph) -> list[str]:
-    arrays = {_plain(n.name): "GM_ADDR" for n in (*hint.of_type("Data"), *hint.of_type("Output"))}
-    numbers = {_plain(n.name): CTYPES.get(n.y.dtype, n.y.dtype) for n in hint.of_type("ScalarData")}
+    arrays = {plain_name(n.name): "GM_ADDR" for n in (*hint.of_type("Data"), *hint.of_type("Output"))}
+    numbers = {plain_name(n.name): CTYPES.get(n.y.dtype, n.y.dtype) for n in hint.of_type("ScalarData")}
     kinds = arrays | numbers
     return [f"{kinds[name]} {name}" for name in _arguments(hint)]
 
 
 def _function_name(result: ScheduleResult, number: int, group: str, case: int, impl: ImplGraph) -> str:
-    """Graph, result, `general`, case, and the axes tiled among those of x, y and r."""
+    """Graph, result, `general`, case, the axes tiled among those of x, y and r, and `unaligned` beside padded rows."""
     tiled = {a.from_[0].name: a.from_[0] for a in impl.graph.axes if a.type is AxisType.TILE_OUT}
     groups = next(g.groups for g in result.groups if any(i is impl for i in g.impls))
     ids = [
         next((str(tiled[a.name].id) for a in axes if a.name in tiled), "nil") for axes in (groups.x, groups.y, groups.r)
     ]
-    parts = [_plain(result.hint.name), str(number), *([group] if group else []), "general", str(case), *ids]
-    return "_".join(parts)
+    parts = [plain_name(result.hint.name), str(number), *([group] if group else []), "general", str(case), *ids]
+    return "_".join([*parts, "unaligned"] if impl.rows == "unaligned" else parts)
 
 
 def _fields(impl: ImplGraph) -> list[str]:
@@ -113,7 +107,7 @@ class _Function:
     def _sizes(self) -> None:
         for axis in self.graph.axes:
             name = axis.name
-            if axis.type in _INNER:
+            if axis.is_inner:
                 continue  # with its outer half
             if axis.split_pair is None:
                 parts = (
@@ -154,7 +148,7 @@ class _Function:
                 continue
             seen.add(key)
             dtype = CTYPES.get(node.y.dtype, node.y.dtype)
-            place = f"(__gm__ {dtype}*){_plain(node.name)}"
+            place = f"(__gm__ {dtype}*){plain_name(node.name)}"
             if node.type == "Workspace":
                 place = f"(__gm__ {dtype}*)((__gm__ uint8_t*)workspace + t->workspace{offsets[node.name]})"
             self._say(f"GlobalTensor<{dtype}> global_{key};")
@@ -166,7 +160,7 @@ class _Function:
         for buffer in sorted({y.buf.id for y in local if y.buf.id >= 0}):
             self._say(f"TBuf<TPosition::VECCALC> b{buffer};")
             self._say(f"tpipe.InitBuffer(b{buffer}, t->{self.lead}b{buffer}_size);")
-        queues = {y.que.id: y for y in local if y.que.id >= 0}
+        queues = {y.que.id: y for y in local if y.que.id >= 0 and y.mem.position != "VECCALC"}
         for queue, y in sorted(queues.items()):
             self._say(f"TQue<TPosition::{y.mem.position}, 1> q{queue};")
             self._say(f"tpipe.InitBuffer(q{queue}, {y.que.buf_num}, t->{self.lead}q{queue}_size);")

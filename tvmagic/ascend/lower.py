@@ -8,18 +8,18 @@ between the groups of a result through workspace.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tvmagic.ascend.calls import Dim, Gathered, Operand, argmax_call, map_call, reduce_call
 from tvmagic.ascend.evaluate import check_runs
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides, plain_name
 from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.optypes import reduce_identity
+from tvmagic.ascend.padding import row_strides
 from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
-from tvmagic.ascend.rules import axis_of, calls_axes, check_graph, check_impl, domain_of, held_axes
+from tvmagic.ascend.rules import axis_of, calls_axes, check_graph, check_impl, domain_of, held_axes, reduced_axes
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
@@ -61,10 +61,7 @@ def _substituted(graph: AscGraph, sizes: Mapping[str, int]) -> AscGraph:
 def _length(y: AscTensor) -> Size:
     """How many elements of memory an array takes."""
     if y.strides == dense_strides(y.repeats):
-        total = Size.of(1)
-        for repeat in y.repeats:
-            total = total * repeat
-        return total
+        return y.elements
     total = Size.of(1)
     for repeat, stride in zip(y.repeats, y.strides, strict=True):
         total = total + (repeat - 1) * stride
@@ -94,7 +91,7 @@ class _Memory:
         y = node.y
         dense = "array" in node.attrs or y.strides == dense_strides(y.repeats)
         strides = () if dense else [self.expr(s) for s in y.strides]
-        name = _plain(node.name)
+        name = plain_name(node.name)
         data = pointer_var(name, y.dtype)
         shape = [self.expr(s) for s in node.array_shape()]
         self.arguments.append(Buffer(data, y.dtype, shape, strides, None, name))
@@ -110,19 +107,10 @@ class _Memory:
 
     def workspace(self, node: AscNode) -> None:
         if node.name not in self.flat:
-            name = _plain(node.name)
+            name = plain_name(node.name)
             buffer = self._buffer(name, node.y, pointer_var(name, node.y.dtype))
             self.flat[node.name] = buffer
             self.workspaces.append(buffer)
-
-
-def _reduced(node: AscNode) -> list[Axis]:
-    x, y = node.inputs[0], node.y
-    return [a for a in x.axis if not x.repeat(a).is_one and y.repeat(a).is_one]
-
-
-def _ancestors(axis: Axis) -> list[Axis]:
-    return [axis, *(a for f in axis.from_ for a in _ancestors(f))]
 
 
 class _GraphLowering:
@@ -157,7 +145,7 @@ class _GraphLowering:
         kept = {id(n) for n in nodes if n.type != "Store" and id(n) not in self.stored}
         left_out = [id(n) for n in self.graph.nodes if id(n) not in kept]
         for tensors in local_buffers(self.graph, left_out):
-            first, name = tensors[0], f"{_plain(tensors[0].node.name)}_local"
+            first, name = tensors[0], f"{plain_name(tensors[0].node.name)}_local"
             data = pointer_var(name, first.dtype, "local")
             buffer = Buffer(data, first.dtype, [self._longest(tensors)], (), None, name)
             self.local.update((id(y), buffer) for y in tensors)
@@ -213,8 +201,8 @@ class _GraphLowering:
     def _first_reduced(self, node: AscNode, loops: list[Axis]) -> int | None:
         if node.op.kind != "reduce":
             return None
-        reduced = {id(a) for a in _reduced(node)}
-        return next((i for i, a in enumerate(loops) if any(id(p) in reduced for p in _ancestors(a))), None)
+        reduced = {id(a) for a in reduced_axes(node)}
+        return next((i for i, a in enumerate(loops) if any(id(p) in reduced for p in a.ancestors())), None)
 
     def _single(self, node: AscNode, loops: list[Axis]) -> Stmt:
         if node.op.kind != "reduce" or self._first_reduced(node, loops) is not None:
@@ -317,7 +305,7 @@ class _GraphLowering:
         return call if partial is None else allocate(partial, call)
 
     def _argmax(self, node: AscNode, dims: list[Dim], axes: list[Axis], operands: tuple[Operand, Operand]) -> Stmt:
-        reduced = [i for i, a in enumerate(axes) if any(a is r for r in _reduced(node))]
+        reduced = [i for i, a in enumerate(axes) if any(a is r for r in reduced_axes(node))]
         loops = node.sched.axis[: len(node.sched.axis) - len(calls_axes(node))]
         if len(reduced) > 1 or self._first_reduced(node, loops) is not None:
             raise AscendError("argmax-whole", f"one call of `{node.name}` does not have its whole reduced axis")
@@ -334,7 +322,7 @@ class _GraphLowering:
         if node.type != "Mean":
             return []
         count = Size.of(1)
-        for axis in _reduced(node):
+        for axis in reduced_axes(node):
             count = count * node.inputs[0].repeat(axis)
         count = ceiling(count)
         dims, axes = self._dims(node, node.y)
@@ -353,11 +341,6 @@ def element_function(node: AscNode) -> Callable[..., PrimExpr]:
     return functools.partial(
         node.op.compute, **{key: node.attr(key) for key in node.op.attrs if node.op.kind == "elewise"}
     )
-
-
-def _plain(name: str) -> str:
-    """A node's name as that of a variable; a dump's may hold `/`."""
-    return re.sub(r"\W", "_", name)
 
 
 def allocate(buffer: Buffer, body: Stmt) -> Stmt:
@@ -401,7 +384,7 @@ def lower_graphs(
     check_graph(hint)
     for node in (*hint.of_type("Data"), *hint.of_type("Output")):
         memory.argument(node)
-    memory.numbers = {n.name: Var(_plain(n.name), n.y.dtype) for n in hint.of_type("ScalarData")}
+    memory.numbers = {n.name: Var(plain_name(n.name), n.y.dtype) for n in hint.of_type("ScalarData")}
     bodies: list[Stmt] = []
     for graph, chosen in zip(graphs, sizes or [{}] * len(graphs), strict=True):
         check_impl(graph)
@@ -415,7 +398,7 @@ def lower_graphs(
     for node in reversed((*hint.of_type("Data"), *hint.of_type("Output"))):
         body = DeclBuffer(memory.flat[node.name], body)
     _check_variables(memory)
-    attrs = {"global_symbol": name or _plain(hint.name), "tir.noalias": True}
+    attrs = {"global_symbol": name or plain_name(hint.name), "tir.noalias": True}
     inputs = len(hint.of_type("Data"))
     parameters = [*memory.arguments[:inputs], *memory.numbers.values(), *memory.arguments[inputs:]]
     return PrimFunc(parameters, body, attrs=attrs)
@@ -425,29 +408,28 @@ def _check_variables(memory: _Memory) -> None:
     shapes = {id(s) for b in memory.arguments for s in b.shape}
     for name, variable in memory.variables.items():
         if id(variable) not in shapes:
-            raise AscendError("size-known", f"the size `{name}` has no number and is not the size of an argument")
+            raise AscendError(
+                "size-known", f"the size `{name}` has no number and is not the size of an argument",
+                hint=f"give it a number: {{'{name}': 64}}",
+            )  # fmt: skip
 
 
 def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: str | None = None) -> PrimFunc:
     """The function of one graph: loops, calls and local buffers as the graph says, every copy among them.
 
     A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the
-    sizes of the graph's Data and Output nodes.
+    sizes of the graph's Data and Output nodes. `sizes`: numbers for the sizes of splits, and for any others.
     """
     check_graph(graph)
     graph = graph.copy()
     for node in graph.nodes:
         if not node.y.vectorized_axis and is_local(node):
             vectorize(node.y, calls_axes(node))
-    return lower_graphs(graph, [graph], [sizes or {}], name, in_place=False)
+    return lower_graphs(_substituted(graph, sizes or {}), [graph], [sizes or {}], name, in_place=False)
 
 
 def vectorize(y: AscTensor, axes: Sequence[Axis]) -> None:
     """Let the local buffer of a tensor hold `axes`, dense and in the order of the tensor's own memory."""
     rank = {a: i for i, a in enumerate(y.axis)}
     y.vectorized_axis = sorted(axes, key=lambda a: rank.get(a, len(rank)))
-    inner = (AxisType.TILE_IN, AxisType.BLOCK_IN)
-    sizes = [
-        Size.of(1) if y.repeat(a).is_one else a.size if a.type in inner else y.repeat(a) for a in y.vectorized_axis
-    ]
-    y.vectorized_strides = dense_strides(sizes)
+    y.vectorized_strides = row_strides(y)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, AxisType, GraphType, LocalBuffer, Memory, Queue
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, GraphType, LocalBuffer, Memory, Queue
 from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.ascend.queues import MOST_QUEUES, in_queue, load_groups, shorten_lives
 from tvmagic.ascend.sizes import Size
+from tvmagic.ir import dtype_of
 from tvmagic.passes import note
 
 __all__ = ["assign_memory", "buffer_length", "local_buffers", "place_of", "slots"]
 
 _AVOIDED = 2  # up to so many queues a tensor takes a new one rather than the one used just before
-_INNER = (AxisType.TILE_IN, AxisType.BLOCK_IN)
 
 
 def buffer_length(y: AscTensor) -> Size:
@@ -26,7 +26,7 @@ def buffer_length(y: AscTensor) -> Size:
     total = Size.of(1)
     for axis, stride in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
         if stride != 0:
-            total = total + ((axis.size if axis.type in _INNER else y.repeat(axis)) - 1) * stride
+            total = total + (y.local_length(axis) - 1) * stride
     return total
 
 
@@ -71,13 +71,21 @@ def local_buffers(graph: AscGraph, left_out: Collection[int] = ()) -> list[list[
 
 @dataclass
 class _Place:
-    """A queue or buffer: until when it is taken, how large what is in it is, and whether others may use it."""
+    """A queue or buffer: when it is taken and until when, how large what is in it is, and whether others may use it."""
 
     id: int
     end: int
     kind: int
     shared: bool
     tensors: list[AscTensor] = field(default_factory=list)
+    lives: list[tuple[int, int]] = field(default_factory=list)
+
+    def holds(self, y: AscTensor, first: int, last: int) -> bool:
+        """Whether a tensor fits beside the lives of all that is in here, and is no larger."""
+        if any(start <= last and first <= end for start, end in self.lives):
+            return False
+        size, width = buffer_length(y), dtype_of(y.dtype).bytes
+        return any(buffer_length(x) == size and dtype_of(x.dtype).bytes >= width for x in self.tensors)
 
 
 def _kind(y: AscTensor) -> int:
@@ -110,7 +118,12 @@ class _Pool:
         else:
             note("ascend.reuse", f"`{tensors[0]}` takes the place of `{place.tensors[-1]}`", place=place.id)
         place.end, place.tensors, self.last = last, [*place.tensors, *tensors], place
+        place.lives.append((first, last))
         return place
+
+    def has_free(self, first: int) -> bool:
+        """Whether one that may be shared is free from some time on."""
+        return any(p.end < first and p.shared for p in self.places)
 
 
 def assign_memory(graph: AscGraph) -> int:
@@ -135,8 +148,9 @@ def assign_memory(graph: AscGraph) -> int:
         _enqueue(outgoing, [y], *lives[id(y.node)], "VECOUT", y.node.op.kind != "reduce")
     buffers = _Pool(0, None)
     held = {id(y) for y in (*queued, *(y for g in groups for y in g))}
+    queues = [*incoming.places, *outgoing.places]
     for node in sorted((n for n in local if id(n.y) not in held), key=lambda n: lives[id(n)]):
-        _buffer(buffers, node, readers, lives)
+        _buffer(buffers, queues, node, readers, lives)
     return len(incoming.places) + len(outgoing.places) + len(buffers.places)
 
 
@@ -172,19 +186,42 @@ def _enqueue(pool: _Pool, tensors: Sequence[AscTensor], first: int, last: int, p
 
 
 def _buffer(
-    pool: _Pool, node: AscNode, readers: dict[AscTensor, list[AscNode]], lives: dict[int, tuple[int, int]]
+    pool: _Pool,
+    queues: list[_Place],
+    node: AscNode,
+    readers: dict[AscTensor, list[AscNode]],
+    lives: dict[int, tuple[int, int]],
 ) -> None:
+    """The memory of a VECCALC tensor: that of an input, a buffer that is free, a queue that is free while it lives, a new
+    buffer."""
     y, (first, last) = node.y, lives[id(node)]
-    over = next((x.buf.id for x in node.inputs if _written_over(node, x, readers, lives)), -1)
+    over = next((x.buf.id for x in node.inputs if x.buf.id >= 0 and _written_over(node, x, readers, lives)), -1)
     if over >= 0:
         place = pool.places[over]
         place.end, place.tensors = last, [*place.tensors, y]
         note("ascend.reuse", f"`{y}` is written over an input", place=over)
     else:
-        cached = node.sched.exec_condition != "no_cache"
-        place = pool.take([y], first, last, _kind(y) > 0 and not cached)
+        shared = _kind(y) > 0 and node.sched.exec_condition == "no_cache"
+        stays = not any(_written_over(reader, y, readers, lives) for reader in readers[y])
+        queue = next((q for q in queues if shared and stays and q.shared and q.holds(y, first, last)), None)
+        if queue is not None and not pool.has_free(first):
+            _in_queue(queue, y, first, last)
+            return
+        place = pool.take([y], first, last, shared)
     y.buf.id = place.id
     y.mem.alloc_type, y.mem.hardware, y.mem.position = "Buffer", "UB", "VECCALC"
+
+
+def _in_queue(queue: _Place, y: AscTensor, first: int, last: int) -> None:
+    """Let a VECCALC tensor take an element of a queue in which nothing is while it lives."""
+    x = queue.tensors[0]
+    note("ascend.reuse", f"`{y}` takes an element of the queue of `{x}`", place=queue.id)
+    numbers = [t.mem.reuse_id for n in y.node.graph.nodes for t in n.outputs]
+    y.que = Queue(queue.id, x.que.depth, x.que.buf_num)
+    y.mem.reuse_id = max(numbers) + 1
+    y.mem.alloc_type, y.mem.hardware, y.mem.position = "Queue", "UB", "VECCALC"
+    queue.tensors.append(y)
+    queue.lives.append((first, last))
 
 
 def _written_over(
@@ -192,7 +229,7 @@ def _written_over(
 ) -> bool:
     """Whether an elementwise node may write its result over an input: it alone reads all of them, now for the last time."""
     y = node.y
-    if node.op.kind != "elewise" or len(node.outputs) > 1 or x.buf.id < 0:
+    if node.op.kind != "elewise" or len(node.outputs) > 1 or x.node.op.unit == "MTE2":
         return False
     alone = all(x.node.op.is_number or (len(readers[x]) == 1 and x.dtype == y.dtype) for x in node.inputs)
     same = x.vectorized_axis == y.vectorized_axis and x.vectorized_strides == y.vectorized_strides

@@ -80,15 +80,23 @@ class NpuModel(CostModel):
         return Cost(total, pipes["Vector"] * share, moves * share, self.local_bytes(sizes), min(blocks, self.npu.cores))
 
     def _pipes(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """The nanoseconds that each unit is busy, with all tiles of all cores."""
+        """The nanoseconds that each unit is busy, with all tiles of all cores.
+
+        It is assumed that rows that do not begin with a block take a call each, and that padding is moved and computed.
+        """
         values, npu = {**self.values, **sizes}, self.npu
         pipes = {"MTE2": 0.0, "Vector": 0.0, "MTE3": 0.0}
         for call, count in self.calls.items():
             times = math.prod(math.ceil(n(values)) for n in call.loops)
-            elements = math.prod(n(values) for n in (*call.outer, *call.run))
-            pipe = _MOVES.get(call.kind, "Vector")
-            work = elements * call.bytes / (npu.vector / call.weight if pipe == "Vector" else npu.move)
-            pipes[pipe] += count * times * (npu.start + work)
+            rows, row = (math.prod(n(values) for n in axes) for axes in (call.outer, call.run))
+            row *= call.bytes
+            pipe, calls = _MOVES.get(call.kind, "Vector"), 1.0
+            if self.impl.rows == "padded":
+                row = _whole(row, npu.block)
+            elif pipe == "Vector" and row % npu.block:
+                calls = max(1.0, rows)
+            work = rows * row / (npu.vector / call.weight if pipe == "Vector" else npu.move)
+            pipes[pipe] += count * times * (npu.start * calls + work)
         if self.block is not None:  # the last core may have fewer tiles than its loop
             loops = math.ceil(self.block(values)) * sizes[self.impl.block or ""]
             pipes = {pipe: time * self.loop_count(sizes) / loops for pipe, time in pipes.items()}

@@ -22,8 +22,9 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 class OpType:
     """A type of node.
 
-    `inputs`, `outputs`: how many tensors it takes and gives (-1: one or more). `kind`: what sort of call it is (`data` and
-    `number` are no calls); it decides `compute_type` and `unit`, as they are in a dump. `compute`: of elementwise types, from the
+    `inputs`, `outputs`: how many tensors it takes and gives (-1: one or more). `kind`: what sort of call it is
+    (`data` and `number` are no calls); it decides `compute_type` and `unit`, as they are in a dump. `compute`: of
+    elementwise types, from the
     inputs' elements (expressions of the IR) and the attributes to the element; of reductions, the combination of the result
     so far with one more element. `numpy`: a NumPy function of the same meaning. `takes`: kinds of dtype that it takes.
     `result`: the dtype of the output if it is not the input's; `float` is float32 for integers. `attrs`: the attributes

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
 from tvmagic.ascend.places import by_axis
-from tvmagic.ascend.rules import axis_of
+from tvmagic.ascend.rules import axis_of, reduced_axes
 from tvmagic.ascend.sizes import Size
 
-__all__ = ["Template", "partition", "reduced_axes", "templates_of"]
+__all__ = ["Template", "partition", "templates_of"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,6 @@ class Template:
     @property
     def name(self) -> str:
         return f"{self.reduction}_{self.concat}"
-
-
-def reduced_axes(node: AscNode) -> list[Axis]:
-    """The axes that a reduction reduces."""
-    x, y = node.inputs[0], node.y
-    return [a for a in x.axis if not x.repeat(a).is_one and y.repeat(a).is_one]
 
 
 def templates_of(graph: AscGraph) -> list[Template]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import IntImm, PrimExpr, ops
 
 __all__ = ["Places", "by_axis", "coefficient", "seen_from"]
-
-INNER = (AxisType.BLOCK_IN, AxisType.TILE_IN)
 
 
 class Places:
@@ -29,7 +27,7 @@ class Places:
             if axis.is_merged:
                 for part in axis.from_:
                     self.merged_in[id(part)] = axis
-            elif axis.type in INNER:
+            elif axis.is_inner:
                 self.inner_of[id(axis.from_[0])] = axis
 
     def index(self, axis: Axis) -> PrimExpr:
@@ -60,7 +58,7 @@ class Places:
 
         The second value is the size where there is no shorter tail.
         """
-        if axis.type not in INNER:
+        if not axis.is_inner:
             return self.to_expr(axis.size), axis.size
         outer = axis.split_pair
         assert outer is not None
@@ -99,7 +97,7 @@ def coefficient(strides: Mapping[int, Size], axis: Axis) -> Size:
     if not axis.from_:
         return Size.of(0)
     step = coefficient(strides, axis.from_[0])
-    if axis.type in INNER:
+    if axis.is_inner:
         return step
     if axis.split_pair is None:
         raise AscendError("split-pair", f"the axis `{axis.name}` has no other half")
@@ -108,13 +106,7 @@ def coefficient(strides: Mapping[int, Size], axis: Axis) -> Size:
 
 def _ancestors(axes: Sequence[Axis]) -> list[Axis]:
     """The axes that `axes` were made of, with themselves, in the order of their creation."""
-    found: dict[int, Axis] = {}
-    pending = list(axes)
-    while pending:
-        axis = pending.pop()
-        if id(axis) not in found:
-            found[id(axis)] = axis
-            pending += axis.from_
+    found = {id(part): part for axis in axes for part in axis.ancestors()}
     return sorted(found.values(), key=lambda a: a.id)
 
 

@@ -41,8 +41,8 @@ def load_groups(graph: AscGraph, readers: Readers) -> list[list[AscTensor]]:
 def _too_many(lives: list[Life], again: bool) -> set[int]:
     """Which lives are to be cut short, so that at most `MOST_QUEUES` overlap.
 
-    Of those that overlap the one with the latest end is cut: to its start, which was before; or (`again`) to its end, if
-    it begins once more.
+    Of those that overlap the one with the latest end is cut: to its start, which was before; or (`again`) to its end,
+    at which it begins once more.
     """
     cut: set[int] = set()
     events = [(first, number) for number, (first, _) in enumerate(lives)]

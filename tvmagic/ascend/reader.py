@@ -21,20 +21,25 @@ from tvmagic.ascend.graph import (
     Source,
     TmpBuffer,
 )
-from tvmagic.ascend.sizes import Size, parse_size
+from tvmagic.ascend.sizes import NUMBERS, Size, parse_size
 from tvmagic.ascend.text import DTYPES, SECTIONS, remember
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 
 __all__ = ["parse_graph"]
 
-_AXIS = re.compile(r"(\S+?)\((\d+)\) : (.*)$")
+_AXIS = re.compile(r"(\S+?)\((\d+)\)\s*:\s*(.*)$")
 _NODE = re.compile(r"(\S+): (\w+) \((-?\d+)\)$")
 _FACT = re.compile(r"\.([\w.]+)\s*=\s*(.*)$")
 _BLOCK = re.compile(r"\.([\w.]+):$")
 _TENSOR = re.compile(r"\.(\w+): (\w+)$")
 _ENTRY = re.compile(r'\.(\w+) = (?:expression: "([^"]*)"|s: "([^"]*)"|i: (-?\d+)|f: ([^\s,}]+)|b: (true|false))')
 _SHORT_MEMORY = re.compile(r"(\w*)\[(.*)\]$")
-_LATER_FORM = re.compile(r"\s*(%\w+(:\d+)?\s*=|func\.func\b|module\b|\w+\.graph\b)")
+_LATER_FORM = re.compile(r'\s*(%\w+(:\d+)?\s*[=,]|#\w+\s*=|!\w+\s*=|"?\w+\.\w+"?\s*[@({<]|module\b)')
+_BEGINNING = "a dump begins with `Graph: NAME`, and goes on with `Sizes:`, `Axis:` and `Nodes:`"
+_SIZE_LINE = "`s0: VAR` for a size that is open, `s0: CONST(4)` for a number"
+_AXIS_LINE = "`z0(0) : s0, ORIGINAL, align: -1, ...`, or shorter `z0(0) : ORIGINAL, size:s0, `"
+_NODE_LINE = "a node begins with `NAME: Type (0)`, and all that is said of it with a dot: `.axis = {z0, }`"
+_SIZES = "sums, products and quotients of numbers and names of sizes, and " + ", ".join(NUMBERS)
 _DTYPES = {name: dtype for dtype, name in DTYPES.items()} | {
     "double": "float64", "DT_FLOAT": "float32", "DT_FLOAT16": "float16", "half": "float16", "float": "float32",
     "DT_INT8": "int8", "DT_INT16": "int16", "DT_INT32": "int32", "DT_INT64": "int64", "DT_UINT8": "uint8",
@@ -43,8 +48,15 @@ _DTYPES = {name: dtype for dtype, name in DTYPES.items()} | {
 
 
 def parse_graph(text: str) -> AscGraph:
-    """The graph of a dump. Raises AscendError for a line that is in no place where a dump may have it."""
+    """The graph of a dump. Raises AscendError, with the place, for a line that is in no place where a dump may have it."""
     return _Reader().read(text)
+
+
+def _uncommented(line: str) -> str:
+    """A line without its comment; `//` in a quoted text does not begin one."""
+    code = re.match(r'(?:[^"/]|"[^"]*"|/(?!/)|")*', line)
+    assert code is not None
+    return code.group().rstrip()
 
 
 def _items(text: str) -> list[str]:
@@ -66,7 +78,7 @@ def _number(text: str) -> int:
     if text == "nil":
         return -1
     if not re.fullmatch(r"-?\d+", text):
-        raise AscendError("text", f"`{text}` is not a number")
+        raise AscendError("text", f"`{text}` is not a number", hint="a whole number, or nil for none")
     return int(text)
 
 
@@ -76,7 +88,7 @@ def _size(text: str) -> Size:
     except AscendError:
         raise
     except TVMagicError as error:
-        raise AscendError("text", str(error)) from None
+        raise AscendError("text", str(error), hint=_SIZES) from None
 
 
 class _Reader:
@@ -86,6 +98,7 @@ class _Reader:
         self.graph = AscGraph("")
         self.node: AscNode | None = None
         self.section = ""
+        self.number = self.node_number = 0  # of the line, and of the first line of the node
         self.raw: list[str] = []
         self.blocks: list[tuple[int, str]] = []
         self.open_attributes = False
@@ -94,36 +107,53 @@ class _Reader:
 
     def read(self, text: str) -> AscGraph:
         """The graph of a text."""
-        known = {"Sizes": self.size_line, "Axis": self.axis_line, "Nodes": self.node_line}
-        for line in text.splitlines(keepends=True):
-            content = re.sub(r"\s*//.*$", "", line.rstrip("\n"))
-            if not content.strip() or set(content.strip()) <= {".", "…"}:
-                self.raw.append(line)
-                continue
-            if _LATER_FORM.match(content):
-                raise AscendError(
-                    "text", f"`{content.strip()}` is of the form of dumps in MLIR, which is not read here"
-                )
-            head = content.strip().partition(":")[0]
-            if head == "Graph" and not self.section:
-                self.begin("Graph")
-                self.graph.name = content.partition(":")[2].strip()
-            elif content.strip() in ("Sizes:", "Axis:", "Nodes:"):
-                self.begin(head)
-            elif self.section not in known:
-                raise AscendError("text", f"`{content.strip()}` is before the sections of a graph")
-            else:
-                known[self.section](content)
+        for number, line in enumerate(text.splitlines(keepends=True), 1):
+            content = _uncommented(line)
+            self.number = number
+            if content.strip() and not set(content.strip()) <= {".", "…"}:
+                try:
+                    self.line(content)
+                except AscendError as error:
+                    raise error.at_line(number, line.rstrip()) from None
             self.raw.append(line)
+        if not self.section:
+            raise AscendError("text", "the text holds no graph", hint=_BEGINNING)
         self.end()
         self.finish()
         return self.graph
+
+    def line(self, content: str) -> None:
+        """A line that says something: the head of a section, or what its section says it is."""
+        known = {"Sizes": self.size_line, "Axis": self.axis_line, "Nodes": self.node_line}
+        if _LATER_FORM.match(content):
+            raise AscendError(
+                "text", f"`{content.strip()}` is of the form of dumps in MLIR, which is not read here", hint=_BEGINNING
+            )
+        head = content.strip().partition(":")[0]
+        if head == "Graph" and self.section and content == content.lstrip():
+            raise AscendError(
+                "text",
+                "a second graph begins here; one is read at a time",
+                hint="call parse_graph for each `Graph: NAME`",
+            )
+        if head == "Graph" and not self.section:
+            self.begin("Graph")
+            self.graph.name = content.partition(":")[2].strip()
+        elif content.strip() in ("Sizes:", "Axis:", "Nodes:"):
+            self.begin(head)
+        elif self.section not in known:
+            raise AscendError("text", f"`{content.strip()}` is before the sections of a graph", hint=_BEGINNING)
+        else:
+            known[self.section](content)
 
     def begin(self, section: str) -> None:
         """A new section; what was read before it belongs to the section or the node before."""
         self.end()
         if SECTIONS.index(section) <= (SECTIONS.index(self.section) if self.section else -1):
-            raise AscendError("text", f"the section `{section}` is in the wrong place")
+            raise AscendError(
+                "text", f"the section `{section}` is in the wrong place",
+                hint="the sections are Graph, Sizes, Axis and Nodes, in this order and each once",
+            )  # fmt: skip
         self.section = section
 
     def end(self) -> None:
@@ -133,7 +163,7 @@ class _Reader:
             return  # lines in front of the graph go with its first one
         self.raw = []
         if self.node is not None:
-            self.node.source = Source(text)
+            self.node.source = Source(text, line=self.node_number)
         else:
             self.graph.sources[self.section] = Source(text)
 
@@ -144,28 +174,33 @@ class _Reader:
         name, _, value = line.strip().partition(": ")
         found = re.fullmatch(r"(?:CONST\()?(\d+)\)?", value)
         if not name or (value != "VAR" and found is None):
-            raise AscendError("text", f"`{line.strip()}` is not the line of a size")
+            raise AscendError("text", f"`{line.strip()}` is not the line of a size", hint=_SIZE_LINE)
         self.graph.sizes[name] = int(found.group(1)) if found else None
 
     def axis_line(self, line: str) -> None:
         """`z0(0) : s0, ORIGINAL, align: -1, ...`, or `z0(0) : ORIGINAL, size:s0, ` in the second generation."""
         found = _AXIS.match(line.strip())
         if found is None:
-            raise AscendError("text", f"`{line.strip()}` is not the line of an axis")
+            raise AscendError("text", f"`{line.strip()}` is not the line of an axis", hint=_AXIS_LINE)
         parts = _items(found.group(3))
         facts = {key.strip(): value.strip() for key, colon, value in (p.partition(":") for p in parts) if colon}
         plain = [p for p in parts if ":" not in p]
         type = next((p for p in plain if p in AxisType.__members__), None)
         size = next((p for p in plain if p != type), facts.get("size"))
         if type is None or size is None:
-            raise AscendError("text", f"`{line.strip()}` has no {'size' if type else 'type'} of an axis")
+            hint = (
+                _AXIS_LINE
+                if type
+                else did_you_mean(plain[-1] if plain else "", AxisType.__members__)
+                or ("the types are " + ", ".join(AxisType.__members__))
+            )
+            raise AscendError("text", f"`{line.strip()}` has no {'size' if type else 'type'} of an axis", hint=hint)
         if "size" in facts:
             self.graph.generation = 2
         from_ = tuple(self.axes(facts.get("from", "")))
         axis = self.graph.create_axis(found.group(1), _size(size), AxisType[type], from_=from_)
         axis.id = int(found.group(2))
-        split = axis.type not in (AxisType.ORIGINAL, AxisType.MERGED)
-        axis.align = _number(facts.get("align", "1" if split else "-1"))
+        axis.align = _number(facts.get("align", "1" if axis.is_half else "-1"))
         axis.allow_oversize_axis = facts.get("allow_oversize_axis") == "1"
         axis.allow_unaligned_tail = facts.get("allow_unaligned_tail", "1") == "1"
 
@@ -191,12 +226,12 @@ class _Reader:
             name, type, order = found.groups()
             if any(n.name == name for n in self.graph.nodes[-1:]) or name in self.graph._named:
                 raise AscendError("unique-name", f"the node `{name}` is already there")
-            self.node = self.graph._add_node(type, (), name)
+            self.node, self.node_number = self.graph._add_node(type, (), name), self.number
             self.node.sched.exec_order, self.node.sched.axis = int(order), []
             self.blocks = []
             return
         if self.node is None:
-            raise AscendError("text", f"`{content}` is in front of the first node")
+            raise AscendError("text", f"`{content}` is in front of the first node", hint=_NODE_LINE)
         while self.blocks and indent <= self.blocks[-1][0]:
             self.blocks.pop()
         if (found := _BLOCK.match(content)) is not None:
@@ -212,7 +247,7 @@ class _Reader:
         elif content.startswith("."):
             self.node.extra.append(line)
         else:
-            raise AscendError("text", f"`{content}` is not a line of a node")
+            raise AscendError("text", f"`{content}` is not a line of a node", hint=_NODE_LINE)
 
     def attributes(self, content: str) -> None:
         """Entries of `.ir_attr`, up to the brace that closes it."""
@@ -277,7 +312,7 @@ class _Reader:
             y.opt[name] = value
         if name == "reuse_id" and part in ("mem", "que", "opt"):
             y.mem.reuse_id = _number(value)
-            return part == "que"
+            return True
         if part == "mem" and name in ("tensor_id", "alloc_type", "hardware", "position"):
             text = value.removeprefix("TPosition::")
             setattr(y.mem, name, _number(value) if name == "tensor_id" else text)
@@ -294,7 +329,8 @@ class _Reader:
         """`UB[tensor_id=2, que_id=0, reuse_id=0, depth=2, pos=VECIN]`."""
         found = _SHORT_MEMORY.match(value)
         if found is None:
-            raise AscendError("text", f"`{value}` is not the memory of a tensor")
+            hint = "`UB[tensor_id=2, que_id=0, reuse_id=0, depth=2, pos=VECIN]`, or `GM[tensor_id=0, pos=GM]`"
+            raise AscendError("text", f"`{value}` is not the memory of a tensor", hint=hint)
         facts = {key: v for key, _, v in (p.partition("=") for p in _items(found.group(2)))}
         number: Callable[[str, int], int] = lambda key, default=-1: _number(facts[key]) if key in facts else default  # noqa: E731
         mem, que = y.mem, y.que
@@ -385,7 +421,7 @@ def _fraction(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise AscendError("text", f"`{text}` is not a number") from None
+        raise AscendError("text", f"`{text}` is not a number", hint="as in `f: 0.5`") from None
 
 
 def _temporary(text: str) -> TmpBuffer:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides, in_node
 from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
@@ -24,15 +24,13 @@ __all__ = [
     "check_structure",
     "domain_of",
     "held_axes",
+    "reduced_axes",
     "split_before",
 ]
 
 _NUMBERS = (
     "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
 )  # fmt: skip
-
-
-_HALVES = (AxisType.BLOCK_OUT, AxisType.BLOCK_IN, AxisType.TILE_OUT, AxisType.TILE_IN)
 
 
 def check_graph(graph: AscGraph) -> None:
@@ -42,12 +40,13 @@ def check_graph(graph: AscGraph) -> None:
     if len(outer) > 1:
         raise AscendError("one-block-outer", f"graph `{graph.name}` has the block-outer axes {', '.join(outer)}")
     for node in graph.nodes:
-        _check_sizes(graph, node)
-        for y in node.outputs:
-            _check_layout(y)
-        check = _BY_KIND.get(node.op.kind)
-        if check is not None:
-            check(node)
+        with in_node(node):
+            _check_sizes(graph, node)
+            for y in node.outputs:
+                _check_layout(y)
+            check = _BY_KIND.get(node.op.kind)
+            if check is not None:
+                check(node)
     for type in ("Data", "Output"):
         indices = [n.attrs.get("index") for n in graph.of_type(type)]
         if indices != list(range(len(indices))):
@@ -62,19 +61,25 @@ def check_structure(graph: AscGraph) -> None:
         missing = next((f for f in axis.from_ if id(f) not in known), None)
         if missing is not None:
             raise AscendError("axis-known", f"`{axis.name}` is made of `{missing.name}`, which its graph does not have")
-        if axis.type in _HALVES and (len(axis.from_) != 1 or axis.split_pair is None):
+        if axis.is_half and (len(axis.from_) != 1 or axis.split_pair is None):
             raise AscendError(
                 "split-pair", f"the axis `{axis.name}` is a half of a split, and the other half is not there"
             )
     for node in graph.nodes:
-        for tensor in node.inputs:
-            if id(tensor.node) not in seen:
-                raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it")
-            if not any(tensor is y for y in tensor.node.outputs):
-                raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
-        _check_inputs(node)
-        _check_axes(node, known)
+        with in_node(node):
+            _check_edges(node, seen)
+            _check_inputs(node)
+            _check_axes(node, known)
         seen.add(id(node))
+
+
+def _check_edges(node: AscNode, seen: set[int]) -> None:
+    for tensor in node.inputs:
+        if id(tensor.node) not in seen:
+            hint = "nodes are in an order of execution; one of an excerpt lacks what it reads"
+            raise AscendError("acyclic", f"`{node.name}` reads `{tensor}`, which is not before it", hint=hint)
+        if not any(tensor is y for y in tensor.node.outputs):
+            raise AscendError("output-known", f"`{node.name}` reads `{tensor}`, which its node does not have")
 
 
 def _check_inputs(node: AscNode) -> None:
@@ -136,7 +141,7 @@ def _check_layout(y: AscTensor) -> None:
 
 
 def _split_axes(y: AscTensor) -> bool:
-    return any(a.type not in (AxisType.ORIGINAL, AxisType.MERGED) for a in y.axis)
+    return any(a.is_half for a in y.axis)
 
 
 def _same_axes(x: AscTensor, y: AscTensor) -> None:
@@ -173,7 +178,7 @@ def _check_move(node: AscNode, local: AscTensor, array: AscTensor) -> None:
     if _split_axes(local):
         return
     axes, repeats, _ = seen_from(node, array)
-    if axes != local.axis:
+    if axes != local.axis and not (axes != array.axis and _same_but_ones(axes, repeats, local)):
         hint = "another order of axes in memory takes a Transpose node" if set(axes) == set(local.axis) else None
         raise AscendError("edge-axis", f"`{array}` has the axes {axes}, `{local}` has {local.axis}", hint=hint)
     for axis, held, moved in zip(axes, repeats, local.repeats, strict=True):
@@ -182,6 +187,12 @@ def _check_move(node: AscNode, local: AscTensor, array: AscTensor) -> None:
                 "edge-repeats", f"`{array}` has the size `{held}` along `{axis.name}`, `{local}` has `{moved}`",
                 hint="broadcasts are explicit: add a Broadcast node",
             )  # fmt: skip
+
+
+def _same_but_ones(axes: list[Axis], repeats: list[Size], local: AscTensor) -> bool:
+    """Whether a tensor has some axes in their order, those of size 1 aside: where a merge puts them is of no account."""
+    wide = [a for a, r in zip(axes, repeats, strict=True) if not r.is_one]
+    return set(axes) == set(local.axis) and wide == [a for a in local.axis if not local.repeat(a).is_one]
 
 
 def _check_copy(node: AscNode) -> None:
@@ -286,11 +297,7 @@ def axis_of(node: AscNode) -> Axis:
     if not isinstance(place, int) or not 0 <= place < len(x.axis):
         raise AscendError("node-axis", f"`{node.name}` has no axis number {place}")
     axes = seen_from(node, x)[0]
-    return next(a for a in axes if a is x.axis[place] or any(f is x.axis[place] for f in _parts(a)))
-
-
-def _parts(axis: Axis) -> list[Axis]:
-    return [part for f in axis.from_ for part in (f, *_parts(f))]
+    return next(a for a in axes if any(f is x.axis[place] for f in a.ancestors()))
 
 
 def _check_gather(node: AscNode) -> None:
@@ -385,18 +392,24 @@ def check_hint(graph: AscGraph) -> None:
     check_graph(graph)
     order = [a.id for a in graph.sched_axes]
     for node in graph.nodes:
-        if [a.id for a in node.sched.axis] != order:
-            raise AscendError(
-                "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}"
-            )
-        source = node.inputs[0].node if node.type == "Broadcast" else None
-        if source is not None and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number"):
-            raise AscendError(
-                "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
-                hint="broadcast what was loaded (or reduced), then compute",
-            )  # fmt: skip
+        with in_node(node):
+            _check_hint_node(node, graph, order)
     if not graph.of_type("Output"):
         raise AscendError("has-output", f"graph `{graph.name}` has no Output")
+
+
+def _check_hint_node(node: AscNode, graph: AscGraph, order: list[int]) -> None:
+    if [a.id for a in node.sched.axis] != order:
+        raise AscendError(
+            "same-sched-axis", f"`{node.name}` has the loops {node.sched.axis}, the graph {graph.sched_axes}",
+            hint="each node of a HintGraph has all axes of the graph as its loops, in the order of the graph",
+        )  # fmt: skip
+    source = node.inputs[0].node if node.type == "Broadcast" else None
+    if source is not None and source.op.kind not in ("load", "gather", "broadcast", "reduce", "number"):
+        raise AscendError(
+            "broadcast-after-load", f"`{node.name}` repeats what `{source.name}` computed",
+            hint="broadcast what was loaded (or reduced), then compute",
+        )  # fmt: skip
 
 
 def check_impl(graph: AscGraph) -> None:
@@ -415,6 +428,12 @@ def check_impl(graph: AscGraph) -> None:
                 raise AscendError(
                     "vectorized-axis", f"`{node.y}` holds `{axis.name}` of a call, which is not vectorized"
                 )
+
+
+def reduced_axes(node: AscNode) -> list[Axis]:
+    """The axes that a reduction reduces."""
+    x, y = node.inputs[0], node.y
+    return [a for a in x.axis if not x.repeat(a).is_one and y.repeat(a).is_one]
 
 
 def domain_of(node: AscNode) -> AscTensor:

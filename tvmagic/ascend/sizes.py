@@ -97,7 +97,7 @@ class Size:
         return Size.of(other) / self
 
     def covers(self, other: SizeLike) -> bool:
-        """Whether this is known to be at least `other`, if variables are at least 1."""
+        """Whether this is known to be at least `other`; variables are at least 1."""
         rest = (self - other).terms
         whole = all(c >= 0 and all(p > 0 for _, p in m) for m, c in rest if m)
         return whole and sum(c for _, c in rest) >= 0

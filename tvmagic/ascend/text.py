@@ -6,9 +6,10 @@ A part of a graph that was read, and is as it was read, is printed to the letter
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, GraphType, Source
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, GraphType
 from tvmagic.ascend.sizes import Size
 
 __all__ = ["DTYPES", "SECTIONS", "graph_text", "remember"]
@@ -45,7 +46,7 @@ def remember(graph: AscGraph) -> None:
         source.printed = printed[section]
     for node in graph.nodes:
         if node.source is not None:
-            node.source = Source(node.source.text, _node_text(node, graph.generation))
+            node.source = replace(node.source, printed=_node_text(node, graph.generation))
 
 
 def _sections(graph: AscGraph, form: int) -> dict[str, str]:

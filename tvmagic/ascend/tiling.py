@@ -196,11 +196,14 @@ def auto_tiling(
         for number, result in enumerate(results):
             keys, chosen = [], []
             for place, group in enumerate(result.groups):
-                choices = [tile_impl(impl, known, machine) for impl in group.impls]
-                considered += [((number, place, i), c) for i, c in enumerate(choices)]
-                key = min(range(len(choices)), key=lambda i: (npu and not choices[i].fits, choices[i].cost.total))
+                # a CPU's caches have no blocks that rows should begin with
+                tried = {
+                    i: tile_impl(g, known, machine) for i, g in enumerate(group.impls) if npu or g.rows != "padded"
+                }
+                considered += [((number, place, i), c) for i, c in tried.items()]
+                key = min(tried, key=lambda i: (npu and not tried[i].fits, tried[i].cost.total))
                 keys.append(key)
-                chosen.append(choices[key])
+                chosen.append(tried[key])
             total = sum(c.cost.total for c in chosen)
             note("ascend.result", f"`{result.name}` takes {total / 1e3:.1f} us", groups=len(chosen))
             rank = (npu and not all(c.fits for c in chosen), total)

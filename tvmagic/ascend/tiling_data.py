@@ -9,7 +9,6 @@ from tvmagic.ascend.autoschedule import ScheduleResult
 from tvmagic.ascend.graph import AscNode
 from tvmagic.ascend.machine import AnyMachine, Npu
 from tvmagic.ascend.npu import local_sizes
-from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
 __all__ = ["TilingData", "tiling_data"]
@@ -51,7 +50,7 @@ def tiling_data(
     offset = 0
     for number, node in enumerate(_workspaces(result)):
         data[f"workspace{number}"] = offset
-        offset += -(-_elements(node, values) * dtype_of(node.y.dtype).bytes // 32) * 32
+        offset += -(-node.y.elements.evaluate(values) * dtype_of(node.y.dtype).bytes // 32) * 32
     data |= {f"{prefix[i]}tiling_key": key for i, key in enumerate(keys)}
     data |= {name: values[name] for name, value in result.hint.sizes.items() if value is None}
     for lead, choice in zip(prefix, choices, strict=True):
@@ -69,10 +68,3 @@ def _workspaces(result: ScheduleResult) -> list[AscNode]:
         for node in group.hint.of_type("Workspace"):
             found.setdefault(node.name, node)
     return list(found.values())
-
-
-def _elements(node: AscNode, values: Mapping[str, int]) -> int:
-    total = Size.of(1)
-    for repeat in node.y.repeats:
-        total = total * repeat
-    return total.evaluate(values)

@@ -29,9 +29,6 @@ __all__ = [
     "tile_split",
 ]
 
-_OUTER = (AxisType.BLOCK_OUT, AxisType.TILE_OUT)
-_INNER = (AxisType.BLOCK_IN, AxisType.TILE_IN)
-
 
 def _split(graph: AscGraph, axis: Axis, size: SizeLike | None, letters: str, types: tuple[AxisType, AxisType]):
     if not any(a is axis for a in graph.axes):
@@ -104,7 +101,7 @@ def _moved(order: Sequence[Axis], place: int) -> bool:
     Only the inner half counts as moved: what was before the split is still before its outer half.
     """
     axis = order[place]
-    if axis.type not in _INNER or axis.split_pair is None:
+    if not axis.is_inner or axis.split_pair is None:
         return False
     outer = next((i for i, a in enumerate(order) if _contains(a, axis.split_pair)), None)
     return outer is None or not all(_contains_part(a, axis.split_pair) for a in order[outer:place])

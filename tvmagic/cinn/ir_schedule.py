@@ -274,6 +274,11 @@ class IRSchedule:
 
             >>> s.split("B", 0, [-1, 4])
         """
+        if len(args) not in (1, 2) or not isinstance(args[-1], (list, tuple)) or not args[-1]:
+            raise TVMagicError(
+                "`split` takes a loop and one factor or more, as a list",
+                hint='write `split(loop, [-1, 4])`, or `split("B", 0, [-1, 4])`',
+            )
         place, factors = args if len(args) == 2 else (None, *args)
 
         def run() -> list[LoopRV]:
@@ -348,7 +353,7 @@ class IRSchedule:
 
             >>> s.vectorize(s.get_loops("B")[-1], 4)
         """
-        self._run("Vectorize", {"loop": loop, "factor": int(factor)})
+        self._run("Vectorize", {"loop": loop, "factor": factor})
 
     def unroll(self, loop: LoopRV) -> None:
         """Write a loop's iterations out. Requires: the loop is serial.
@@ -442,7 +447,8 @@ class IRSchedule:
         return self._run("CacheRead", arguments)
 
     def cache_write(self, block: Any, write_buffer_index: int, memory_type: str) -> BlockRV:
-        """Write a tensor through a cache. Afterwards `B` is the block that copies, and the block that computes is returned.
+        """Write a tensor through a cache. Afterwards `B` is the block that copies; the block that computes comes
+        back.
 
         It is called `B_local_temp_buffer` and stays in its loops; `B__reduce_init` names the cache's tensor.
 

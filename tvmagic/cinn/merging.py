@@ -30,6 +30,8 @@ class _Buffers(Mutator):
 def with_bodies(mod: IRModule, exprs: Sequence[Stmt]) -> IRModule:
     """The module with other bodies, one for each function."""
     functions = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    if not isinstance(exprs, (list, tuple)):
+        raise TVMagicError("the bodies are given as a list, as `get_module().get_exprs()` has them")
     if len(exprs) != len(functions):
         raise TVMagicError(f"the module has {len(functions)} functions; {len(exprs)} bodies are given")
     if not all(isinstance(body, BlockRealize) for body in exprs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tvmagic.cinn.form import init_block_of
 from tvmagic.cinn.ir_schedule import IRSchedule
@@ -146,22 +146,23 @@ CPU = TilingConfig()
 GPU = TilingConfig("SSSRRSRS", "shared", 4, "local", 3, ("blockIdx.x", "threadIdx.x"))
 
 
-@dataclass
+def _config_for(target: object) -> TilingConfig:
+    """That of a GPU if the target is one, by its name: `cuda`, `nvptx -mcpu=sm_80`, `opencl`; else that of a CPU."""
+    return GPU if str(target).lower().startswith(("cuda", "nvptx", "nvgpu", "gpu", "opencl", "hip")) else CPU
+
+
 class MultiLevelTiling(AutoGenRule):
     """Tiles blocks that use their inputs several times, by levels of spatial loops and of loops that reduce.
 
     Each spatial loop is split into as many as the structure has `S`, each that reduces into as many as it has `R`, and
-    all are put in the structure's order; then inputs are copied and results cached at the levels given.
+    all are put in the structure's order; then inputs are copied and results cached at the levels given. Without a
+    `config` the target says whether it is that of a CPU or of a GPU.
     """
 
-    target: object = None
-    config: TilingConfig = CPU
-    seed: int | None = None
-    random: random.Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        super().__init__(self.target)
-        self.random = random.Random(self.seed)
+    def __init__(self, target: object = None, config: TilingConfig | None = None, seed: int | None = None) -> None:
+        super().__init__(target)
+        self.config = config or _config_for(target)
+        self.random = random.Random(seed)
 
     def init(self, ir_schedule: IRSchedule) -> RuleApplyType:
         """It can be applied to blocks with one write and a read that does not use all of their spatial variables."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, is_cinn_form
 from tvmagic.cinn.text.printer import memory_statement
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -15,9 +16,11 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IRModule,
+    LetStmt,
     Mutator,
     PrimFunc,
     Range,
+    Reduce,
     SeqStmt,
     Stmt,
     Var,
@@ -25,6 +28,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.ops import make_zero
 from tvmagic.ir.query import is_call
 from tvmagic.passes import Pass, note, prim_func_pass
 
@@ -48,6 +52,19 @@ class _Plain(Mutator):
     def evaluate(self, node: Evaluate) -> Stmt:
         barrier = is_call(node.value, "tir.tvm_storage_sync")
         return Evaluate(0) if barrier or memory_statement(node.value) else node
+
+    @handles(LetStmt)
+    def variable(self, node: LetStmt) -> Stmt:
+        node = self.visit_children(node)
+        empty = is_call(node.value, "tir.undef")
+        return node.replace(value=make_zero(node.var.dtype)) if empty else node  # it begins as zero
+
+    @handles(Reduce)
+    def reduction(self, node: Reduce) -> Stmt:
+        raise TVMagicError(
+            "`Reduce(...)` does not name its axes, so that it can be read and printed, not run",
+            hint="write the reduction as a block `B` and its first values as a block `B__reduce_init`",
+        )
 
     @handles(Block)
     def block(self, node: Block) -> Block:

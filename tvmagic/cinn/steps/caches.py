@@ -1,4 +1,4 @@
-"""Steps on memory: copies of tensors, where a tensor lives, barriers."""
+"""Steps on memory: copies of tensors, the memory of a tensor, barriers."""
 
 from __future__ import annotations
 
@@ -57,6 +57,10 @@ from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 _MEMORIES = ("local", "shared", "global")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _check_memory(memory_type: str, block: StmtSRef) -> None:
@@ -171,7 +175,9 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     leaf = leaf_of(body, block.block)
     loads = accesses_in_order(leaf.block)[0]
     if not 0 <= read_buffer_index < len(loads):
-        raise ScheduleError(f"block `{leaf.name}` has {len(loads)} loads; there is none at {read_buffer_index}", block)
+        raise ScheduleError(
+            f"block `{leaf.name}` has {_counted(len(loads), 'load')}; there is none at {read_buffer_index}", block
+        )
     source = loads[read_buffer_index].buffer
     if any(s.buffer is source for s in leaf.stores):
         raise ScheduleError(f"block `{leaf.name}` stores `{source.name}` itself, so a copy would be out of date", block)
@@ -281,7 +287,8 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     stored = list(dict.fromkeys([s.buffer for s in leaf.stores]))
     if not 0 <= write_buffer_index < len(stored):
         raise ScheduleError(
-            f"block `{leaf.name}` stores {len(stored)} tensors; there is none at {write_buffer_index}", block
+            f"block `{leaf.name}` stores {_counted(len(stored), 'tensor')}; there is none at {write_buffer_index}",
+            block,
         )
     target, twin = stored[write_buffer_index], twin_of(body, leaf)
     own = [leaf] if twin is None else [twin, leaf]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tvmagic.cinn.steps.tree import leaves
+from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.steps.tree import leaves, ranges_of
 from tvmagic.ir import (
     Add,
     And,
@@ -17,6 +18,7 @@ from tvmagic.ir import (
     BufferLoad,
     BufferStore,
     For,
+    IfThenElse,
     Max,
     Min,
     Mul,
@@ -31,8 +33,10 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.race_accesses import Access
 from tvmagic.tir.analysis.races import Race, find_carried
+from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
 __all__ = ["carried", "check_at_once", "check_free_order", "is_update", "private_buffers"]
@@ -112,9 +116,27 @@ def carried(body: Stmt, loop: For, *, order_alone: bool = True, without: Iterabl
     order_alone: whether additions of one block to one element may change places. They may not happen at once.
     without: buffers that do not count.
     """
-    func = PrimFunc([], _WithoutBlocks().visit(body))
-    found = find_carried(func, loop.loop_var, _ordered if order_alone else _conflicts, frozenset(without))
-    return found[0] if found else None
+    func, without = PrimFunc([], _WithoutBlocks().visit(body)), set(without)
+    while found := find_carried(func, loop.loop_var, _ordered if order_alone else _conflicts, frozenset(without)):
+        if not _one_element_each(body, found[0].buffer):
+            return found[0]
+        without.add(found[0].buffer)
+    return None
+
+
+def _one_element_each(body: Stmt, buffer: Buffer) -> bool:
+    """Whether one block alone uses a tensor, at its plain variables, and each iteration of its loops has others of these."""
+    users = [leaf for leaf in leaves(body) if any(n.buffer is buffer for n in _accesses(leaf.block.body))]
+    if len(users) != 1 or any(isinstance(n, IfThenElse) and n.else_case is not None for n in users[0].path):
+        return False
+    (leaf,) = users
+    places = [n.indices for n in _accesses(leaf.block.body) if n.buffer is buffer]
+    bound = [axis.var for axis, value in leaf.bindings if variables_in(value)]
+    if not set(bound) <= set(places[0]) or any(any(a is not b for a, b in zip(p, places[0])) for p in places[1:]):
+        return False
+    values = [value for _, value in leaf.bindings if variables_in(value)]
+    condition = all_of(leaf.conditions)
+    return bool(detect_iter_map(values, ranges_of(leaf.loops), condition, check_level="bijective").indices)
 
 
 def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer], what: str) -> None:

@@ -85,7 +85,7 @@ def constant_extent(loop: StmtSRef) -> int:
 
 
 def _factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
-    """The factors, with the value computed of the factor that is -1."""
+    """The factors, with a number for -1."""
     extent = constant_extent(loop)
     if not factors:
         raise ScheduleError("a loop is split into one factor or more", loop)

@@ -95,15 +95,16 @@ def _inner_loops(leaf: Leaf) -> list[For]:
 
 
 def _outermost(
-    ends: Sequence[PrimExpr],
-    covers: Callable[[PrimExpr, PrimExpr], bool],
-    either: Callable[[PrimExpr, PrimExpr], PrimExpr],
+    values: Sequence[PrimExpr],
+    analyzer: Analyzer,
+    before: Callable[[PrimExpr, PrimExpr], PrimExpr],
+    of_two: Callable[[PrimExpr, PrimExpr], PrimExpr],
 ) -> PrimExpr:
-    """The one of several ends that `covers` all others, or `either` of those of which that is not known."""
-    found = ends[0]
-    for other in ends[1:]:
-        if not covers(found, other):
-            found = other if covers(other, found) else either(found, other)
+    """The value that comes first by `before`; an expression of several by `of_two` if it is not known which."""
+    found = values[0]
+    for other in values[1:]:
+        if not analyzer.can_prove(before(found, other)):
+            found = other if analyzer.can_prove(before(other, found)) else of_two(found, other)
     return found
 
 
@@ -113,8 +114,8 @@ def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyz
     if not ends or any(e is None for e in ends):
         return whole
     lows, highs = zip(*[e for e in ends if e is not None])
-    low = _outermost(lows, lambda a, b: analyzer.can_prove(a <= b), minimum)
-    high = _outermost(highs, lambda a, b: analyzer.can_prove(b <= a), maximum)
+    low = _outermost(lows, analyzer, lambda a, b: a <= b, minimum)
+    high = _outermost(highs, analyzer, lambda a, b: a >= b, maximum)
     last = analyzer.simplify(dom.min + dom.extent - 1)
     if isinstance(low, IntImm) and isinstance(dom.min, IntImm):
         low = low if low.value >= dom.min.value else dom.min
@@ -242,7 +243,7 @@ def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
 
 @step("ComputeAt")
 def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
-    """Move a producer to the front of a loop's body, where it computes what its consumers read in one iteration.
+    """Move a producer to the front of a loop's body; it computes there what its consumers read in one iteration.
 
     The ranges that they read become loops `ax0`, `ax1`, ...; a range of one makes no loop unless `keep_unit_loops`. A
     reduction takes `X__reduce_init` along. The block gets the attribute `compute_at_extra_var`.
@@ -366,7 +367,7 @@ def leaf_loops(body: Stmt, name: str) -> list[For]:
 
 @step("ReverseComputeAt")
 def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
-    """Move a consumer to the end of a loop's body, where it uses what its producers stored in one iteration.
+    """Move a consumer to the end of a loop's body; it uses there what its producers stored in one iteration.
 
     Requires: the loop is not around the block; some of its producers are under the loop, and have stored all of an
     element when an iteration ends; the block loads what they store at plain variables, the same ones in all loads; a

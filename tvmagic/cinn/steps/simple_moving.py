@@ -66,7 +66,7 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     before = order.index(leaf.block) < min(order.index(found.block) for found in leaves(loop.loop))
     changes: dict[Stmt, Stmt | None] = {
         leaf.realize: None,
-        loop.loop: loop.loop.replace(body=_joined(loop.loop.body, moved, guards, before)),
+        loop.loop: loop.loop.replace(body=_joined(loop.loop.body, moved, guards, _held(body, loop.loop), before)),
     }
     _check_passed(leaves(body), leaf, loop, before)
     after = _with_threads(Edit(changes)(body), own, others)
@@ -133,14 +133,23 @@ def _guards_above(leaf: Leaf, own: Sequence[For]) -> list[PrimExpr]:
     return [n.condition for n in above if isinstance(n, IfThenElse)]
 
 
-def _joined(body: Stmt, moved: Stmt, guards: Sequence[PrimExpr], before: bool) -> Stmt:
-    """A loop's body with the moved statement; a condition that is on both sides is written once, around both."""
+def _held(body: Stmt, loop: For) -> list[PrimExpr]:
+    """The conditions around a loop, which hold in it."""
+    return [n.condition for n in path_to(body, loop) if isinstance(n, IfThenElse) and n.else_case is None]
+
+
+def _joined(body: Stmt, moved: Stmt, guards: Sequence[PrimExpr], held: Sequence[PrimExpr], before: bool) -> Stmt:
+    """A loop's body with the moved statement; a condition that is on both sides is written once, around both.
+
+    `guards` are those of the moved statement; those that are in `held` are around the loop already.
+    """
     there = only(body)
     conditions = list(guards)
     inner: Stmt = moved
     while isinstance(inner, IfThenElse) and inner.else_case is None:
         conditions.append(inner.condition)
         inner = only(inner.then_case)
+    conditions = [c for c in conditions if not among(c, held)]
     if isinstance(there, IfThenElse) and there.else_case is None and among(there.condition, conditions):
         rest = [c for c in conditions if not structural_equal(c, there.condition)]
         return there.replace(then_case=_beside_each(there.then_case, _under(inner, rest), before))

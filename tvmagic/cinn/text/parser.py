@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvmagic.cinn.form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
+from tvmagic.cinn.text.functions import EXTERNAL, OP_NAMES
 from tvmagic.cinn.text.numbers import number_value
 from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
 from tvmagic.cinn.text.syntax import Expr, Statement, Text, parse_program
 from tvmagic.cinn.text.types import CinnTypes, cast_type
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
     EQ,
     GE,
@@ -40,6 +41,7 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     Cast,
+    CommReducer,
     Div,
     Evaluate,
     FloatImm,
@@ -62,6 +64,7 @@ from tvmagic.ir import (
     PrimFunc,
     Ramp,
     Range,
+    Reduce,
     Select,
     SeqStmt,
     Stmt,
@@ -75,6 +78,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import round_float
 from tvmagic.ir.op import Op
+from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.conditions import all_of
 
 __all__ = ["from_cinn", "is_cinn_text"]
@@ -136,8 +140,8 @@ def from_cinn(
     builder = _Builder(tokens, types, known, ranks_in(program.statements))
     body = builder.sequence(program.statements, {})
     if params is None and program.arguments is not None:
-        params = builder.tensors_of(program.arguments)
-    func = finish_function(body, builder.shapes, outputs, params, program.name or name)
+        params = builder.parameters_of(program.arguments)
+    func = finish_function(body, builder.shapes, outputs, params, program.name or name, builder.symbols)
     func = func.with_attr(FORM, True)
     return func if program.braces else func.with_attr(BARE, True)
 
@@ -176,8 +180,8 @@ class _Builder:
         }
         self.guards: list[PrimExpr] = []
 
-    def tensors_of(self, arguments: Sequence[str]) -> list[str]:
-        """The tensors among a head's arguments, which are their buffers; the others are sizes."""
+    def parameters_of(self, arguments: Sequence[str]) -> list[str]:
+        """The parameters that a head's arguments name: tensors by their buffers, and sizes."""
         by_buffer = {buffer: tensor for tensor, buffer in self.shapes.buffer_names.items()}
         found: list[str] = []
         for argument in arguments:
@@ -187,6 +191,9 @@ class _Builder:
             elif argument.startswith("_"):  # it is not used; nothing tells its type and size
                 self.shapes.known[name] = decl_buffer((1,), "float32", name)
                 found.append(name)
+            else:
+                self.symbols.setdefault(argument, Var(argument, "int32"))
+                found.append(argument)
         return found
 
     # ------------------------------------------------------------------ statements
@@ -208,7 +215,7 @@ class _Builder:
         holders: list[tuple[int, Callable[[Stmt], Stmt]]] = []
         for node in statements:
             if node.kind == "let":
-                value = self.expr(node.exprs[0], env)
+                value = self.expr(node.exprs[0], env) if node.exprs else _no_value(node.word)
                 var = Var(node.name, value.dtype)
                 env = {**env, node.name: var}
                 holders.append((len(done), lambda body, v=var, x=value: LetStmt(v, x, body)))
@@ -337,6 +344,8 @@ class _Builder:
             return Not(args[0])
         if node.kind == "minus":
             return _negated(args[0])
+        if node.kind == "reduce":
+            return _reduction(node.text, args[0], args[1])
         return self.call(node, args) if node.kind == "call" else self.infix(node, args)
 
     def literal(self, node: Expr) -> PrimExpr:
@@ -370,6 +379,8 @@ class _Builder:
             whole = not args[0].dtype.is_float
             table = (FloorDiv, FloorMod) if whole else (Div, Mod)
             return table[node.text == "%"](args[0], args[1])
+        if node.text == "-" and is_zero(args[0]):  # its place tells that it is in the text: `(0 - x)` is no `-(x)`
+            return Sub(args[0].replace(span=self.source.span(node.args[0].offset)), args[1])
         return _INFIX[node.text](args[0], args[1])
 
     def call(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:
@@ -385,20 +396,42 @@ class _Builder:
                 return Ramp(*args) if node.text == "Ramp" else Broadcast(*args)
         if node.text == "__syncthreads" and not args:
             return Call("int32", "tir.tvm_storage_sync", [StringImm("shared")])
-        op = next((op for op in Op.registry.values() if op.script_name == node.text), None)
+        name = OP_NAMES.get(node.text, node.text)
+        lanes = max((a.dtype.lanes for a in args), default=1)
+        dtype = dtype_of(self.types.of(node)).with_lanes(lanes)
+        op = next((op for op in Op.registry.values() if op.script_name == name), None)
+        if op is None and node.text.startswith(EXTERNAL):  # CINN's own functions at run time
+            return Call(dtype, "tir.call_pure_extern", [StringImm(node.text), *args])
         if op is None:
+            known = [*OP_NAMES, *(op.script_name for op in Op.registry.values())]
             raise self.source.error(
                 f"there is no function `{node.text}`", node.offset, len(node.text),
-                hint="an external function is called by `call_extern(\"name\", ...)`",
+                hint=did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
             )  # fmt: skip
-        lanes = max((a.dtype.lanes for a in args), default=1)
-        return Call(dtype_of(self.types.of(node)).with_lanes(lanes), op, args)
+        return Call(dtype, op, args)
 
 
 def _negated(value: PrimExpr) -> PrimExpr:
     """`-(x)`: zero without x; of a float from -0.0, so that its value is -x to the bit."""
     zero = FloatImm(value.dtype.with_lanes(1), -0.0) if value.dtype.is_float else IntImm(value.dtype.with_lanes(1), 0)
     return Sub(zero if value.dtype.lanes == 1 else Broadcast(zero, value.dtype.lanes), value)
+
+
+def _no_value(dtype: str) -> PrimExpr:
+    """What a variable without a value is bound to."""
+    return Call(dtype, "tir.undef", ())
+
+
+_REDUCED: dict[str, type] = {
+    "sum": Add, "sub": Sub, "Div": Div, "Mul": Mul, "Max": Max, "Min": Min, "&&": And, "||": Or
+}  # fmt: skip
+
+
+def _reduction(name: str, body: PrimExpr, init: PrimExpr) -> Reduce:
+    """`Reduce(sum, body,init)`: the text names no axes, so that it can be read and printed alone."""
+    a, b = Var("a", body.dtype), Var("b", body.dtype)
+    combiner = CommReducer([a], [b], [_REDUCED[name](a, b)], [init])
+    return Reduce(combiner, [body], [], IntImm("bool", 1), 0, [init])
 
 
 def _attribute(text: str) -> Any:

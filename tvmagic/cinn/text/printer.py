@@ -28,6 +28,7 @@ from tvmagic.cinn.form import (
     init_block_of,
     with_schedule_blocks,
 )
+from tvmagic.cinn.text.functions import CINN_NAMES, EXTERNAL
 from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
 from tvmagic.ir import (
     EQ,
@@ -77,6 +78,7 @@ from tvmagic.ir import (
     PrimFunc,
     Ramp,
     Range,
+    Reduce,
     Select,
     SeqStmt,
     Stmt,
@@ -109,11 +111,22 @@ class _Cinn(BracesPrinter):
         kind = memory_statement(node)
         if kind is not None:
             return f"{kind}({', '.join([_unquoted(a, self) for a in node.args[1:]])})"
+        if _is_op(node, "tir.call_pure_extern") and str(getattr(node.args[0], "value", "")).startswith(EXTERNAL):
+            return f"{node.args[0].value}({self.texts(node.args[1:])})"  # type: ignore[attr-defined]
         name = node.op.name_hint if isinstance(node.op, GlobalVar) else node.op.script_name
-        return f"{name}({self.texts(node.args)})"
+        return f"{CINN_NAMES.get(name, name)}({self.texts(node.args)})"
+
+    def reduction(self, node: Reduce) -> str:
+        """`Reduce(sum, body,init)`: the axes are not named."""
+        place, combiner = node.value_index, node.combiner
+        name = _REDUCED.get(type(combiner.result[place]), "sum")
+        init = node.init[place] if node.init else combiner.identity_element[place]
+        return f"Reduce({name}, {self.text(node.source[place])},{self.text(init)})"
 
     def difference(self, node: Sub) -> str:
         """`-(x)` is the difference of x from zero, for floats from -0.0: its value is -x to the bit."""
+        if node.a.span is not None:  # a zero of the text
+            return f"({self.text(node.a)} - {self.text(node.b)})"
         zero = isinstance(node.a, IntImm) and node.a.value == 0
         minus_zero = isinstance(node.a, FloatImm) and node.a.value == 0 and math.copysign(1, node.a.value) < 0
         if zero or minus_zero:
@@ -197,7 +210,10 @@ class _Cinn(BracesPrinter):
         return self.text(flat_index(access, self.flat))
 
     def let(self, node: LetStmt) -> Stmt:
-        self.line(f"{type_name(node.var.dtype)} {node.var.name} = {self.text(node.value)}")
+        value = (
+            "" if isinstance(node.value, Call) and _is_op(node.value, "tir.undef") else f" = {self.text(node.value)}"
+        )
+        self.line(f"{type_name(node.var.dtype)} {node.var.name}{value}")
         return node.body
 
     def allocation(self, node: Allocate) -> Stmt:
@@ -265,6 +281,9 @@ class _Cinn(BracesPrinter):
 
 
 _KINDS = {ForKind.SERIAL: "serial", ForKind.PARALLEL: "parallel", ForKind.UNROLLED: "unroll"}
+_REDUCED: dict[type, str] = {
+    Add: "sum", Sub: "sub", Div: "Div", Mul: "Mul", Max: "Max", Min: "Min", And: "&&", Or: "||"
+}  # fmt: skip
 _TRUE = IntImm("bool", 1)
 
 
@@ -345,6 +364,7 @@ _Cinn.HANDLERS = {
     Select: prefix("select", "condition", "true_value", "false_value"),
     Cast: lambda p, n: f"{type_name(n.dtype)}({p.text(n.value)})",
     Call: _Cinn.call,
+    Reduce: _Cinn.reduction,
     Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",

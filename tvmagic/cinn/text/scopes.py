@@ -9,7 +9,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_access_regions
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -218,19 +218,28 @@ class _ReadElsewhere(Visitor):
 
 
 def finish_function(
-    body: Stmt, shapes: CinnShapes, outputs: Sequence[str], params: Sequence[str] | None, name: str
+    body: Stmt,
+    shapes: CinnShapes,
+    outputs: Sequence[str],
+    params: Sequence[str] | None,
+    name: str,
+    symbols: Mapping[str, Var],
 ) -> PrimFunc:
-    """The function around a body: its parameters, the tensors that live inside, the root block."""
+    """The function around a body: its parameters, the tensors that live inside, the root block.
+
+    `symbols` are the sizes in the text, which `params` may name too.
+    """
     resolved = shapes.resolve()
     buffers = {n: resolved.get(b, b) for n, b in shapes.buffers.items()}
     if shapes.flat_sizes:
         body = substitute(body, shapes.sizes({**shapes.known, **buffers}))
     body = _Finish(resolved, {b.data: b for b in buffers.values()}).visit(body)
     names = _parameters(body, shapes, outputs, buffers) if params is None else list(params)
-    unknown = [n for n in (*names, *outputs) if n not in buffers and n not in shapes.known]
+    tensors = {**shapes.known, **buffers}
+    unknown = [n for n in (*names, *outputs) if n not in tensors and n not in symbols]
     if unknown:
-        raise TVMagicError(f"the text has no tensor `{unknown[0]}`")
-    interface = [buffers.get(n) or shapes.known[n] for n in names]
+        raise TVMagicError(f"the text has no tensor `{unknown[0]}`", hint=did_you_mean(unknown[0], tensors))
+    interface = [tensors[n] if n in tensors else symbols[n] for n in names]
     inside = [b for n, b in buffers.items() if n not in names]
     lost = [b.name for b in inside if b.name not in shapes.written]
     if lost:
@@ -251,12 +260,14 @@ def _parameters(body: Stmt, shapes: CinnShapes, outputs: Sequence[str], buffers:
     return [*inputs, *results]
 
 
-def _free_sizes(body: Stmt, interface: Sequence[Buffer]) -> list[Var]:
-    """The sizes in a body that no parameter's shape gives, in the order of their first use."""
-    given = {size for buffer in interface for size in buffer.shape if isinstance(size, Var)}
+def _free_sizes(body: Stmt, interface: Sequence[Buffer | Var]) -> list[Var]:
+    """The sizes in a body that are no parameters and that no parameter's shape gives, in the order of their first use."""
+    buffers = [p for p in interface if isinstance(p, Buffer)]
+    given = {size for buffer in buffers for size in buffer.shape if isinstance(size, Var)}
+    given |= {p for p in interface if isinstance(p, Var)}
     finder = _FreeVars()
     finder.visit(body)
-    for buffer in interface:
+    for buffer in buffers:
         for size in buffer.shape:
             finder.visit(size)
     return [v for v in finder.used if v not in finder.bound and v not in given]

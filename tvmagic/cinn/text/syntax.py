@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tvmagic.errors import DiagnosticError
 from tvmagic.ir import Span
 
-__all__ = ["Expr", "Statement", "Program", "Text", "parse_program", "parse_statements"]
+__all__ = ["REDUCTIONS", "Expr", "Statement", "Program", "Text", "parse_program", "parse_statements"]
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|//[^\n]*)
@@ -24,17 +24,18 @@ _TOKEN = re.compile(
       | (?P<int>\d+(?:ull|ll)?)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)*)
-      | (?P<symbol>==|!=|<=|>=|[-+*/%<>!=(){}\[\],:])
+      | (?P<symbol>==|!=|<=|>=|&&|\|\||[-+*/%<>!=(){}\[\],:])
       | (?P<other>.)""",
     re.X,
 )
 INFIX = {"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"}
+REDUCTIONS = ("sum", "sub", "Div", "Mul", "Max", "Min", "&&", "||")
 LOOP_KINDS = {"serial", "parallel", "unroll", "vectorize", "thread_bind", "default"}
 TYPE_NAME = re.compile(r"(?:u?int(?:8|16|32|64)|b?float(?:16|32|64)|bool|void|string)$")
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, its characters, the place where it begins."""
+    """A piece of the text: its kind, its characters, and the offset at which it begins."""
 
     kind: str
     text: str
@@ -43,7 +44,7 @@ class Token(NamedTuple):
 
 @dataclass(eq=False)
 class Expr:
-    """An expression: `kind` is number, bool, string, name, access, call, infix, minus, not or let.
+    """An expression: `kind` is number, bool, string, name, access, call, reduce, infix, minus, not or let.
 
     `text` is the literal, the name or the operator; `args` the operands, indices or arguments. A call of a type's
     name is a cast; a vector type is written `float32x4`.
@@ -383,9 +384,9 @@ class _Parser:
         """`float32 x = v`, or `float32 x` for a variable that begins as zero."""
         kind = self.take()
         name = self.name("a variable")
-        zero = Expr("number", "0", [], kind.offset)
-        value = self.expression() if self.accept("=") else Expr("call", kind.text, [zero], kind.offset)
-        return Statement("let", kind.offset, name, word=kind.text, exprs=[value])
+        return Statement(
+            "let", kind.offset, name, word=kind.text, exprs=[self.expression()] if self.accept("=") else []
+        )
 
     # ------------------------------------------------------------------ expressions
 
@@ -414,8 +415,9 @@ class _Parser:
         if token.kind == "string":
             return Expr("string", token.text, [], token.offset)
         if token.text == "-":
+            alone = self.token.kind in ("int", "float")  # `-(7)` is the difference of 7 from zero
             inner = self.expression()
-            if inner.kind == "number" and not inner.text.startswith(("-", "(", "cinn")):
+            if alone and inner.kind == "number":
                 return Expr("number", "-" + inner.text, [], token.offset)
             return Expr("minus", "-", [inner], token.offset)
         if token.text == "!":
@@ -439,11 +441,24 @@ class _Parser:
         self.expect(")")
         return inner
 
+    def reduction(self, token: Token) -> Expr:
+        """`Reduce(sum, body,init)`"""
+        self.expect("(")
+        operator = self.take()
+        self.expect(",")
+        body = self.expression()
+        self.expect(",")
+        init = self.expression()
+        self.expect(")")
+        return Expr("reduce", operator.text, [body, init], token.offset)
+
     def named(self, token: Token) -> Expr:
         if token.text in ("true", "false"):
             return Expr("bool", token.text, [], token.offset)
         if self.token.text == "[":
             return Expr("access", token.text, self.arguments("[", "]"), token.offset)
+        if token.text == "Reduce" and self.token.text == "(" and self.following() in REDUCTIONS:
+            return self.reduction(token)
         if self.token.text == "<" and TYPE_NAME.match(token.text) and self.following(2) == ">":
             self.take()
             name = f"{token.text}x{self.take().text}"

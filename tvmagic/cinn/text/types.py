@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tvmagic.cinn.text.functions import EXTERNAL
 from tvmagic.cinn.text.numbers import number_type
 from tvmagic.cinn.text.syntax import TYPE_NAME, Expr, Statement, Text
 from tvmagic.ir import DataType, dtype_of
@@ -37,7 +38,7 @@ class Cell:
         return cell
 
     def result(self) -> DataType:
-        """The type found; by default int32 for what is an index and float32 else."""
+        """The type found; by default int32 for an index, and float32 for all else."""
         root = self.root()
         return root.dtype if root.dtype is not None else dtype_of("int32" if root.is_index else "float32")
 
@@ -97,7 +98,7 @@ class CinnTypes:
         elif node.kind == "store":
             self.join(self.access(node.name, node.exprs[1:], env), self.cell(node.exprs[0], env), node.offset)
         elif node.kind == "let":
-            cell = self.cell(node.exprs[0], env)
+            cell = self.cell(node.exprs[0], env) if node.exprs else Cell()
             if node.word:
                 self.join(cell, Cell(dtype_of(node.word), _DECLARED), node.offset)
             return {**env, node.name: self.bring(node, node.name, cell)}
@@ -160,6 +161,9 @@ class CinnTypes:
         args = [self.cell(a, env) for a in node.args]
         if node.kind == "minus":
             return args[0]
+        if node.kind == "reduce":
+            self.join(args[0], args[1], node.offset)
+            return args[0]
         if node.kind == "call":
             return self.call(node, args)
         if node.kind == "not" or node.text in ("and", "or"):
@@ -170,7 +174,8 @@ class CinnTypes:
         return _bool() if node.text in _COMPARISONS else args[0]
 
     def call(self, node: Expr, args: list[Cell]) -> Cell:
-        if node.text in _FREE:
+        external = node.text.startswith(EXTERNAL) and node.text not in ("cinn_min", "cinn_max")
+        if node.text in _FREE or external:
             return Cell()
         cast = cast_type(node.text)
         if cast is not None:
