@@ -1,4 +1,4 @@
-"""Two versions side by side: every pass, the first where they part, and the costs of both."""
+"""Two versions side by side: every pass, the first at which they diverge, and the costs of both."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def first_difference(record: Record) -> Step | None:
 
 
 class Comparison(Parts):
-    """What `compare` gives: `record`, the name of the `first` pass where they part, the costs."""
+    """What `compare` gives: `record`, the name of the `first` pass at which they diverge, the costs."""
 
     def __init__(self, record: Record, parts: list[Shown]) -> None:
         self.record = record
         found = first_difference(record)
         self.first = found.name if found is not None else None
         self.passes = Passes(record)
-        words = f"they part at {self.first}" if self.first else "they are the same program after every pass"
+        words = f"they diverge at {self.first}" if self.first else "they are the same program after every pass"
         super().__init__(*parts, title=f"{record.title}: {words}")
 
     def html(self, styled: bool = True) -> str:
@@ -91,9 +91,9 @@ class Comparison(Parts):
 
 
 def compare(first: Version, second: Version, time: bool = False) -> Comparison:
-    """Two versions: the first pass where they part, every pass side by side, cost beside cost.
+    """Two versions: the first pass at which they diverge, every pass side by side, cost beside cost.
 
-    `time` measures both on the same inputs, where they are versions of one operator. Raises `TVMagicError` for a
+    `time` measures both on the same inputs, if they are versions of one operator. Raises `TVMagicError` for a
     version with itself.
     """
     if first is second or (first.operator is second.operator and first.name == second.name):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.notebook.colour import html_line
-from tvmagic.notebook.html import escape, frame, page, table
+from tvmagic.notebook.html import escape, frame, page, sentence, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
 from tvmagic.notebook.view import View, make_view, selected
 from tvmagic.operators import Version
@@ -129,7 +129,7 @@ class Table(Shown):
         self.columns, self.rows, self.title, self.notes = list(columns), [list(r) for r in rows], title, list(notes)
 
     def html(self, styled: bool = True) -> str:
-        notes = "".join(f'<div class="tm-meta">{escape(n)}</div>' for n in self.notes)
+        notes = "".join(f'<div class="tm-meta">{sentence(n)}</div>' for n in self.notes)
         head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
         rows = table(self.columns, self.rows) if self.rows else ""
         return frame(head + rows + notes, self.title or "Table", styled)
