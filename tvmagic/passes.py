@@ -106,6 +106,7 @@ class Record:
         names = list(dict.fromkeys(s.name for s in self.steps))
         meant = [n for n in names if str(key).lower() in n.lower()]
         hint = "did you mean " + " or ".join(f"`{n}`" for n in meant) + "?" if meant and key else None
+        hint = hint or did_you_mean(str(key), [n.rsplit(".", 1)[-1] for n in names])
         passes = list(
             dict.fromkeys(s.name for s in self.steps if s.kind != "schedule")
         )  # calls are found by their line

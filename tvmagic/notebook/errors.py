@@ -92,7 +92,9 @@ def wrapped(line: str) -> list[str]:
     """A sentence in lines, without a break inside a word or a name; a place or a program stays as it is."""
     if line.startswith(" ") or "\n" in line or re.match(r"in .*:$", line):
         return [line]
-    return textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False) or [line]
+    whole = re.sub(r"`[^`]*`", lambda name: name[0].replace(" ", "\0"), line)
+    parts = textwrap.wrap(whole, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\0", " ") for part in parts] or [line]
 
 
 def headers_underlined(lines: list[str]) -> list[str]:

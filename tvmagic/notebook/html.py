@@ -65,12 +65,12 @@ def theme_attribute() -> str:
 def frame(body: str, label: str, styled: bool = True) -> str:
     """`body` inside the element that carries our colours, with its accessible name.
 
-    `styled=False` is for a part of another frame: no style sheet, and no region of its own.
+    `styled=False` is for a part of another frame: no style sheet, and no group of its own.
     """
     if not styled:
         return f"<div>{body}</div>"
     sheet = f"<style>{style()}</style>"
-    return f'<div class="tvmagic"{theme_attribute()} role="region" aria-label="{escape(label)}">{sheet}{body}</div>'
+    return f'<div class="tvmagic"{theme_attribute()} role="group" aria-label="{escape(label)}">{sheet}{body}</div>'
 
 
 def theme() -> str:
@@ -263,7 +263,7 @@ def _note_html(note: NoteView) -> Iterator[str]:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
     """A table of escaped texts, with numbers at the right; one of many columns scrolls by itself."""
-    head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
+    head = "".join(f'<th scope="col">{escape(c)}</th>' if c else "<td></td>" for c in columns)
     body = "".join("<tr>" + "".join(_cell(v) for v in row) + "</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     whole = f'<table class="tm-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

@@ -130,7 +130,7 @@ class Table(Shown):
 
     def html(self, styled: bool = True) -> str:
         notes = "".join(f'<div class="tm-meta">{sentence(n)}</div>' for n in self.notes)
-        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         rows = table(self.columns, self.rows) if self.rows else ""
         return frame(head + rows + notes, self.title or "Table", styled)
 
@@ -148,7 +148,7 @@ class Listing(Shown):
 
     def html(self, styled: bool = True) -> str:
         rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}\n</span>' for line in self.lines)
-        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         label = escape(self.title or "Program")
         body = f'<div class="tm-scroll" style="max-height:36em" tabindex="0" role="group" aria-label="{label}"><pre>{rows}</pre></div>'
         return frame(head + body, self.title or "Program", styled)
@@ -186,7 +186,7 @@ class Picture(Shown):
         self.svg, self.words, self.title = svg, words, title
 
     def html(self, styled: bool = True) -> str:
-        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         return frame(f'{head}<div style="overflow-x:auto">{self.svg}</div>', self.title or "Picture", styled)
 
     def text(self, colour: bool | None = None) -> str:

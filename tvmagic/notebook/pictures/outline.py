@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.notebook.html import escape
-from tvmagic.notebook.pictures.svg import ARROW, FILL, Edge, Graph, Vertex, drawing, path, rectangle, text, text_width
+from tvmagic.notebook.pictures.svg import ARROW, FILL, Graph, Vertex, drawing, path, rectangle, text, text_width
 
 __all__ = ["Outline"]
 
@@ -81,7 +81,7 @@ def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _width(vertex: Vertex) -> float:
-    return text_width("  ".join(vertex.lines)) + 18
+    return 1.04 * text_width("  ".join(vertex.lines)) + 24
 
 
 def _middle(vertex: Vertex) -> float:
