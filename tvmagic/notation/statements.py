@@ -237,7 +237,9 @@ class _Statement:
                 indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
                 fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
             if node.id in self.notation.assigned and node.id not in tensors:
-                fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
+                scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
+                hint = scan if node.id == self.name else "define it in a line above"
+                fail_at(self.source, node, f"`{node.id}` is read before it is computed", hint)
         for access, _ in self.accesses:
             assert isinstance(access.value, ast.Name)
             if access.value.id not in tensors:

@@ -106,7 +106,8 @@ VERIFY = argument("--verify", action="store_true", help="run the program after e
 def _kept(default: str) -> Argument:
     """The name under which a schedule is kept; its flags are those by which others choose one."""
     flags = ("-n", "-v", "--name", "--version")
-    return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
+    words = f"keep the schedule as V ({default})"
+    return argument(*flags, dest="version", metavar="V", default=default, help=words, completes=_versions)
 
 
 def _knob(text: str) -> tuple[str, list[Any]]:
@@ -516,7 +517,7 @@ class TensorMagics(Magics):
             "second",
             metavar="B",
             help="an operator, a version of the first, or OPERATOR:VERSION",
-            completes=_versions,
+            completes=lambda magics, op: [*_versions(magics, op), *_operators(magics, op)],
         ),
         argument("-t", "--time", action="store_true", help="measure both"),
         example="%compare dense:plain dense:auto",
