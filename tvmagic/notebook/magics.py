@@ -160,6 +160,7 @@ class TensorMagics(Magics):
         argument("name", metavar="NAME", help="the name of the operator"),
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("--code", action="store_true", help="show the plain loops, unfolded"),
+        argument("--auto", action="store_true", help="go on with %%auto NAME --check --time"),
         cell=True,
         example="%%tensor dense",
     )
@@ -175,6 +176,9 @@ class TensorMagics(Magics):
             print(f"`{name}` was {hidden}; now it is this operator", file=sys.stderr)
         if not arguments.quiet:
             display(self._operator_view(op, arguments.code))
+        if arguments.auto:
+            assert self.shell is not None
+            self.shell.run_line_magic("auto", f"{name} --check --time{' --quiet' * arguments.quiet}")
 
     def _hidden_by(self, name: str) -> str:
         """What of the user's an operator of this name would replace, in words; a name that cells need is refused."""
