@@ -794,7 +794,7 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, la
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
     page.locator("#jupyterlab-splash").wait_for(state="detached")
     ground = stepper.evaluate("e => getComputedStyle(e).backgroundColor")
-    assert ground == "rgb(13, 17, 23)"
+    assert ground == "rgb(17, 17, 17)"
     screenshot(page, "lab_dark")
     lab.stop_kernels()
     page.wait_for_function(
