@@ -421,6 +421,9 @@ def test_passes_in_other_notations_keep_their_places(notation: str) -> None:
     node = next(s.after for s in shown.record if s.name == "tir.StorageFlatten")
     lines = shown.view.text_lines(step.after)
     assert "\n".join(lines) == {"classic": classic, "cinn": cinn_text}[notation](node)
+    stage_loops = next(s for s in shown.view.steps if s.name == "te.ScheduleOps")
+    lines_of_stages = [line.strip() for line in shown.view.text_lines(stage_loops.after)]
+    assert {"classic": "C(i) =exp(B(i))", "cinn": "C[i] = exp(B[i])"}[notation] in lines_of_stages
     text = shown.view.texts[step.after]
     places = {shown.view.origins[text.origins[i]] for i, line in enumerate(lines) if "exp(" in line}
     assert places == {(("tensor f", 4),)}

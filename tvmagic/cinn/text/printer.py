@@ -75,6 +75,9 @@ from tvmagic.ir import (
     Or,
     PrimExpr,
     PrimFunc,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
     Ramp,
     Range,
     Select,
@@ -87,6 +90,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import add
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
+from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
 
 __all__ = ["cinn_text", "cinn_with_nodes", "memory_statement", "type_name"]
@@ -352,6 +356,9 @@ _Cinn.HANDLERS = {
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
     BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
+    ProducerLoad: lambda p, n: f"{producer_name(n.producer)}[{p.texts(n.indices)}]",
+    ProducerStore: lambda p, n: p.line(f"{producer_name(n.producer)}[{p.texts(n.indices)}] = {p.text(n.value)}"),
+    ProducerRealize: lambda p, n: n.body,
     SeqStmt: lambda p, n: p.braces(n),
     Evaluate: lambda p, n: p.line(p.text(n.value)),
     BufferStore: _Cinn.store,
