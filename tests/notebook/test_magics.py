@@ -768,3 +768,18 @@ def test_a_program_is_edited_in_a_cell(
     for line in ("%graph dense -k access", "%asm dense", "%why dense --no-run"):
         assert run(loaded, line) is not None
     assert "has no TE schedule" in fails(loaded, "%bounds dense", capsys)
+
+
+def test_a_pass_of_te_schedules_is_not_looked_for_in_a_tensorir_schedule(loaded: Any, capsys: Any) -> None:
+    run(loaded, "%%schedule dense -q -n blocks\nsch.get_block('Y')")
+    said = " ".join(fails(loaded, "%passes dense:blocks -p VectorizeLoop,InferBound", capsys).split())
+    assert "has no TE schedule, so InferBound does not run" in said and "`-v tiled`" in said
+    said = " ".join(fails(loaded, "%passes dense:tiled -p Vectorize", capsys).split())
+    assert "did you mean `tir.VectorizeLoop`?" in said
+    said = " ".join(fails(loaded, "%passes dense:tiled -p Qqqq", capsys).split())
+    assert "the passes are `te.normalize`" in said and "tile(" not in said, "calls are found by their line"
+
+
+def test_compute_at_of_the_reader_is_told_the_other_way(loaded: Any, capsys: Any) -> None:
+    said = " ".join(fails(loaded, "%%schedule dense\ns[Z].compute_at(s[Y], s[Y].axis[0])", capsys).split())
+    assert "call compute_at on the stage that is read: `Y` at a loop of `Z`" in said

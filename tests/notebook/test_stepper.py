@@ -460,3 +460,17 @@ def test_the_page_has_a_program_edited() -> None:
     assert "NOT equal" in told["facts"] and told["both"]["steps"][0]["name"] == "tir.RenormalizeSplitPattern"
     assert "is not defined" in ask({"key": "all", "step": number, "text": text.replace("range", "rnage")})["error"]
     assert "error" in ask({"key": "all", "step": 10**6, "text": text}) and "error" in ask({"key": "all", "step": None})
+
+
+def test_a_comment_of_llvm_ir_is_one_piece() -> None:
+    assert pieces("; alone in a loop", "llvm") == [("c", "; alone in a loop")]
+
+
+def test_long_sentences_of_errors_break_between_names() -> None:
+    from tvmagic.notebook.errors import wrapped
+
+    name = "`s[Y].compute_at(s[Z], s[Z].axis[0])`"
+    lines = wrapped(f"TVMagicError: {'word ' * 9}{name} {'word ' * 4}")
+    assert len(lines) == 2 and all(len(line) <= 80 for line in lines) and name in lines[1]
+    assert wrapped("in %%schedule dense, line 2:") == ["in %%schedule dense, line 2:"]
+    assert wrapped("    " + "x = 1 " * 30) == ["    " + "x = 1 " * 30], "a line of a program stays as it is"
