@@ -775,7 +775,7 @@ def test_a_pass_of_te_schedules_is_not_looked_for_in_a_tensorir_schedule(loaded:
     said = " ".join(fails(loaded, "%passes dense:blocks -p VectorizeLoop,InferBound", capsys).split())
     assert "has no TE schedule, so InferBound does not run" in said and "`-v tiled`" in said
     said = " ".join(fails(loaded, "%passes dense:tiled -p Vectorize", capsys).split())
-    assert "did you mean `tir.VectorizeLoop`?" in said
+    assert "did you mean" in said and "`tir.VectorizeLoop`" in said
     said = " ".join(fails(loaded, "%passes dense:tiled -p Qqqq", capsys).split())
     assert "the passes are `te.normalize`" in said and "tile(" not in said, "calls are found by their line"
 

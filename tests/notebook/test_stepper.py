@@ -474,3 +474,17 @@ def test_long_sentences_of_errors_break_between_names() -> None:
     assert len(lines) == 2 and all(len(line) <= 80 for line in lines) and name in lines[1]
     assert wrapped("in %%schedule dense, line 2:") == ["in %%schedule dense, line 2:"]
     assert wrapped("    " + "x = 1 " * 30) == ["    " + "x = 1 " * 30], "a line of a program stays as it is"
+
+
+def test_a_table_that_a_terminal_has_no_room_for_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvmagic.notebook import terminal
+
+    columns, rows = ["version", "what it is", "time"], [["a", "x" * 60, 1], ["b", "y", 23]]
+    wide = terminal.text_table(columns, rows)
+    assert len(wide.split("\n")) == 4 and len(wide.split("\n")[2]) > 72
+    monkeypatch.setattr(terminal, "_room", lambda: 72)
+    assert terminal.text_table(columns, rows).split("\n") == [
+        "version     a", "what it is  " + "x" * 60, "time        1", "", "version     b", "what it is  y", "time        23",
+    ]  # fmt: skip
+    monkeypatch.setattr(terminal, "_room", lambda: 80)
+    assert terminal.text_table(columns, rows) == wide
