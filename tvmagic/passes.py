@@ -108,7 +108,11 @@ class Record:
         names = list(dict.fromkeys(s.name for s in self.steps))
         meant = [n for n in names if str(key).lower() in n.lower()]
         hint = "did you mean " + " or ".join(f"`{n}`" for n in meant) + "?" if meant and key else None
-        known = "the steps are " + ", ".join(f"`{n}`" for n in names)
+        hint = hint or did_you_mean(str(key), [n.rsplit(".", 1)[-1] for n in names])
+        passes = list(
+            dict.fromkeys(s.name for s in self.steps if s.kind != "schedule")
+        )  # calls are found by their line
+        known = "the passes are " + ", ".join(f"`{n}`" for n in passes or names)
         raise TVMagicError(f"no step `{key}` ran", hint=hint or known)
 
     def notes(self, topic: str | None = None) -> list[Note]:

@@ -226,6 +226,27 @@ def test_the_range_keeps_every_access_inside(text: str, shape: tuple[int, ...]) 
     np.testing.assert_allclose(op(*inputs), op.reference(*inputs), rtol=1e-5)
 
 
+@pytest.mark.parametrize("text", ["X: float32[n]\nY[i] = X[n - 1 - i]", "X: float32[size]\nY[i] = X[size - 1 - i]"])
+def test_a_size_is_a_number_in_an_index(text: str) -> None:
+    """A symbolic one, and one that the notebook has."""
+    op = operator("f", text, {"size": 7})
+    x = np.arange(7, dtype="float32")
+    np.testing.assert_array_equal(op(x), x[::-1])
+
+
+def test_a_name_that_is_a_size_and_a_whole_index_is_an_index() -> None:
+    op = operator("f", "X: float32[size, k]\nY[i] += X[i, k]", {"size": 7, "k": 5})
+    x = np.arange(35, dtype="float32").reshape(7, 5)
+    np.testing.assert_array_equal(op(x), x.sum(1))
+
+
+@pytest.mark.parametrize("condition", ["0 <= i < 8", "i <= 7 and k >= 0", "not i > 7"])
+def test_a_condition_inside_the_range_of_what_it_guards_is_one(condition: str) -> None:
+    op = operator("f", f"X: float32[9, 2]\nY[i, k] = X[i, k] if {condition} else 5")
+    x = np.zeros((9, 2), "float32")
+    np.testing.assert_array_equal(op(x), np.where(np.arange(9)[:, None] < 8, x, 5))
+
+
 def test_a_symbolic_range_keeps_every_access_inside() -> None:
     op = operator("f", "X: float32[n]\nY[i] = X[i] + X[i + 1]")
     x = np.arange(7, dtype="float32")
@@ -237,7 +258,19 @@ def test_a_symbolic_range_keeps_every_access_inside() -> None:
     [
         ("X: float32[10]\ni: range(10)\nY[i] = X[i] + X[i + 1]", "reaches 10, outside 0 to 9"),
         ("X: float32[10]\nY[i] = X[i] + X[i + 10]", "reaches 19, outside 0 to 9"),
-        ("X: float32[10]\nY[i] = X[-i]", "the extent of `i` cannot be inferred"),
+        (
+            "X: float32[10]\nY[i] = X[-i]",
+            "the extent of `i` cannot be inferred\n.*\n.*the last element is at 9, `9 - i`",
+        ),
+        ("X: float32[n]\nY[i] = X[-1 - i]", "the extent of `i` cannot be inferred\n.*\n.*the last element is at n - 1"),
+        ("X: float32[10]\nY[i] = X[i + 10]", "reaches 10, outside 0 to 9"),
+        ("X: float32[n]\nY[i] = X[i + n]", "reaches n, outside 0 to n - 1"),
+        (
+            "X: float32[9]\nZ: float32[4]\nY[i] = X[i] if i < 9 else Z[i - 9]",
+            "over that of `X.i.`, `i < 9` always holds",
+        ),
+        ("X: float32[9]\nZ: float32[4]\nY[i] = Z[i - 9] if not 0 <= i < 9 else X[i]", "`not 0 <= i < 9` always fails"),
+        ("X: float32[n]\nY[i] = X[i] if i >= n or i < 0 else 0", "always fails"),
         (
             "X: float32[10]\nA: float32[8]\nB: float32[8]\nY[i, j] = X[i + j] + A[i] + B[j]",
             "reaches 14, outside 0 to 9",

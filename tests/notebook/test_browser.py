@@ -794,7 +794,7 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, la
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
     page.locator("#jupyterlab-splash").wait_for(state="detached")
     ground = stepper.evaluate("e => getComputedStyle(e).backgroundColor")
-    assert ground == "rgb(13, 17, 23)"
+    assert ground == "rgb(17, 17, 17)"
     screenshot(page, "lab_dark")
     lab.stop_kernels()
     page.wait_for_function(
@@ -808,7 +808,7 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, la
     assert "Following" in stepper.locator(".tm-follow").inner_text()
 
 
-def test_it_steps_in_notebook_7(classic: Any, page: Any, screenshot: Any) -> None:
+def test_it_steps_in_notebook_7(classic: Any, page: Any, axe: str, screenshot: Any) -> None:
     notebook(classic.folder, "two.ipynb", DEFINE, TENSOR, SCHEDULE, ALIVE)
     stepper = run_all(page, classic.url("notebooks/two.ipynb"))
     completed_and_explained(page, screenshot, "notebook7")
@@ -818,6 +818,13 @@ def test_it_steps_in_notebook_7(classic: Any, page: Any, screenshot: Any) -> Non
     page.keyboard.press("ArrowRight")
     assert current(stepper).startswith("z.vectorize")
     screenshot(page, "notebook7")
+    for theme in ("Light", "Dark"):
+        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme}'}})")
+        page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(theme == 'Light').lower()}'")
+        for width in (900, 1600):
+            page.set_viewport_size({"width": width, "height": 1000})
+            assert violations(page, axe, ".jp-OutputArea-output .tvmagic") == [], f"{theme}, {width}"
+            screenshot(page, f"notebook7_{theme}_{width}".lower())
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ CALLS = [f"te.{n}" for n in (*STAGE_CALLS, *SCHEDULE_CALLS)] + [f"tir.{n}" for n
 @pytest.fixture
 def dense(shell: Any) -> Any:
     assert shell.run_cell(TENSOR).success
+    assert shell.run_cell("%%schedule dense -q -n mine\ns[Z].vectorize(s[Z].axis[1])").success
     return shell
 
 
@@ -66,6 +67,17 @@ def said(shell: Any, code: str) -> str | None:
         (f"{BLOCKS}sch.reorder(", ["i", "j", "k"]),
         (f"{BLOCKS}sch.compute_at(", ["c"]),
         (f"{BLOCKS}l = sch.get_loops(c)\nsch.vectorize(l[0]); sch.unr", []),
+        (f"{HEAD}y = s[Y]; io, ii = y.split(y.axis[0], 8); y.vectorize(", ["io", "ii"]),
+        (f"{HEAD}y = s[Y]; a, c = y.split(y.axis[0], 8); y.compute_at(s[Z],\n    ", ["a", "c"]),
+        (f"{BLOCKS}sch.split(i, fac", ["factors="]),
+        ("%%puzzle 7\ns[", ["X", "B", "Y"]),
+        ("%%puzzle 7\ns[B].comp", ["compute_at", "compute_inline", "compute_root"]),
+        ("%%schedule dense -n ", ["mine", "plain"]),
+        ("%why dense:", ["dense:plain", "dense:mine"]),
+        ("%why dense:m", ["dense:mine"]),
+        ("%compare dense:mine d", ["dense"]),
+        ("%compare dense:mine ", ["dense", "mine", "plain"]),
+        ("%passes dense:mine -p InferBound,Vect", ["InferBound,VectorizeLoop"]),
         ("%%schedule dense --", ["--check", "--cost"]),
         ("%%schedule d", ["dense"]),
         ("%bounds dense ", ["--name", "--ranges"]),
@@ -99,7 +111,7 @@ def test_trying_a_cell_changes_nothing_and_ends(dense: Any) -> None:
         "a, c = s[Y].split(s[Y].axis[0], 8)", "bad(", "last, _ = s[Z].split(s[Z].axis[0], 4)",
     ]  # fmt: skip
     names = schedule_names(op, "\n".join(lines[:-4]), users)
-    assert users["kept"] == [1] and "big" not in names and not op.versions
+    assert users["kept"] == [1] and "big" not in names and [*op.versions] == ["mine"]
     names = schedule_names(op, "\n".join(lines[-3:]), users)
     assert names["a"].var.name == "i.outer" and names["last"].var.name == "i.outer", "past a line that cannot be read"
     schedule_names(op, lines[-4], users)  # stops before it has run as long as its text says

@@ -9,9 +9,12 @@ import pytest
 
 from tvmagic import ascend, te
 from tvmagic.notebook import display
-from tvmagic.notebook.pictures import asc_axes, asc_nodes
+from tvmagic.notebook.pictures import asc_axes, asc_nodes, block_tree
 from tvmagic.notebook.pictures.regions import grid_svg
+from tvmagic.notebook.pictures.roofline import Point, roofline
 from tvmagic.notebook.pictures.svg import Edge, Graph, Vertex
+from tvmagic.operators import operator
+from tvmagic.operators.peaks import Peaks
 
 
 @pytest.mark.parametrize(
@@ -82,3 +85,33 @@ def test_a_long_arrow_goes_past_all_of_a_tall_box() -> None:
     graph.edges += [Edge("a", "b"), Edge("b", "c"), Edge("a", "c")]
     svg, box = graph.svg(), graph.vertices[1]
     assert svg.count(f" {box.y + box.height:.1f}C") == 2  # where the arrow from b begins, and where the other may turn
+
+
+def test_blocks_are_rows_in_the_order_of_the_program_and_no_arrow_crosses_a_box() -> None:
+    """Also the words beside arrows are in rows of their own: nothing is drawn over anything else."""
+    source = "X: float32[8, 4]\nM[i] = max(X[i, k], over=k)\nD[i, k] = X[i, k] - M[i]\nS[i] += D[i, k]\nY[i, k] = D[i, k] / S[i] + M[i]"
+    tree = block_tree(operator("rows", source).to_prim_func())
+    svg = tree.svg()
+    boxes = [(v.lines[0], v.y) for v in tree.vertices]
+    assert [y for _, y in boxes] == sorted({y for _, y in boxes}), "a row each"
+    assert [name for name, _ in boxes if len(name) == 1] == ["M", "D", "S", "Y"]
+    right = {
+        float(y): float(x) + float(w)
+        for x, y, w in re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"', svg)
+    }
+    arrows = re.findall(r'd="M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H([\d.]+)" fill="none" [^>]*marker-end', svg)
+    assert len(arrows) == len([e for e in tree.edges if e.dashed]) == 5
+    lanes: dict[str, list[tuple[float, float]]] = {}
+    for start, leaves, lane, enters, end in arrows:
+        assert float(lane) > max(right.values()) and min(float(start), float(end)) >= min(right.values())
+        low, high = sorted((float(leaves), float(enters)))
+        assert all(b < low or high < a for a, b in lanes.setdefault(lane, [])), "two arrows in one lane share no row"
+        lanes[lane].append((low, high))
+    assert svg.count(">RAW</text>") == 3, "one word for all arrows to a box"
+
+
+def test_the_names_of_points_with_the_same_speed_are_apart() -> None:
+    peaks = Peaks(1e11, 1e10)
+    svg = roofline(peaks, [Point(name, 32.0, 1e9) for name in ("first", "second", "third")], "Roofline").svg
+    heights = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:first|second|third) ', svg))
+    assert len(heights) == 3 and all(b - a >= 12 for a, b in zip(heights, heights[1:]))

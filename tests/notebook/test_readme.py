@@ -39,6 +39,16 @@ def test_the_cells_run(shell: Any) -> None:
     np.testing.assert_allclose(dense(x, w, b), dense.reference(x, w, b), rtol=1e-4, atol=1e-4)
 
 
+def test_the_first_four_lines_schedule_check_and_measure(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    load, cell = block("%load_ext tvmagic\n").strip().split("\n\n")
+    assert len((load + "\n" + cell).split("\n")) == 4, "under five lines to type"
+    shell.run_line_magic("config", "TensorMagics.bench_seconds = 0.01")
+    assert shell.run_cell(cell).success
+    out = capsys.readouterr().out
+    assert "product (auto): equal to NumPy" in out and "times NumPy's speed" in out and "VectorizeLoop" in out
+    assert shell.user_ns["product"].current.name == "auto"
+
+
 @pytest.mark.parametrize("target", ["", "llvm -mcpu=haswell"])
 def test_the_example_is_faster_than_numpy(shell: Any, target: str) -> None:
     """Measured at 1.4 to 2 times NumPy's speed, with AVX2 and AVX-512; least times of interleaved calls on one thread."""

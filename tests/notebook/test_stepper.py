@@ -421,6 +421,9 @@ def test_passes_in_other_notations_keep_their_places(notation: str) -> None:
     node = next(s.after for s in shown.record if s.name == "tir.StorageFlatten")
     lines = shown.view.text_lines(step.after)
     assert "\n".join(lines) == {"classic": classic, "cinn": cinn_text}[notation](node)
+    stage_loops = next(s for s in shown.view.steps if s.name == "te.ScheduleOps")
+    lines_of_stages = [line.strip() for line in shown.view.text_lines(stage_loops.after)]
+    assert {"classic": "C(i) =exp(B(i))", "cinn": "C[i] = exp(B[i])"}[notation] in lines_of_stages
     text = shown.view.texts[step.after]
     places = {shown.view.origins[text.origins[i]] for i, line in enumerate(lines) if "exp(" in line}
     assert places == {(("tensor f", 4),)}
@@ -457,3 +460,31 @@ def test_the_page_has_a_program_edited() -> None:
     assert "NOT equal" in told["facts"] and told["both"]["steps"][0]["name"] == "tir.RenormalizeSplitPattern"
     assert "is not defined" in ask({"key": "all", "step": number, "text": text.replace("range", "rnage")})["error"]
     assert "error" in ask({"key": "all", "step": 10**6, "text": text}) and "error" in ask({"key": "all", "step": None})
+
+
+def test_a_comment_of_llvm_ir_is_one_piece() -> None:
+    assert pieces("; alone in a loop", "llvm") == [("c", "; alone in a loop")]
+
+
+def test_long_sentences_of_errors_break_between_names() -> None:
+    from tvmagic.notebook.errors import wrapped
+
+    name = "`s[Y].compute_at(s[Z], s[Z].axis[0])`"
+    lines = wrapped(f"TVMagicError: {'word ' * 9}{name} {'word ' * 4}")
+    assert len(lines) == 2 and all(len(line) <= 80 for line in lines) and name in lines[1]
+    assert wrapped("in %%schedule dense, line 2:") == ["in %%schedule dense, line 2:"]
+    assert wrapped("    " + "x = 1 " * 30) == ["    " + "x = 1 " * 30], "a line of a program stays as it is"
+
+
+def test_a_table_that_a_terminal_has_no_room_for_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvmagic.notebook import terminal
+
+    columns, rows = ["version", "what it is", "time"], [["a", "x" * 60, 1], ["b", "y", 23]]
+    wide = terminal.text_table(columns, rows)
+    assert len(wide.split("\n")) == 4 and len(wide.split("\n")[2]) > 72
+    monkeypatch.setattr(terminal, "_room", lambda: 72)
+    assert terminal.text_table(columns, rows).split("\n") == [
+        "version     a", "what it is  " + "x" * 60, "time        1", "", "version     b", "what it is  y", "time        23",
+    ]  # fmt: skip
+    monkeypatch.setattr(terminal, "_room", lambda: 80)
+    assert terminal.text_table(columns, rows) == wide

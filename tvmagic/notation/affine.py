@@ -11,7 +11,7 @@ from tvmagic.arith import ConstIntBound
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Var, post_order_visit
 
-__all__ = ["Affine", "affine_of", "is_proved", "shrunk", "solve_extents"]
+__all__ = ["Affine", "affine_of", "holds", "is_proved", "shrunk", "solve_extents"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Affine:
     """`constant + sum(factor * name)`; the constant may be an expression where sizes are symbolic."""
 
     factors: dict[str, int] = field(default_factory=dict)
-    constant: int = 0
+    constant: Any = 0
 
     def __add__(self, other: Affine) -> Affine:
         factors = dict(self.factors)
@@ -52,10 +52,10 @@ class Affine:
         return low, high
 
 
-def affine_of(node: ast.expr, names: set[str], numbers: Mapping[str, int]) -> Affine | None:
+def affine_of(node: ast.expr, names: set[str], numbers: Mapping[str, Any]) -> Affine | None:
     """The sum that an index expression is; None if it is not one.
 
-    `names` are the index names, `numbers` the cell's own whole numbers.
+    `names` are the index names, `numbers` the whole numbers that other names are, and symbolic sizes.
     """
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
@@ -79,8 +79,44 @@ def _combine(op: ast.operator, a: Affine, b: Affine) -> Affine | None:
     if isinstance(op, ast.Sub):
         return a + b.times(-1)
     if isinstance(op, ast.Mult) and (not a.factors or not b.factors):
-        return b.times(a.constant) if not a.factors else a.times(b.constant)
+        number, other = (a, b) if not a.factors else (b, a)
+        return other.times(number.constant) if isinstance(number.constant, int) else None
     return None
+
+
+def holds(
+    test: ast.expr, names: set[str], numbers: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]
+) -> bool | None:
+    """Whether a condition on sums of index names holds for all of their values, or for none; None if neither is known."""
+    match test:
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            sums = [affine_of(node, names, numbers) for node in (left, *comparators)]
+            parts = [_compared(op, a, b, ranges) for op, a, b in zip(ops, sums, sums[1:])]
+            return False if False in parts else None if None in parts else True
+        case ast.BoolOp(op=op, values=values):
+            parts = [holds(value, names, numbers, ranges) for value in values]
+            decisive = isinstance(op, ast.Or)
+            return decisive if decisive in parts else None if None in parts else not decisive
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = holds(operand, names, numbers, ranges)
+            return None if inner is None else not inner
+    return None
+
+
+def _compared(op: ast.cmpop, a: Affine | None, b: Affine | None, ranges: Mapping[str, tuple[Any, Any]]) -> bool | None:
+    bounds = (a + b.times(-1)).bounds(ranges) if a is not None and b is not None else None
+    if bounds is None:
+        return None
+    low, high = bounds
+    match op:
+        case ast.Lt() | ast.GtE():
+            below, above = high < 0, low >= 0
+        case ast.LtE() | ast.Gt():
+            below, above = high <= 0, low > 0
+        case _:
+            return None
+    less = isinstance(op, (ast.Lt, ast.LtE))
+    return less if is_proved(below) else not less if is_proved(above) else None
 
 
 def solve_extents(
@@ -137,9 +173,13 @@ def _longest(affine: Affine, name: str, size: Any, found: Mapping[str, tuple[Any
         return None
     low, high = bounds
     if factor < 0:  # backwards from `low`, which is the index of 0
-        return low // -factor + 1 if is_proved(low > 0) else None
-    reach = size - high
-    return reach if factor == 1 else (reach - 1) // factor + 1
+        if not is_proved(low > 0 if isinstance(low, int) else low >= 0):
+            return None
+        extent = low // -factor + 1
+    else:
+        reach = size - high
+        extent = reach if factor == 1 else (reach - 1) // factor + 1
+    return extent if isinstance(extent, int) else Analyzer().simplify(extent)
 
 
 def _smaller(a: Any, b: Any) -> Any:

@@ -35,6 +35,13 @@ DTYPES = frozenset(
 )
 REDUCTIONS = ("sum", "prod", "max", "min")
 # Functions that `derived` makes of several stages; they say over what, too.
+# What is written for functions that other systems have.
+_BY_OTHERS = {
+    "any": "write `max(..., over=k)`",
+    "all": "write `min(..., over=k)`",
+    "var": "write `mean((X[i, k] - m[i]) ** 2, over=k)`, with the mean `m[i]` in a line above",
+    "std": "write `sqrt(mean((X[i, k] - m[i]) ** 2, over=k))`, with the mean `m[i]` in a line above",
+}
 OVER = ("mean", "softmax", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin")
 
 
@@ -295,7 +302,7 @@ class Expressions:
             fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
         if name not in FUNCTIONS:
             others = "there are exp, max, sqrt and others; in `te` any Python"
-            hint = did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
+            hint = _BY_OTHERS.get(name) or did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
             fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
         if node.keywords:
             fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")

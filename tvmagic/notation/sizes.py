@@ -35,12 +35,13 @@ class Sizes:
     """Reads sizes and ranges.
 
     `numbers` are the cell's own whole numbers, `values` the names from outside; what is in neither is
-    a symbolic size, kept in `symbols`.
+    a symbolic size, kept in `symbols`. `outside` has the numbers from outside that are, or are in, a size.
     """
 
     def __init__(self, source: Source, numbers: Mapping[str, int], values: Mapping[str, Any]) -> None:
         self.source, self.numbers, self.values = source, numbers, values
         self.symbols: dict[str, Any] = {}
+        self.outside: dict[str, int] = {}
         self._places: dict[str, ast.expr] = {}
 
     def size(self, node: ast.expr) -> Any:
@@ -91,6 +92,8 @@ class Sizes:
     def _name(self, name: str, node: ast.expr) -> Any:
         value = self.numbers.get(name, self.values.get(name))
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            if name not in self.numbers:
+                self.outside[name] = int(value)
             return int(value)
         if isinstance(value, (float, np.floating)):
             fail_at(self.source, node, f"`{name}` is {value}, which is not a whole number")

@@ -29,7 +29,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
-from tvmagic.notation.affine import Affine, affine_of, is_proved, shrunk, solve_extents
+from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, shrunk, solve_extents
 from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import (
     DTYPES,
@@ -237,7 +237,9 @@ class _Statement:
                 indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
                 fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
             if node.id in self.notation.assigned and node.id not in tensors:
-                fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
+                scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
+                hint = scan if node.id == self.name else "define it in a line above"
+                fail_at(self.source, node, f"`{node.id}` is read before it is computed", hint)
         for access, _ in self.accesses:
             assert isinstance(access.value, ast.Name)
             if access.value.id not in tensors:
@@ -319,13 +321,20 @@ class _Statement:
             names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
         called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         numbers, symbols = set(self.notation.numbers), set(self.notation.sizes.symbols)
-        found = names - numbers - symbols - (called & set(FUNCTIONS)) - DTYPES
+        found = names - numbers - symbols - self._sizes_from_outside() - (called & set(FUNCTIONS)) - DTYPES
         for axis in self.axes:
             if axis not in found:
                 what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
                 what = "a data type" if axis in DTYPES else what
                 fail_at(self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side")
         return found
+
+    def _sizes_from_outside(self) -> set[str]:
+        """Names of the notebook's numbers that are sizes, and no index: nowhere a whole index, a reduction's or a range's name."""
+        indices = {item.id for a, _ in self.accesses for item in index_items(a) if isinstance(item, ast.Name)}
+        for node in ast.walk(self.value):
+            indices |= over_names(node, self.source) if isinstance(node, ast.Call) else set()
+        return set(self.notation.sizes.outside) - indices - {*self.axes, *self.notation.ranges}
 
     def _infer(self) -> dict[str, tuple[Any, Any]]:
         """The range (min, extent) of every index name."""
@@ -344,22 +353,31 @@ class _Statement:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
-                affine = affine_of(item, self.names, notation.numbers)
+                affine = affine_of(item, self.names, self._numbers)
                 plain = affine.plain_name if affine else None
                 if plain is not None and plain not in given:
                     self._agree(ranges, where, plain, size, access)
                 elif affine is not None:
                     sums.append((affine, size))
         used = self.names & ({*self.axes} | self._used())
+        guessed: dict[str, ast.Subscript] = {}
         for access, _ in self.accesses:  # under a condition: where nothing else says how far
             for item, size in self._dimensions(access):
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
+                    guessed[item.id] = access
         ranges.update(solve_extents(sums, ranges, used - set(ranges)))
         ranges.update(shrunk(sums, ranges, {*self.axes} - given))
         self._complete(ranges, used)
+        self._check_conditions(ranges, guessed)
         self._check_bounds(ranges)
         return ranges
+
+    @cached_property
+    def _numbers(self) -> dict[str, Any]:
+        """What is a number in an index, by name: symbolic sizes, numbers that are sizes, and the cell's own numbers."""
+        sizes = self.notation.sizes
+        return {**sizes.symbols, **sizes.outside, **self.notation.numbers}
 
     def _used(self) -> set[str]:
         return {n.id for n in ast.walk(self.value) if isinstance(n, ast.Name)}
@@ -409,8 +427,33 @@ class _Statement:
             why = ": what it indexes is read only under a condition" if under and all(under) else ""
             fail_at(
                 self.source, node, f"the extent of `{name}` cannot be inferred{why}",
-                f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
+                self._from_the_end(name) or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
+
+    def _from_the_end(self, name: str) -> str | None:
+        """The hint for `X[-i]`: what Python reads from the end is written with the size."""
+        for access, _ in self.accesses:
+            for item, size in self._dimensions(access):
+                affine = affine_of(item, self.names, self._numbers)
+                if affine is not None and affine.factors.get(name, 0) < 0 and is_proved(affine.constant <= 0):
+                    last = Analyzer().simplify(size - 1)
+                    return f"an index does not count from the end: the last element is at {last}, `{last} - {name}` goes backwards"
+        return None
+
+    def _check_conditions(self, ranges: Mapping[str, tuple[Any, Any]], guessed: Mapping[str, ast.Subscript]) -> None:
+        """A condition says nothing about a range that is what one of its branches reads: then both would not be meant."""
+        for node in ast.walk(self.value):
+            if not isinstance(node, ast.IfExp):
+                continue
+            found = next((n for n in sorted(_names_in(node.test)) if n in guessed), None)
+            verdict = holds(node.test, self.names, self._numbers, ranges) if found is not None else None
+            if found is not None and verdict is not None:
+                test, access, how = ast.unparse(node.test), ast.unparse(guessed[found]), "holds" if verdict else "fails"
+                fail_at(
+                    self.source, node.test,
+                    f"the extent of `{found}` cannot be inferred: over that of `{access}`, `{test}` always {how}",
+                    f"write `{found}: range(...)` above, or declare the shape of `{self.name}`",
+                )  # fmt: skip
 
     def _inside_access(self, name: ast.Name) -> bool:
         return any(name in ast.walk(access) for access, _ in self.accesses)
@@ -423,11 +466,13 @@ class _Statement:
         return self.target
 
     def _check_bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> None:
+        """No access leaves its tensor; nothing else is said of an index whose first value does."""
+        ranges = {name: (begin, 1 if is_proved(extent < 1) else extent) for name, (begin, extent) in ranges.items()}
         for access, guarded in self.accesses:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
-                affine = affine_of(item, self.names, self.notation.numbers)
+                affine = affine_of(item, self.names, self._numbers)
                 bounds = affine.bounds(ranges) if affine else None
                 if bounds is None:
                     continue

@@ -86,6 +86,9 @@ def meant(statement: ast.stmt, tensors: Container[str]) -> str | None:
         case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
             if any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)):
                 return "index notation belongs at the top of a cell or in `for i in range(...):`, beside nothing else"
+        case ast.AugAssign(target=ast.Name(id=name), value=value):
+            if _indexed(name, value, tensors):
+                return f"a single value has an empty index: `{ast.unparse(statement).replace(name, f'{name}[()]', 1)}`"
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return _indexed(statement.targets[0].id, statement.value, tensors)
     return None

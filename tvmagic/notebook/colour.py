@@ -60,7 +60,7 @@ def _lexer(language: str) -> Lexer | None:
         case "llvm":
             from pygments.lexers.asm import LlvmLexer
 
-            return LlvmLexer(**options)
+            return LlvmLexer(stripnl=False)  # its comments end with the line
     return None
 
 

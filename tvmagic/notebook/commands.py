@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+_TE_PASSES = ("normalize", "InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc")
+
+
 def version_of(value: Operator | Version, name: str | None = None) -> Version:
     """The version that a command works on: the one named, or the one scheduled last."""
     return value.version(name) if isinstance(value, Operator) else value
@@ -73,6 +76,9 @@ def passes(
     chosen = version_of(value, version)
     only = None if only is None else list(only)
     record = record_of(chosen, target, code, "none" if only and llvm == "loops" else llvm)
+    of_te = next((n for n in only or () if n.rpartition(".")[2] in _TE_PASSES), None)
+    if of_te is not None and not any(step.name.startswith("te.") for step in record):
+        raise _without_te(chosen, of_te)
     if only and llvm == "loops" and not _has_all(record, only):  # LLVM's are among them
         record = record_of(chosen, target, code, llvm)
     marks = verify_marks(record, chosen.operator) if verify else ()
@@ -191,6 +197,18 @@ def llvm(
 KERNELS = {"ascend": "atlas_a2", "atlas_a2": "atlas_a2", "atlas_a2_40": "atlas_a2_40"}
 
 
+def _without_te(version: Version, name: str) -> TVMagicError:
+    """The error for a pass of TE schedules that is asked for of a version that has none."""
+    from tvmagic.te.schedule import Schedule
+
+    op = version.operator
+    others = [f"`-v {v.name}`" for v in op.versions.values() if isinstance(v.schedule, Schedule)]
+    return TVMagicError(
+        f"the version `{version.name}` of `{op.name}` has no TE schedule, so {name} does not run",
+        hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
+    )
+
+
 def bounds(value: Operator | Version, version: str | None = None, phases: bool = True) -> Shown:
     """Every stage's iteration variables with their ranges, and how InferBound found them.
 
@@ -203,11 +221,7 @@ def bounds(value: Operator | Version, version: str | None = None, phases: bool =
     op = chosen.operator
     sch = chosen.schedule if chosen.schedule is not None else op.te_schedule()
     if not isinstance(sch, te.schedule.Schedule):
-        others = [f"`-v {v.name}`" for v in op.versions.values() if isinstance(v.schedule, te.schedule.Schedule)]
-        raise TVMagicError(
-            f"the version `{chosen.name}` of `{op.name}` has no TE schedule, so InferBound does not run",
-            hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
-        )
+        raise _without_te(chosen, "InferBound")
     with recording(op.name) as record:
         normalized = sch.normalize()
         found = run_step("te.InferBound", lambda: te.schedule.InferBound(normalized), before=None, after=lambda _: None)

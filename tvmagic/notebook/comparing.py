@@ -67,7 +67,7 @@ class Comparison(Parts):
         found = first_difference(record)
         self.first = found.name if found is not None else None
         self.passes = Passes(record)
-        words = f"they part at {self.first}" if self.first else "they are the same program after every pass"
+        words = f"they diverge at {self.first}" if self.first else "they are the same program after every pass"
         super().__init__(*parts, title=f"{record.title}: {words}")
 
     def html(self, styled: bool = True) -> str:

@@ -52,11 +52,17 @@ def _words(magic: str, last: str, before: list[str], magics: TensorMagics) -> It
     if last.startswith("-"):
         return parser.flags
     operators = magics.operators()
-    chosen = next((operators[w] for w in before if w in operators), None)
+    chosen = next((op for w in before if (op := operators.get(w.partition(":")[0])) is not None), None)
     wanted = _argument_at(parser, before)
     if wanted is None:
         return parser.flags
-    return sorted(wanted.completes(magics, chosen)) if wanted.completes is not None else ()
+    if wanted.completes is None:
+        return ()
+    name, colon, _ = last.partition(":")
+    if colon and name in operators and not wanted.names[0].startswith("-"):
+        return [f"{name}:{version}" for version in ("plain", *operators[name].versions)]
+    listed = last.rpartition(",")[0] + "," if wanted.options.get("metavar") == "A,B" and "," in last else ""
+    return [listed + word for word in sorted(wanted.completes(magics, chosen))]
 
 
 def _argument_at(parser: Arguments, before: list[str]) -> Argument | None:
@@ -71,6 +77,8 @@ def _argument_at(parser: Arguments, before: list[str]) -> Argument | None:
             value_of = None if "action" in flags[word].options else flags[word]
         else:
             taken += 1
+    if value_of is None and positions and taken >= len(positions) and positions[-1].options.get("nargs") == "*":
+        return positions[-1]
     return value_of or (positions[taken] if taken < len(positions) else None)
 
 
@@ -192,10 +200,9 @@ def _wanted(cursor: Cursor) -> tuple[tuple[type, ...], list[str]]:
     many = [i for i, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL and i <= number]
     at = parameters[many[0] if many else number] if parameters else None
     kind = str(at.annotation).strip("'") if at is not None else ""
-    keywords = [
-        p.name for p in parameters[cursor.call[1] :] if p.kind is not p.VAR_POSITIONAL and p.default is not p.empty
-    ]
-    return _KINDS.get(kind, ()), keywords
+    named = [p for p in parameters[cursor.call[1] :] if p.kind is not p.VAR_POSITIONAL]
+    begun = re.search(r"\w$", cursor.before) is not None  # what has to be given is offered if one writes its name
+    return _KINDS.get(kind, ()), [p.name for p in named if begun or p.default is not p.empty]
 
 
 def _is_declaration(cursor: Cursor) -> bool:

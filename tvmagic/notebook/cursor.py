@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.operators import Operator
 from tvmagic.operators.unfinished import evaluated, schedule_names, tensor_names
 
 __all__ = ["Cursor", "cursor_in"]
 
-_FIRST = re.compile(r"^\s*%%(tensor|schedule)\b[ \t]*(\S*)[^\n]*\n", re.ASCII)
+_FIRST = re.compile(r"^\s*%%(tensor|schedule|puzzle)\b[ \t]*(\S*)[^\n]*\n", re.ASCII)
 _latest: tuple[Any, dict[str, Any]] | None = None  # the names that were found last, with what they were found for
 
 
@@ -21,19 +22,31 @@ def cursor_in(code: str, at: int, namespace: Mapping[str, Any]) -> Cursor | None
     first = _FIRST.match(code)
     if first is None or at < first.end():
         return None
-    op = namespace.get(first[2])
-    if first[1] == "schedule" and not isinstance(op, Operator):
+    kind, name = first.groups()
+    op = _of_puzzle(name) if kind == "puzzle" else namespace.get(name) if kind == "schedule" else None
+    if kind != "tensor" and not isinstance(op, Operator):
         return None
-    return Cursor(first[1], op if first[1] == "schedule" else None, code[first.end() :], at - first.end(), namespace)
+    return Cursor(kind, op, code[first.end() :], at - first.end(), namespace)
+
+
+@lru_cache(maxsize=4)
+def _of_puzzle(address: str) -> Operator | None:
+    """The operator that one of the package's puzzles is about; None if there is none."""
+    from tvmagic.puzzles import puzzle
+
+    try:
+        return puzzle(int(address)).operator() if address.isdecimal() else None
+    except TVMagicError:
+        return None
 
 
 class Cursor:
-    """A place in the text of a `%%tensor` or `%%schedule` cell below its first line.
+    """A place in the text of a `%%tensor`, `%%schedule` or `%%puzzle` cell below its first line.
 
     Attributes
     ----------
-    kind: `tensor` or `schedule`.
-    op: the operator that is scheduled.
+    kind: `tensor`, `schedule` or `puzzle`.
+    op: the operator that is scheduled; None in a `%%tensor` cell.
     before: the text above and left of the place; `text` is all.
     open: where the brackets begin that are open there, outermost first.
     string: where the text in quotes begins that the place is in; None if it is in none.
@@ -46,6 +59,7 @@ class Cursor:
         self.string: int | None = None
         self.in_comment = False
         self._pairs: dict[int, int] = {}
+        self._statement = 0  # where the statement of the place begins, if others are left of it in its line
         self._scan()
 
     def _scan(self) -> None:
@@ -61,6 +75,8 @@ class Cursor:
                 quote, self.string = c, i
             elif c == "#":
                 self.in_comment = True
+            elif c == ";" and not self.open:
+                self._statement = i
             elif c in "([{":
                 self.open.append(i)
             elif c in ")]}" and self.open:
@@ -70,9 +86,9 @@ class Cursor:
     def names(self) -> dict[str, Any]:
         """The names that the lines above the cursor's have, with their values."""
         global _latest
-        above = self.before.rpartition("\n")[0]
+        above = self.before[: max(self.before.rfind("\n"), self._statement, 0)]
         if self.open and self.before[self.open[0] :].count("\n"):  # the statement begins further up
-            above = self.before[: self.open[0]].rpartition("\n")[0]
+            above = self.before[: max(self.before.rfind("\n", 0, self.open[0]), self._statement, 0)]
         if self.op is None:
             return tensor_names(self.before)
         wanted = (self.op, above.strip())

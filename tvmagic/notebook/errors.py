@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import re
+import textwrap
 import traceback
 from typing import Any
 
@@ -14,6 +16,7 @@ __all__ = ["error_lines", "install", "uninstall"]
 
 _RED, _BOLD, _CYAN, _RESET = "\033[1;31m", "\033[1m", "\033[36m", "\033[0m"
 _CONTEXT = 3
+_WIDTH = 80  # of sentences: a notebook breaks longer lines inside words
 _STOPS = (KeyboardInterrupt, MemoryError)
 
 
@@ -85,6 +88,15 @@ def program_lines(error: TVMagicError) -> list[str]:
     return ["in the program:", *("    " + line for line in headers_underlined(text.rstrip("\n").split("\n")))]
 
 
+def wrapped(line: str) -> list[str]:
+    """A sentence in lines, without a break inside a word or a name; a place or a program stays as it is."""
+    if line.startswith(" ") or "\n" in line or re.match(r"in .*:$", line):
+        return [line]
+    whole = re.sub(r"`[^`]*`", lambda name: name[0].replace(" ", "\0"), line)
+    parts = textwrap.wrap(whole, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\0", " ") for part in parts] or [line]
+
+
 def headers_underlined(lines: list[str]) -> list[str]:
     """Lines with carets under them, without the carets under the body of what is underlined."""
     kept: list[str] = []
@@ -123,6 +135,9 @@ def install(shell: Any) -> None:
             lines = error_lines(error, traceback_, colour)
         else:
             return before[1](kind, error, traceback_, tb_offset=tb_offset)
+        if hasattr(self, "kernel"):  # notebooks show these colours on red
+            lines = [line.replace(_RED, _BOLD).replace(_CYAN, _BOLD) for line in lines]
+        lines = [part for line in lines for part in wrapped(line)]
         if getattr(self.InteractiveTB, "tb_join_char", "\n") != "\n":  # %xmode Plain and Minimal
             lines = ["\n".join(lines)]
         self._showtraceback(kind, error, lines)

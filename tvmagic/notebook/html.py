@@ -25,6 +25,8 @@ _FOLDED_ROOM = 8_000
 _ROOM = 60_000
 # Lines of one run; what is longer, such as an assembly, is cut in the middle.
 _LONG = 120
+# Columns of a table that fits everywhere.
+_NARROW = 8
 _GUTTER = {"same": "  ", "added": "+ ", "removed": "- "}
 
 
@@ -63,12 +65,12 @@ def theme_attribute() -> str:
 def frame(body: str, label: str, styled: bool = True) -> str:
     """`body` inside the element that carries our colours, with its accessible name.
 
-    `styled=False` is for a part of another frame: no style sheet, and no region of its own.
+    `styled=False` is for a part of another frame: no style sheet, and no group of its own.
     """
     if not styled:
         return f"<div>{body}</div>"
     sheet = f"<style>{style()}</style>"
-    return f'<div class="tvmagic"{theme_attribute()} role="region" aria-label="{escape(label)}">{sheet}{body}</div>'
+    return f'<div class="tvmagic"{theme_attribute()} role="group" aria-label="{escape(label)}">{sheet}{body}</div>'
 
 
 def theme() -> str:
@@ -254,17 +256,20 @@ def _note_html(note: NoteView) -> Iterator[str]:
     yield "<ul>"
     for text, row in zip(note.texts, note.rows or [[] for _ in note.texts]):
         facts = "; ".join(f"{c}: {v}" for c, v in zip(note.columns, row))
-        aside = f' <span class="tm-meta">({escape(facts)})</span>' if facts else ""
+        aside = f' <span class="tm-meta">({sentence(facts)})</span>' if facts else ""
         yield f"<li>{sentence(text)}{aside}</li>"
     yield "</ul>"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table of escaped texts; numbers are aligned to the right."""
-    head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
+    """A table of escaped texts, with numbers at the right; one of many columns scrolls by itself."""
+    head = "".join(f'<th scope="col">{escape(c)}</th>' if c else "<td></td>" for c in columns)
     body = "".join("<tr>" + "".join(_cell(v) for v in row) + "</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<table class="tm-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    whole = f'<table class="tm-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    if len(columns) <= _NARROW:
+        return whole
+    return f'<div style="overflow-x:auto" tabindex="0" role="group" aria-label="Table">{whole}</div>'
 
 
 def _cell(value: object) -> str:

@@ -48,7 +48,7 @@ def live_html(kind: str, data: dict[str, Any], static: str, label: str) -> str:
         _BOOT.replace("KEY", key).replace("KIND", kind).replace("DATA", packed(json.dumps(data, separators=(",", ":"))))
     )
     return (
-        f'<div class="tvmagic tm-live"{theme_attribute()} role="region" aria-label="{escape(label)}">'
+        f'<div class="tvmagic tm-live"{theme_attribute()} role="group" aria-label="{escape(label)}">'
         f"<div>{static}</div><script>{boot.replace('CODE', code)}</script></div>"
     )
 

@@ -86,7 +86,8 @@ VERIFY = argument("--verify", action="store_true", help="run the program after e
 def kept(default: str) -> Argument:
     """The name under which a schedule is kept; its flags are those by which others choose one."""
     flags = ("-n", "-v", "--name", "--version")
-    return argument(*flags, dest="version", metavar="V", default=default, help=f"keep the schedule as V ({default})")
+    words = f"keep the schedule as V ({default})"
+    return argument(*flags, dest="version", metavar="V", default=default, help=words, completes=version_names)
 
 
 def knob(text: str) -> tuple[str, list[Any]]:

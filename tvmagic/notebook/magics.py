@@ -96,6 +96,7 @@ class TensorMagics(MagicNames):
         argument("name", metavar="NAME", help="the name of the operator"),
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("--code", action="store_true", help="show the plain loops, unfolded"),
+        argument("--auto", action="store_true", help="go on with %%auto NAME --check --time"),
         cell=True,
         example="%%tensor dense",
     )
@@ -111,6 +112,9 @@ class TensorMagics(MagicNames):
             print(f"`{name}` was {hidden}; now it is this operator", file=sys.stderr)
         if not arguments.quiet:
             display(self._operator_view(op, arguments.code))
+        if arguments.auto:
+            assert self.shell is not None
+            self.shell.run_line_magic("auto", f"{name} --check --time{' --quiet' * arguments.quiet}")
 
     def _hidden_by(self, name: str) -> str:
         """What of the user's an operator of this name would replace, in words; a name that cells need is refused."""
@@ -457,7 +461,7 @@ class TensorMagics(MagicNames):
             "second",
             metavar="B",
             help="an operator, a version of the first, or OPERATOR:VERSION",
-            completes=version_names,
+            completes=lambda magics, op: [*version_names(magics, op), *operator_names(magics, op)],
         ),
         argument("-t", "--time", action="store_true", help="measure both"),
         example="%compare dense:plain dense:auto",

@@ -85,7 +85,7 @@ class Task(Shown):
         head = f'<div class="tm-title">{escape(self.title)}{" " + _YES if self.solved else ""}</div>'
         task = "".join(f"<p>{sentence(part)}</p>" for part in paragraphs(subject.task))
         shown = program_html(subject.shown()) if subject.shown() else ""
-        goals = table(["is looked at", "wanted"], subject.wanted())
+        goals = table(["checked", "wanted"], subject.wanted())
         hints = "".join(
             folded(f"Hint {number}", f"<p>{sentence(text)}</p>")
             for number, text in enumerate(subject.hints.values(), start=1)
@@ -101,7 +101,7 @@ class Task(Shown):
                 self.title + (f" {_YES}" if self.solved else ""),
                 *paragraphs(subject.task),
                 *shown,
-                text_table(["is looked at", "wanted"], subject.wanted()),
+                text_table(["checked", "wanted"], subject.wanted()),
                 "",
                 f"Answer in a cell that begins with %%puzzle {self.subject.address}; %puzzle {self.subject.address} --hint helps, and --solution tells.",
             ]
@@ -144,7 +144,7 @@ class Judged(Shown):
     def html(self, styled: bool = True) -> str:
         head = f'<div class="tm-title">{escape(self.title)}</div>'
         error = f"<pre>{escape(chr(10).join(self._error()))}</pre>" if self._error() else ""
-        rows = table(["", "looked at", "wanted", "yours"], self._rows()) if self._rows() else ""
+        rows = table(["", "checked", "wanted", "yours"], self._rows()) if self._rows() else ""
         notes = "".join(f"<p>{sentence(note)}</p>" for note in self._notes())
         program = (
             folded("The program of this answer", program_html(self.verdict.program)) if self.verdict.program else ""
@@ -153,7 +153,7 @@ class Judged(Shown):
         return frame(head + error + rows + notes + program + progress, self.title, styled)
 
     def text(self, colour: bool | None = None) -> str:
-        rows = [text_table(["", "looked at", "wanted", "yours"], self._rows())] if self._rows() else []
+        rows = [text_table(["", "checked", "wanted", "yours"], self._rows())] if self._rows() else []
         return "\n".join([self.title, *self._error(), *rows, *self._notes(), self.line])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.notebook.colour import html_line
-from tvmagic.notebook.html import escape, frame, page, table
+from tvmagic.notebook.html import escape, frame, page, sentence, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
 from tvmagic.notebook.view import View, make_view, selected
 from tvmagic.operators import Version
@@ -129,8 +129,8 @@ class Table(Shown):
         self.columns, self.rows, self.title, self.notes = list(columns), [list(r) for r in rows], title, list(notes)
 
     def html(self, styled: bool = True) -> str:
-        notes = "".join(f'<div class="tm-meta">{escape(n)}</div>' for n in self.notes)
-        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        notes = "".join(f'<div class="tm-meta">{sentence(n)}</div>' for n in self.notes)
+        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         rows = table(self.columns, self.rows) if self.rows else ""
         return frame(head + rows + notes, self.title or "Table", styled)
 
@@ -148,7 +148,7 @@ class Listing(Shown):
 
     def html(self, styled: bool = True) -> str:
         rows = "".join(f'<span class="tm-row">{html_line(line, self.language)}\n</span>' for line in self.lines)
-        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         label = escape(self.title or "Program")
         body = f'<div class="tm-scroll" style="max-height:36em" tabindex="0" role="group" aria-label="{label}"><pre>{rows}</pre></div>'
         return frame(head + body, self.title or "Program", styled)
@@ -186,7 +186,7 @@ class Picture(Shown):
         self.svg, self.words, self.title = svg, words, title
 
     def html(self, styled: bool = True) -> str:
-        head = f'<div class="tm-title">{escape(self.title)}</div>' if self.title else ""
+        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         return frame(f'{head}<div style="overflow-x:auto">{self.svg}</div>', self.title or "Picture", styled)
 
     def text(self, colour: bool | None = None) -> str:

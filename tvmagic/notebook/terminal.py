@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -135,15 +136,26 @@ def _note_lines(note: NoteView) -> Iterator[str]:
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of text, columns lined up; numbers at the right; long texts on several lines."""
+    """A table of text, columns lined up; numbers at the right; long texts on several lines.
+
+    In a terminal that is narrower than the table each row is a list, with a line for each column.
+    """
     cells = [part for row in rows for part in _cell_lines([str(v) for v in row])]
     widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
+    if len(columns) > 2 and sum(widths) + 2 * len(widths) - 2 > _room():
+        names = max(map(len, columns))
+        return "\n\n".join("\n".join(f"{c:{names}}  {v}".rstrip() for c, v in zip(columns, row)) for row in rows)
     right = [all(isinstance(row[i], (int, float)) for row in rows) and bool(rows) for i in range(len(columns))]
 
     def line(values: Sequence[str]) -> str:
         return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right)).rstrip()
 
     return "\n".join([line(list(columns)), "  ".join("-" * w for w in widths), *(line(row) for row in cells)])
+
+
+def _room() -> int:
+    """The columns of the terminal that is written to; more than any table has if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def _cell_lines(row: Sequence[str]) -> Iterator[list[str]]:

@@ -174,7 +174,12 @@ def tune_operator(
     finally:
         force.close()
     if search.best() is None:
-        first = next((t.error for t in search.trials if t.error), "there was no time for one")
+        if not search.trials:
+            raise TVMagicError(
+                f"{seconds:g} s were not enough to try a schedule of `{op.name}`: preparing took {prepared:.1f} s",
+                hint="give the search more seconds",
+            )
+        first = next((t.error for t in search.trials if t.error), "there was no time to run one")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
     finish = Finish(op, problem, name, started + seconds)
     choice = finish.choose(search.finalists(), search.times_of_versions())

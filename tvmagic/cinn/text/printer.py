@@ -76,6 +76,9 @@ from tvmagic.ir import (
     Or,
     PrimExpr,
     PrimFunc,
+    ProducerLoad,
+    ProducerRealize,
+    ProducerStore,
     Ramp,
     Range,
     Reduce,
@@ -90,6 +93,7 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import add
 from tvmagic.ir.query import is_call
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
+from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
 
 __all__ = ["cinn_text", "cinn_with_nodes", "memory_statement", "type_name"]
@@ -111,7 +115,7 @@ class _Cinn(BracesPrinter):
         kind = memory_statement(node)
         if kind is not None:
             return f"{kind}({', '.join([_unquoted(a, self) for a in node.args[1:]])})"
-        if _is_op(node, "tir.call_pure_extern") and str(getattr(node.args[0], "value", "")).startswith(EXTERNAL):
+        if is_call(node, "tir.call_pure_extern") and str(getattr(node.args[0], "value", "")).startswith(EXTERNAL):
             return f"{node.args[0].value}({self.texts(node.args[1:])})"  # type: ignore[attr-defined]
         name = node.op.name_hint if isinstance(node.op, GlobalVar) else node.op.script_name
         return f"{CINN_NAMES.get(name, name)}({self.texts(node.args)})"
@@ -210,9 +214,7 @@ class _Cinn(BracesPrinter):
         return self.text(flat_index(access, self.flat))
 
     def let(self, node: LetStmt) -> Stmt:
-        value = (
-            "" if isinstance(node.value, Call) and _is_op(node.value, "tir.undef") else f" = {self.text(node.value)}"
-        )
+        value = "" if is_call(node.value, "tir.undef") else f" = {self.text(node.value)}"
         self.line(f"{type_name(node.var.dtype)} {node.var.name}{value}")
         return node.body
 
@@ -369,6 +371,9 @@ _Cinn.HANDLERS = {
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
     BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
+    ProducerLoad: lambda p, n: f"{producer_name(n.producer)}[{p.texts(n.indices)}]",
+    ProducerStore: lambda p, n: p.line(f"{producer_name(n.producer)}[{p.texts(n.indices)}] = {p.text(n.value)}"),
+    ProducerRealize: lambda p, n: n.body,
     SeqStmt: lambda p, n: p.braces(n),
     Evaluate: lambda p, n: p.line(p.text(n.value)),
     BufferStore: _Cinn.store,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BlockRealize, For, ForKind, PrimFunc, SeqStmt
+from tvmagic.notebook.pictures.outline import Outline
 from tvmagic.notebook.pictures.svg import Edge, Graph, Vertex
 from tvmagic.operators.operator import tensor_type
 
@@ -108,12 +109,12 @@ _LOOP_WORD = {
 
 
 def block_tree(func: PrimFunc, dependencies: Any = None, title: str = "Blocks") -> Graph:
-    """The loops and blocks of a function as a tree; dashed arrows are dependencies of blocks.
+    """The loops and blocks of a function as an outline; dashed arrows are dependencies of blocks.
 
-    `dependencies` are (from block name, to block name, kind), such as RAW; read off the regions of
-    neighbouring blocks where left out.
+    `dependencies` are (from block name, to block name, kind), such as RAW; by default they are read off the regions of
+    neighbouring blocks.
     """
-    graph = Graph(title)
+    graph = Outline(title)
     found: list[tuple[str, Block]] = []
 
     def walk(node: Any, parent: str | None) -> None:

@@ -14,6 +14,7 @@ __all__ = ["Point", "roofline"]
 
 _WIDTH, _HEIGHT = 520.0, 300.0
 _LEFT, _TOP, _BOTTOM = 64.0, 24.0, 44.0
+_LINE = 15.0  # of text
 _LOW, _HIGH = -4, 9  # powers of two of the operations per byte
 
 
@@ -49,7 +50,7 @@ def roofline(peaks: Peaks, points: Sequence[Point], title: str) -> Picture:
         line(x(2.0**_LOW), y(peaks.bandwidth * 2.0**_LOW), x(ridge), y(peaks.flops), **roof),
         line(x(ridge), y(peaks.flops), x(2.0**_HIGH), y(peaks.flops), **roof),
         text(_WIDTH - 20, y(peaks.flops) - 6, f"{peaks.flops / 1e9:.0f} GFLOP/s", text_anchor="end", fill="currentColor"),
-        text(x(2.0**_LOW) + 6, y(peaks.bandwidth * 2.0**_LOW) - 10, f"{peaks.bandwidth / 1e9:.1f} GB/s", fill="currentColor"),
+        text(x(2.0 ** (_LOW + 1)) + 10, y(peaks.bandwidth * 2.0 ** (_LOW + 1)) + 6, f"{peaks.bandwidth / 1e9:.1f} GB/s", fill="currentColor"),
         line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - 20, _HEIGHT - _BOTTOM, stroke="currentColor"),
         line(_LEFT, _TOP, _LEFT, _HEIGHT - _BOTTOM, stroke="currentColor"),
         text(_WIDTH / 2, _HEIGHT - 8, "operations per byte", text_anchor="middle", fill="currentColor"),
@@ -59,13 +60,14 @@ def roofline(peaks: Peaks, points: Sequence[Point], title: str) -> Picture:
         parts.append(text(x(2.0**power), _HEIGHT - _BOTTOM + 16, label, text_anchor="middle", fill="currentColor"))
     for power in range(math.ceil(math.log10(low)), math.floor(math.log10(top)) + 1):
         parts.append(text(_LEFT - 6, y(10.0**power) + 4, _rate(10.0**power), text_anchor="end", fill="currentColor"))
-    for point in points:
+    heights = _apart([y(point.flops) + 4 for point in points])
+    for point, beside in zip(points, heights):
         at, height = x(point.intensity), y(point.flops)
         words = f"{point.name}: {point.flops / 1e9:.3g} GFLOP/s, {point.share(peaks):.0%} of the roofline"
         parts.append(
             f'<circle cx="{at:.1f}" cy="{height:.1f}" r="5" fill="var(--tm-added, #2e8b57)">{_title(words)}</circle>'
         )
-        parts.append(text(at + 9, height + 4, f"{point.name} {point.share(peaks):.0%}", fill="currentColor"))
+        parts.append(text(at + 9, beside, f"{point.name} {point.share(peaks):.0%}", fill="currentColor"))
     words = [
         f"at most {peaks.flops / 1e9:.0f} GFLOP/s (multiply-adds in registers) and {peaks.bandwidth / 1e9:.1f} GB/s (a copy), one thread",
         f"from {ridge:.1f} operations per byte on, arithmetic limits a program, below that memory",
@@ -75,6 +77,16 @@ def roofline(peaks: Peaks, points: Sequence[Point], title: str) -> Picture:
         ],
     ]
     return Picture(drawing(_WIDTH, _HEIGHT, title, "; ".join(words), parts), "\n".join(words), title)
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights for the words beside points, near those given and a line of text apart, from the lowest up."""
+    found = list(heights)
+    free = math.inf
+    for number in sorted(range(len(found)), key=lambda n: -found[n]):
+        found[number] = min(found[number], free)
+        free = found[number] - _LINE
+    return found
 
 
 def _title(words: str) -> str:

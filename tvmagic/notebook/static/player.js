@@ -1,6 +1,7 @@
 // Plays the accesses of buffers on their grids. All data is here, so no kernel is asked.
 
-const LEFT = 34, TOP = 16; // room for the numbers of rows and columns
+const LEFT = 34, TOP = 16, RIGHT = 12; // room for the numbers of rows and columns
+const LOW = 12; // the least height of a grid with few rows of many columns
 
 class Player {
   constructor(el, data) {
@@ -30,10 +31,11 @@ class Player {
   /** The figure of a buffer: its sizes, what its axes are indexed by, and a canvas. */
   grid(grid, side) {
     const cell = Math.max(3, Math.min(26, Math.floor(side / Math.max(grid.rows, grid.columns))));
-    const canvas = element("canvas", { width: LEFT + grid.columns * cell + 1, height: TOP + grid.rows * cell + 1, role: "img", "aria-label": `Grid of ${grid.name}` });
+    const tall = Math.max(cell, Math.ceil(LOW / grid.rows));
+    const canvas = element("canvas", { width: LEFT + grid.columns * cell + RIGHT, height: TOP + grid.rows * tall + 4, role: "img", "aria-label": `Grid of ${grid.name}` });
     const axes = grid.axes.length > 1 ? `down ${grid.axes.slice(0, -1).join(", ")}; right ${grid.axes.at(-1)}` : `right ${grid.axes[0] ?? ""}`;
     const figure = element("figure", { tabindex: "0" }, element("figcaption", {}, element("b", {}, grid.name), ` ${grid.shape.join(" \u00d7 ")}`, element("div", { class: "tm-meta" }, axes)), canvas);
-    return { ...grid, cell, canvas, figure };
+    return { ...grid, cell, tall, canvas, figure };
   }
 
   colour(name) { return getComputedStyle(this.root).getPropertyValue(name).trim(); }
@@ -81,7 +83,7 @@ class Player {
   }
 
   drawGrid(grid, age, isNow) {
-    const { cell, canvas, rows, columns } = grid, { data } = this;
+    const { cell, tall, canvas, rows, columns } = grid, { data } = this;
     const pen = canvas.getContext("2d");
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.fillStyle = this.colour("--tm-bg");
@@ -92,36 +94,34 @@ class Player {
       const [row, column] = [Math.floor(spot / columns), spot % columns];
       pen.globalAlpha = Math.max(0.15, 1 - (this.at - 1 - i) / Math.max(40, this.count / 4));
       pen.fillStyle = this.colour(data.writes[i] === "w" ? "--tm-accent" : "--tm-used");
-      pen.fillRect(column * cell, row * cell, cell, cell);
+      pen.fillRect(column * cell, row * tall, cell, tall);
     }
     pen.globalAlpha = 1;
-    if (cell >= 5) {
-      pen.strokeStyle = this.colour("--tm-line");
-      pen.beginPath();
-      for (let r = 0; r <= rows; r++) { pen.moveTo(0, r * cell + 0.5); pen.lineTo(columns * cell, r * cell + 0.5); }
-      for (let c = 0; c <= columns; c++) { pen.moveTo(c * cell + 0.5, 0); pen.lineTo(c * cell + 0.5, rows * cell); }
-      pen.stroke();
-    }
+    pen.strokeStyle = this.colour("--tm-line"); // around all, and around each cell that is large enough
+    pen.beginPath();
+    for (let r = 0; r <= rows; r += tall >= 5 ? 1 : rows) { pen.moveTo(0, r * tall + 0.5); pen.lineTo(columns * cell, r * tall + 0.5); }
+    for (let c = 0; c <= columns; c += cell >= 5 ? 1 : columns) { pen.moveTo(c * cell + 0.5, 0); pen.lineTo(c * cell + 0.5, rows * tall); }
+    pen.stroke();
     if (isNow) {
       pen.strokeStyle = this.colour("--tm-error");
       pen.lineWidth = 2;
-      pen.strokeRect(data.spots[2 * this.at - 1] * cell + 1, data.spots[2 * this.at - 2] * cell + 1, cell - 2, cell - 2);
+      pen.strokeRect(data.spots[2 * this.at - 1] * cell + 1, data.spots[2 * this.at - 2] * tall + 1, cell - 2, tall - 2);
       pen.lineWidth = 1;
     }
   }
 
   /** The numbers of rows and columns: the first, the last, and some between. */
-  numbers(pen, { cell, rows, columns }) {
+  numbers(pen, { cell, tall, rows, columns }) {
     pen.fillStyle = this.colour("--tm-muted");
     pen.font = "10px system-ui, sans-serif";
-    const places = (count, room) => {
-      const by = Math.max(1, Math.ceil(room / cell));
-      return [...Array(count).keys()].filter((n) => n % by === 0 && (n === 0 || count - 1 - n >= by) || n === count - 1);
+    const places = (count, size, room) => {
+      const by = Math.max(1, Math.ceil(room / size));
+      return [...Array(count).keys()].filter((n) => n % by === 0 && (n === 0 || count - 1 - n >= by) || n === count - 1 && n >= by);
     };
     pen.textAlign = "center";
-    for (const c of places(columns, 26)) pen.fillText(c, LEFT + (c + 0.5) * cell, TOP - 4);
+    for (const c of places(columns, cell, 26)) pen.fillText(c, LEFT + (c + 0.5) * cell, TOP - 4);
     pen.textAlign = "right";
-    for (const r of places(rows, 13)) pen.fillText(r, LEFT - 4, TOP + (r + 0.5) * cell + 3);
+    for (const r of places(rows, tall, 13)) pen.fillText(r, LEFT - 4, TOP + (r + 0.5) * tall + 3);
   }
 
   key(event) {

@@ -82,7 +82,7 @@ class Stepper {
     this.next = button("Next \u25b6", "Next pass (right arrow or j)", () => this.move(1));
     this.count = element("span", { class: "tm-count", "aria-live": "polite" });
     this.search = element("input", {
-      type: "search", placeholder: "Search in all passes", "aria-label": "Search in all passes",
+      type: "search", placeholder: "Search all passes", "aria-label": "Search in all passes",
       oninput: () => this.find(this.search.value), onkeydown: (e) => this.searchKey(e),
     });
     this.foundBox = element("span", { class: "tm-count", role: "status" });
@@ -106,7 +106,7 @@ class Stepper {
       button("Download", "Save the program after this step as a file", () => this.download()),
       button("Link", "Copy the address of this step and line", () => this.copy("link", addressOf(this.data.key, this.state.step + 1, this.lineNumber(), this.knobs))),
       this.large = button("Maximise", "As large as the window (m)", () => this.maximise(), false));
-    this.view = element("div", { class: "tm-view", tabindex: "0", role: "region", "aria-label": "Program before and after" });
+    this.view = element("div", { class: "tm-view", tabindex: "0", role: "group", "aria-label": "Program before and after" });
     this.view.addEventListener("click", (e) => this.clickLine(e));
     this.view.addEventListener("copy", (e) => this.copySelected(e));
     this.view.addEventListener("mousedown", (e) => this.selectIn(e));
@@ -380,7 +380,7 @@ class Stepper {
       }
       return element("ul", {}, ...note.texts.map((text, i) => {
         const facts = note.columns.map((c, k) => `${c}: ${note.rows[i][k]}`).join("; ");
-        return element("li", {}, ...sentence(text), facts ? element("span", { class: "tm-meta" }, ` (${facts})`) : null);
+        return element("li", {}, ...sentence(text), facts ? element("span", { class: "tm-meta" }, ...sentence(` (${facts})`)) : null);
       }));
     }));
   }

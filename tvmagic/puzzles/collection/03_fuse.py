@@ -23,7 +23,8 @@ y.parallel(y.fuse(i, j))
     hints={
         "loops == 1": "`fuse` makes one loop of two that are directly inside each other, and gives it back.",
         "parallel >= 120": "One loop it is. Now mark the loop that `fuse` gave back: `y.parallel(...)`.",
-        "refused": "`fuse` takes the outer loop first; afterwards the two loops are gone, and only the fused one is there.",
+        "refused": "Only one loop can be parallel, so fuse both, the outer one first. Afterwards the two are gone, and only "
+        "the loop that `fuse` gave back is there.",
     },
     wrong=[
         ("y = s[Y]\ni, j = y.axis\ny.parallel(j)", "loops == 1"),

@@ -16,7 +16,7 @@ s[B].compute_inline()
 """,
     goals=["allocated == 0", "arithmetic == 512"],
     hints={
-        "allocated == 0": "A stage that is *inlined* is computed where it is read, as part of the expression: `compute_inline`.",
+        "allocated == 0": "A stage that is inlined is computed where it is read, as part of the expression: `compute_inline`.",
         "refused": "The result cannot be inlined, as nobody reads it. Which stage lies in between?",
         "arithmetic == 512": "Each value of `B` is read once, so nothing has to be computed twice.",
     },

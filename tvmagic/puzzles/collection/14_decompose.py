@@ -30,7 +30,8 @@ zero = sch.decompose_reduction(c, k)
         "on_vectors == 100": "The sum and the setting to zero are two blocks now; both need vectors. If `j` is vectorized first, both "
         "get them.",
         "stored <= 33_792": "Each element is set to zero more than once: before which loop does that belong?",
-        "refused": "The zero has to be set before the sum begins: name the loop over `k`, or one around it.",
+        "refused": "The zero has to be set before the sum begins: name the loop over `k`, or one around it. And vectorize first: the block "
+        "that only adds, after the decomposition, is no reduction of its own, so its loops stay as they are.",
     },
     wrong=[
         ('c = sch.get_block("C")\ni, j, k = sch.get_loops(c)\nsch.reorder(k, j)\nsch.vectorize(j)', "guards == 0"),
