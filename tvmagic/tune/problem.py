@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -140,8 +140,8 @@ class Problem:
         return file.getvalue()
 
     @staticmethod
-    def load(path: str | Path) -> Problem:
-        """The problem that a file holds; `TVMagicError` if it is another version's."""
+    def load(path: str | Path | IO[bytes]) -> Problem:
+        """The problem that a file, or the file of a path, holds; `TVMagicError` if it is another version's."""
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
             if about["version"] != _VERSION:
