@@ -15,7 +15,7 @@ from tvmagic.tune.instant import contraction, elementwise, rows, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
-__all__ = ["Instant", "auto", "decide"]
+__all__ = ["Instant", "auto", "decide", "decide_for"]
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,14 @@ def decide(func: Any, target: Any = None) -> Instant:
         raise TVMagicError(
             f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`"
         )
-    return _decide(program, resolved(target).machine)
+    return decide_for(program, resolved(target).machine)
 
 
-def _decide(program: PrimFunc | IRModule, machine: Machine) -> Instant:
-    """The schedule by the rules; a block that a rule turns out not to fit is left to the plain rule in a second try."""
+def decide_for(program: PrimFunc | IRModule, machine: Machine) -> Instant:
+    """The schedule by the rules for a machine as it is described.
+
+    A block that a rule turns out not to fit is left to the plain rule in a second try.
+    """
     refused: set[str] = set()
     while True:
         attempt = _Attempt(program, machine, refused)
