@@ -173,6 +173,22 @@ def test_the_last_comparison_is_of_right_ones_and_leaves_out_what_cannot_be_buil
     assert result["machine"] == machine_kind() and result["seconds"][0] > 0 and result["seconds"][1] is None
 
 
+@pytest.mark.parametrize("gain, kept", [(1.01, "instant"), (1.5, "change")])
+def test_what_is_hardly_faster_does_not_replace_the_instant_schedule(gain: float, kept: str) -> None:
+    class Times(Counted):
+        """All schedules take 1 ms but those that no rule made, which are faster by `gain`."""
+
+        def seconds(self, candidate: Candidate) -> float:
+            assert self.op is dense
+            return 1e-3 if candidate.text == instant else 1e-3 / gain
+
+    dense = operator("dense", DENSE)
+    instant = Candidate.of_trace(auto(dense).trace).text
+    result, _ = search(dense, 12, force=Times(dense, failing=0))
+    script = result.version.schedule.script()
+    assert (script == auto(dense).script()) == (kept == "instant")
+
+
 def test_the_same_seed_and_times_give_the_same_search(rows: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Search, "pool_size", lambda self, count: 2 * count)
     first, second = (search(operator("rows", ROWS), seed=4)[0] for _ in range(2))

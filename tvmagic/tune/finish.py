@@ -78,14 +78,14 @@ class Finish:
         self.numpy: list[Standing] = []
         self.compared_with = ""
 
-    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float]) -> Choice:
-        """The fastest right one becomes the operator's version `name`, if it is faster than what calls use now.
+    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float], most: int = 3) -> Choice:
+        """The fastest of the first `most` finalists that are right becomes the operator's version `name`, if it is faster than what calls use now.
 
         `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
         not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions, but not instead of the plain loops or of an earlier
         version of that name.
         """
-        new = self.checked(finalists)
+        new = self.checked(finalists, most)
         if not new:
             raise TVMagicError(f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}")
         previous, replaced = self.op.current, self.op.versions.get(self.name)
@@ -109,8 +109,8 @@ class Finish:
         rows.sort(key=lambda s: s.seconds)
         return Choice(best if kept or replaced is None else replaced, kept, current, (*rows, *self.numpy))
 
-    def checked(self, finalists: Sequence[Trial]) -> list[Version]:
-        """The finalists that are right everywhere; more than one only if there is time for it."""
+    def checked(self, finalists: Sequence[Trial], most: int) -> list[Version]:
+        """The first `most` finalists that are right everywhere; more than one only if there is time for it."""
         found: list[Version] = []
         for trial in finalists:
             begun = time.monotonic()
@@ -120,7 +120,7 @@ class Finish:
                 self.wrong.add(trial.number)
                 self.notes.append(f"trial {trial.number} was left out: {error.message}")
             now = time.monotonic()
-            if found and now + (now - begun) + 0.5 > self.deadline:
+            if len(found) == most or (found and now + (now - begun) + 0.5 > self.deadline):
                 break
         return found
 

@@ -37,7 +37,7 @@ _RANDOM = 0.1  # the share of candidates that are new structures
 _VARIANTS = 0.25  # and of variants of the instant schedule
 _FIRST = 0.6  # and of these, before the model can tell which changes are worth a trial
 _CLOSE = 1.25  # times the best, within which a trial may turn out to be better
-_EQUAL = 1.03  # after the last comparison
+_EQUAL = 1.02  # times the best, within which it is no better than the instant schedule after the last comparison
 _FINALISTS = 6  # of which the last comparison is
 _FINAL = 0.03  # the share of the time that it takes
 _LIMIT = 10.0  # seconds that a trial may take
@@ -185,8 +185,9 @@ def tune_operator(
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
     finish = Finish(op, problem, name, started + seconds)
     finalists = search.finalists()
-    choice = finish.choose(finalists, search.times_of_versions())
-    search.keep_best(next(t for t in finalists if t.number not in finish.wrong))
+    choice = finish.choose(finalists, search.times_of_versions(), 1 if search.compared else _FINALISTS)
+    if search.compared:
+        search.keep_best(next(t for t in finalists if t.number not in finish.wrong))
     notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]
     return TuneResult(
         op, tuple(search.trials), choice, finish.compared_with, time.monotonic() - started, search.model.name,
@@ -262,13 +263,16 @@ class _Search:
     def finalists(self) -> list[Trial]:
         """The trials that may be the best, of this kind of machine if it measured some, the fastest first.
 
-        The instant schedule is among them if it is not far slower. Those that were compared differ by little.
+        The instant schedule is among them if it is not far slower. After they were compared it is before those that are
+        not clearly faster: what differs by less is chance.
         """
         ranked = [t for t in self.ranked(machine_kind()) or self.ranked() if t.candidate.trace is not None]
-        factor, most = (_EQUAL, 2) if self.compared else (_CLOSE, _FINALISTS)
+        factor = _EQUAL if self.compared else _CLOSE
         close = [t for t in ranked if (t.seconds or 0.0) <= factor * (ranked[0].seconds or 0.0)]
-        chosen = close[:most]
-        return [*chosen, *(t for t in close[most:] if t.origin == "instant")]
+        instant = [t for t in close if t.origin == "instant"]
+        if self.compared:
+            return [*instant, *(t for t in close if t not in instant)]
+        return [*close[:_FINALISTS], *(t for t in instant if t not in close[:_FINALISTS])]
 
     def times_of_versions(self) -> dict[str, float]:
         """Seconds of the versions that the operator has, by name; infinite if they were stopped or failed."""
