@@ -218,6 +218,7 @@ class _Proposal:
     origin: str
     candidate: Candidate
     features: list[float] = field(default_factory=list)
+    score: float = math.inf
     predicted: float | None = None
 
 
@@ -308,7 +309,8 @@ class _Search:
     def compare(self, seconds: float, deadline: float) -> None:
         """Measure the finalists again, interleaved on one worker for `seconds`; their times are then those."""
         finalists = self.finalists()
-        if len(finalists) < 2:
+        if len(finalists) < 2:  # all others are far slower
+            self.compared = True
             return
         task = self.task(do="compare", candidates=[t.candidate.data for t in finalists], seconds=seconds)
         for _, result in self.force.run([task], deadline):
@@ -330,12 +332,10 @@ class _Search:
 
     def proposals(self, count: int) -> list[_Proposal]:
         """The candidates of a round: those that the model expects to be fast, and a few others."""
-        if not self.model.ready:  # nothing would be chosen by what is seen of them
-            return self.new(self.some() for _ in range(count))
         pool = self.look(self.new(self.some() for _ in range(self.pool_size(count))))
-        pool.sort(key=lambda p: p.predicted or math.inf)
+        pool.sort(key=lambda p: p.score)
         further = (self.changed(p.candidate, p.origin) for p in pool[:count] for _ in range(2))
-        pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.predicted or math.inf)
+        pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.score)
         chosen = pool[: max(count - int(_EXPLORE * count + self.draw.random()), 1)]
         others = pool[len(chosen) :]
         return [*chosen, *self.draw.sample(others, min(count - len(chosen), len(others)))]
@@ -407,10 +407,11 @@ class _Search:
                         proposal.candidate = Candidate.of_trace(seen["trace"])
                     found.append(proposal)
         self.look_seconds += 0.5 * ((time.monotonic() - begun) / max(len(proposals), 1) - self.look_seconds)
-        if self.model.ready and found:
-            best = min(self.bests().values())
-            for proposal, value in zip(found, self.model.predict([p.features for p in found])):
-                proposal.predicted = value * best
+        if found:
+            scores = self.model.score([p.features for p in found])
+            best = min(self.bests().values(), default=0.0)
+            for proposal, score in zip(found, scores):
+                proposal.score, proposal.predicted = score, 2.0**score * best if self.model.ready else None
         return found
 
     def measure(self, proposals: Sequence[_Proposal]) -> int:
