@@ -59,6 +59,8 @@ def standings_table(result: TuneResult) -> Table:
     ]
     if result.trials:
         title = f"{name}: the best of {len(result.trials)} schedules, {result.elapsed:.1f} s of search"
+    elif result.model:
+        title = f"{name}: the instant schedule, after {result.elapsed:.1f} s"
     else:
         title = f"{name}: a schedule from {result.database.path if result.database else 'a file'}"
     title += ", interrupted" if result.interrupted else ""

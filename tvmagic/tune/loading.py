@@ -43,6 +43,8 @@ def load(
     fits.
     """
     database, started = Database(path), time.monotonic()
+    if path is not None and not database.path.exists():
+        raise TVMagicError(f"there is no file `{path}`", hint=f"`%tune {op.name} --database {path}` makes one")
     entries = find(op, database, target)
     if not entries:
         raise TVMagicError(

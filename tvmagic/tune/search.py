@@ -180,11 +180,11 @@ def tune_operator(
             raise
     finally:
         force.close()
-    if search.best() is None:
+    finalists = search.finalists() or search.untried()
+    if not finalists:
         first = next((t.error for t in search.trials if t.error), "there was no time for one")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
     finish = Finish(op, problem, name, started + seconds)
-    finalists = search.finalists()
     choice = finish.choose(finalists, search.times_of_versions(), 1 if search.compared else _FINALISTS)
     if search.compared:
         search.keep_best(next(t for t in finalists if t.number not in finish.wrong))
@@ -274,6 +274,14 @@ class _Search:
         if self.compared:
             return [*instant, *(t for t in close if t not in instant)]
         return [*close[:_FINALISTS], *(t for t in instant if t not in close[:_FINALISTS])]
+
+    def untried(self) -> list[Trial]:
+        """The instant schedule, if there was no time for a trial."""
+        if self.trials:
+            return []
+        self.notes.append("there was no time for a trial: this is the instant schedule; `--seconds` gives it more")
+        trace = auto(self.op, self.problem.code_target).trace
+        return [Trial(1, "instant", Candidate.of_trace(trace), None)]
 
     def times_of_versions(self) -> dict[str, float]:
         """Seconds of the versions that the operator has, by name; infinite if they were stopped or failed."""

@@ -12,6 +12,7 @@ __all__ = ["interleaved", "runs"]
 
 _RUN_SECONDS = 0.001  # of a run at least, of as many calls as that takes
 _CLOSE = 1.1  # times the best, within which calls are measured to the end
+_FAR = 3.0  # times the best, within which they are measured more than once
 _HOPELESS = ((3, 1.4), (10, 1.15))  # runs after which a call is given up that takes so many times the best so far
 _ROUNDS = 3  # at least
 _TURN = 4  # runs of a call in a round
@@ -27,9 +28,10 @@ def interleaved(calls: Sequence[Callable[[], object] | None], seconds: float) ->
     while time.perf_counter() < until or rounds < _ROUNDS:
         rounds += 1
         best = min((t for t in least if t is not None), default=0.0)
+        factor = _CLOSE if rounds > 1 else _FAR
         for n, call in enumerate(calls):
             before = least[n]
-            if call is not None and before is not None and (before < _CLOSE * best or rounds == 1):
+            if call is not None and before is not None and before < factor * best:
                 least[n] = min([before, *(_run(call, _number(before)) for _ in range(_TURN))])
     return least
 
