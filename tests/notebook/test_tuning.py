@@ -75,7 +75,7 @@ def test_the_trials_are_sorted_and_say_how_the_model_did() -> None:
     measured = [replace(t, predicted=t.seconds) for t in trials(*(1e-3 * n for n in range(20, 0, -1)))]
     failed = replace(TRIAL, number=21, seconds=None, error="it fell over")
     text = result(Standing("tuned", 1e-3), trials=[*measured, failed]).text(colour=False)
-    assert "failed" in text and "it fell over" in text and "8 others are left out" in text
+    assert "failed" in text and "it fell over" in text and "left out of the table: 8" in text
     assert "the rank correlation of predicted and measured times is 1.00, over 20 schedules" in text
 
 

@@ -220,8 +220,10 @@ def test_trials_and_seconds_are_kept(rows: Operator) -> None:
     )
 
 
-def test_without_time_for_a_trial_the_instant_schedule_is_the_result(rows: Operator) -> None:
-    result, force = search(rows, None, seconds=0.01)
+def test_without_time_for_a_trial_the_instant_schedule_is_the_result(rows: Operator, tmp_path: Path) -> None:
+    database = Database(tmp_path / "results.jsonl")
+    result, force = search(rows, None, seconds=0.01, database=database)
+    assert database.entries() == [], "it was not measured"
     assert force.begun == [] and result.trials == () and result.best is None
     assert result.version.schedule.script() == auto(rows).script()
     assert any("no time for a trial: this is the instant schedule" in note for note in result.notes)

@@ -318,7 +318,7 @@ class _Search:
         """Measure the finalists again, interleaved on one worker for `seconds`; their times are then those."""
         finalists = self.finalists()
         if len(finalists) < 2:  # all others are far slower
-            self.compared = True
+            self.compared = bool(finalists)
             return
         task = self.task(do="compare", candidates=[t.candidate.data for t in finalists], seconds=seconds)
         for _, result in self.force.run([task], deadline):
