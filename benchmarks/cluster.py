@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from typing import Any
 
 from tvmagic.operators import operator
 from tvmagic.tune import tune_operator
@@ -20,7 +21,9 @@ def seconds_of(trials: int, workers: int) -> tuple[float, int]:
     """Seconds of a search with so many workers, which are there when it begins; and how many trials there were."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:  # type: ignore[no-untyped-call]
+    options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    made: Any = LocalCluster(n_workers=workers, **options)
+    with made as cluster:
         begin = time.perf_counter()
         result = tune_operator(operator("product", TEXT), trials, seconds=3600, threads=1, on=cluster.scheduler_address)
         return time.perf_counter() - begin, len(result.trials)

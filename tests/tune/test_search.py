@@ -150,12 +150,6 @@ def test_the_first_trial_is_the_instant_schedule_and_the_rest_are_changes_and_ne
     assert {t.error for t in result.trials if t.seconds is None} >= {"odd"}
 
 
-def test_variants_of_the_instant_schedule_are_tried_if_there_are_any() -> None:
-    result, _ = search(operator("dense", DENSE), 16)
-    texts = [t.candidate.text for t in result.trials if t.origin in ("instant", "variant")]
-    assert len(texts) > 2 and len(set(texts)) == len(texts)
-
-
 def test_what_was_tried_is_not_built_again(rows: Operator) -> None:
     """A seed that gives a program that is known ends in the worker, and is no trial."""
     bench = Bench(Problem.of(rows, 0, 16, 1))
@@ -174,19 +168,17 @@ def test_the_last_comparison_is_of_right_ones_and_leaves_out_what_cannot_be_buil
 
 
 @pytest.mark.parametrize("gain, kept", [(1.01, "instant"), (1.5, "change")])
-def test_what_is_hardly_faster_does_not_replace_the_instant_schedule(gain: float, kept: str) -> None:
+def test_what_is_hardly_faster_does_not_replace_the_instant_schedule(rows: Operator, gain: float, kept: str) -> None:
     class Times(Counted):
         """All schedules take 1 ms but those that no rule made, which are faster by `gain`."""
 
         def seconds(self, candidate: Candidate) -> float:
-            assert self.op is dense
             return 1e-3 if candidate.text == instant else 1e-3 / gain
 
-    dense = operator("dense", DENSE)
-    instant = Candidate.of_trace(auto(dense).trace).text
-    result, _ = search(dense, 12, force=Times(dense, failing=0))
+    instant = Candidate.of_trace(auto(rows).trace).text
+    result, _ = search(rows, 6, force=Times(rows, failing=0), seconds=240)
     script = result.version.schedule.script()
-    assert (script == auto(dense).script()) == (kept == "instant")
+    assert (script == auto(rows).script()) == (kept == "instant")
 
 
 def test_the_same_seed_and_times_give_the_same_search(rows: Operator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,7 +285,7 @@ _CYCLES = _PROGRAM.index("cycles")
 _TRAFFIC = _PROGRAM.index(f"traffic beyond {CACHES[0] >> 10} KiB")
 
 
-def rough(features: Sequence[Sequence[float]]) -> np.ndarray:
+def rough(features: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
     """The logarithm of a rough number of cycles of programs, from their features: those of the operations and those of the
     bytes from beyond each cache. It ranks schedules before any was measured. 0 for rows that are no features of programs.
     """
