@@ -413,6 +413,8 @@ class _Search:
                     proposal.features = seen["features"]
                     if "trace" in seen:
                         proposal.candidate = Candidate.of_trace(seen["trace"])
+                        if not self.new([proposal]):
+                            continue
                     found.append(proposal)
         self.look_seconds += 0.5 * ((time.monotonic() - begun) / max(len(proposals), 1) - self.look_seconds)
         if found:
