@@ -253,6 +253,18 @@ def test_intrinsics_of_llvm_by_name_or_number() -> None:
             tir.call_llvm_pure_intrin("int8", name, tir.const(1, "uint32"), tir.Var("v", "int8"))
 
 
+@pytest.mark.parametrize(
+    "name, count",
+    [("llvm.cttz.i32", 3), ("llvm.ctpop", 2), ("llvm.abs", 1), ("llvm.memcpy", 1), ("llvm.masked.load", 1)],
+)
+def test_a_call_that_llvm_would_not_take_is_refused_before_it_ends_the_process(name: str, count: int) -> None:
+    v, A, a = tir.Var("v", "int32"), tir.decl_buffer((1,), "int32", "A"), tir.Var("a", "handle")
+    call = tir.call_llvm_pure_intrin("int32", name, tir.const(count, "uint32"), *[v] * count)
+    func = tir.PrimFunc([a, v], tir.BufferStore(A, call, [0]), buffer_map={a: A})
+    with pytest.raises(tvm.TVMagicError, match=f"LLVM refuses this call of its intrinsic `{name}"):
+        tvm.build(func)
+
+
 def test_registered_functions_take_buffers() -> None:
     @tvm.register_func("test.behaviour.double", override=True)
     def double(source: tvm.nd.NDArray, target: tvm.nd.NDArray, factor: int) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.target import cpu_and_features
-from tvmagic.codegen.target.check import has_instruction
+from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
 from tvmagic.codegen.vector_math import LIBRARY, OWN, libm_call
 from tvmagic.errors import BuildError
@@ -357,7 +358,8 @@ def _extern(emitter: Any, call: Call) -> str:
     return _foreign(emitter, call, name.value, call.args[1:])
 
 
-def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...], of_machine: bool = False) -> str:
+def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...], probed: bool = False) -> str:
+    """A call of a function that is not of this module; what is `probed` is tried first where it cannot end this process."""
     values, types = [], []
     for arg in args:
         value, kind = emitter.visit(arg), "ptr" if isinstance(arg, StringImm) else _foreign_type(arg.dtype)
@@ -366,9 +368,16 @@ def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...], of_mach
         types.append(kind)
         values.append(f"{kind} {value}")
     result = _foreign_type(call.dtype)
-    if of_machine and not has_instruction(cpu_and_features(emitter.context.target), name, result, types, values):
+    if probed:
         target = emitter.context.target
-        raise BuildError(f"the processor of `{target}` has no instruction for the intrinsic `{name}`", node=call)
+        why = why_refused(cpu_and_features(target), name, result, types, values)
+        if why is not None:
+            family = name.removeprefix("llvm.").partition(".")[0]
+            if family in _OF_MACHINES:
+                raise BuildError(
+                    f"the processor of `{target}` has no instruction for the intrinsic `{name}`", node=call
+                )
+            raise BuildError(f"LLVM refuses this call of its intrinsic `{name}`: {why}", node=call)
     function = emitter.context.text.declare(name, result, ", ".join(types))
     text = f"call {result} {function}({', '.join(values)})"
     if result == "void":
@@ -407,7 +416,10 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
         raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
-    return _foreign(emitter, call, name.value, tuple(args), family in _OF_MACHINES)
+    kind = (
+        emitter.suffix(call.dtype).replace("i16", "bf16") if call.dtype.code == "bfloat" else emitter.suffix(call.dtype)
+    )
+    return _foreign(emitter, call, names().with_type(name.value, kind), tuple(args), probed=True)
 
 
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered")

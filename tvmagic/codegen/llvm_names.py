@@ -31,6 +31,13 @@ vector.interleave2 vector.reduce.add vector.reduce.and vector.reduce.fadd vector
 vector.reduce.fmin vector.reduce.fminimum vector.reduce.fmul vector.reduce.mul vector.reduce.or vector.reduce.smax
 vector.reduce.smin vector.reduce.umax vector.reduce.umin vector.reduce.xor vector.reverse vector.splice vscale
 write_register""".split()
+# Those of them whose type is that of their result.
+_TYPED_BY_RESULT = frozenset(
+    """abs acos asin atan atan2 bitreverse bswap canonicalize ceil copysign cos cosh ctlz ctpop cttz exp exp10 exp2 fabs
+    floor fma fmuladd fshl fshr log log10 log2 maximum maximumnum maxnum minimum minimumnum minnum nearbyint pow rint round
+    roundeven sadd.sat sin sinh smax smin smul.fix smul.fix.sat sqrt sshl.sat ssub.sat tan tanh trunc uadd.sat umax umin
+    umul.fix umul.fix.sat ushl.sat usub.sat""".split()
+)
 # Families of which any name is taken: those of machines, and what is new or many.
 _FAMILIES = frozenset(
     """aarch64 amdgcn arm experimental hexagon loongarch mips nvvm ppc riscv s390 sparc ve vp wasm x86 xcore""".split()
@@ -66,6 +73,13 @@ class LlvmNames:
         """`name`, which must be that of an intrinsic."""
         self._parts(name)
         return name
+
+    def with_type(self, name: str, kind: str) -> str:
+        """`name` with the type of its result behind it (`llvm.cttz.i32`) if it needs one and has none.
+
+        LLVM adds it by itself, except to names that had fewer arguments in older versions of it, which it takes for those.
+        """
+        return f"{name}.{kind}" if name.removeprefix("llvm.") in _TYPED_BY_RESULT else name
 
     def _parts(self, name: str) -> list[str]:
         first, *parts = name.split(".")

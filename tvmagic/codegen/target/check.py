@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tvmagic.errors import BuildError
 
-__all__ = ["check_architecture", "check_features_of_host", "check_machine", "has_instruction"]
+__all__ = ["check_architecture", "check_features_of_host", "check_machine", "why_refused"]
 
 _SECONDS = 60
 # Architectures whose code generators take all that is emitted here; others end the process on what they lack.
@@ -28,7 +28,9 @@ llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2)
 text = 'target triple = "' + triple + '"\\n' + sys.stdin.read()
-machine.emit_assembly(llvm.parse_assembly(text))
+module = llvm.parse_assembly(text)
+module.verify()
+machine.emit_assembly(module)
 """
 _FUNCTION = """
 define double @probe(ptr %p, i64 %n) {
@@ -81,21 +83,29 @@ def _probe(triple: str, cpu: str, features: str, text: str) -> subprocess.Comple
         return None  # LLVM is taken at its word
 
 
-def has_instruction(machine: tuple[str, str, str], name: str, result: str, types: list[str], values: list[str]) -> bool:
-    """Whether a machine (triple, processor, features) has what LLVM's intrinsic `name` stands for: without it LLVM
-    ends the process. `values` are the operands with their types; those that are constants must be so."""
+def why_refused(
+    machine: tuple[str, str, str], name: str, result: str, types: list[str], values: list[str]
+) -> str | None:
+    """Why LLVM refuses a call of its intrinsic `name` on a machine (triple, processor, features), in its words, or None.
+
+    It ends the process if the machine has no instruction for it, and in some versions if the arguments are wrong.
+    `values` are the operands with their types; those that are constants must be so.
+    """
     heads = [f"{kind} %p{n}" for n, kind in enumerate(types)]
     given = [v if v.split()[-1][0] not in "%@" else head for v, head in zip(values, heads)]
     text = f"declare {result} @{name}({', '.join(types)})\ndefine {result} @probe({', '.join(heads)}) {{\n"
     call = f"call {result} @{name}({', '.join(given)})"
     text += f"  {call}\n  ret void\n}}\n" if result == "void" else f"  %r = {call}\n  ret {result} %r\n}}\n"
-    return _compiles(*machine, text)
+    return _refusal(*machine, text)
 
 
 @lru_cache(maxsize=256)
-def _compiles(triple: str, cpu: str, features: str, text: str) -> bool:
+def _refusal(triple: str, cpu: str, features: str, text: str) -> str | None:
     done = _probe(triple, cpu, features, text)
-    return done is None or done.returncode == 0
+    if done is None or done.returncode == 0:
+        return None
+    said = re.search(r"(?:LLVM ERROR|RuntimeError|Assertion `[^\n]*?\"(?=.*\"')): ?(.*)", done.stderr)
+    return said[1] if said else "it ends there"
 
 
 def check_architecture(triple: str) -> None:
