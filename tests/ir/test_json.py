@@ -11,6 +11,8 @@ import pytest
 from tvmagic import ir, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import load_json, save_json, structural_equal
+from tvmagic.ir.constants import neutral_of_max, neutral_of_min
+from tvmagic.ir.meaning import Neutral
 
 
 def again(node: Any) -> Any:
@@ -24,6 +26,14 @@ def test_shared_parts_stay_shared() -> None:
     assert node.a is node.b and node.a is not shared
     pair = again([x, x + 1])
     assert pair[0] is pair[1].a
+
+
+@pytest.mark.parametrize("least", [neutral_of_max("float32"), neutral_of_min("float64")])
+def test_the_neutral_element_of_max_keeps_its_meaning(least: Any) -> None:
+    """It is printed as the largest finite number and means the infinity, after a round trip, too."""
+    value = again(least).value
+    assert type(value) is type(least.value) is Neutral and value == least.value
+    assert save_json(again(least)) == save_json(least)
 
 
 def test_every_kind_of_node() -> None:
@@ -114,6 +124,7 @@ BAD = {
     "a mapping that is none": changed(root={"map": [1]}),
     "a key that is none": changed(root={"map": [[1, 2]]}),
     "a float that is none": changed(root={"float": "1e5"}),
+    "a neutral element that is no float": changed(root={"neutral": "1e5"}),
     "an array that is none": changed(root={"array": ["int32", [2], "@@"]}),
     "an array of objects": changed(root={"array": ["O", [1], "AAAAAAAAAAA="]}),
 }

@@ -65,11 +65,17 @@ def test_the_table_tells_what_is_current_and_what_was_stopped() -> None:
     assert shown.cell == "%%schedule rows -n tuned\npass  # the plain loops"
 
 
+def test_a_search_without_a_trial_says_what_it_gives() -> None:
+    shown = result(Standing("tuned", 2e-3, True), notes=("there was no time for a trial",))
+    text = shown.text(colour=False)
+    assert "rows: the instant schedule, after 3.0 s" in text and "no time for a trial" in text
+
+
 def test_the_trials_are_sorted_and_say_how_the_model_did() -> None:
     measured = [replace(t, predicted=t.seconds) for t in trials(*(1e-3 * n for n in range(20, 0, -1)))]
     failed = replace(TRIAL, number=21, seconds=None, error="it fell over")
     text = result(Standing("tuned", 1e-3), trials=[*measured, failed]).text(colour=False)
-    assert "failed" in text and "it fell over" in text and "8 others are left out" in text
+    assert "failed" in text and "it fell over" in text and "left out of the table: 8" in text
     assert "the rank correlation of predicted and measured times is 1.00, over 20 schedules" in text
 
 

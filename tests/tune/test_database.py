@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,13 @@ print("ready", flush=True)
 for n in range(int(sys.argv[3])):
     database.add(Entry(sys.argv[2], "llvm", "here", [[["GetBlock", [], ["Y" * 3000, "main"], ["b0"]]], []], n + 1.0))
 """
+
+
+def test_the_best_of_a_search_is_before_lucky_times(tmp_path: Path) -> None:
+    database = Database(tmp_path / "results.jsonl")
+    for one in (entry(0.9), replace(entry(1.0), best=True), entry(0.8)):
+        database.add(one)
+    assert [e.seconds for e in database.entries("p")] == [1.0, 0.8, 0.9]
 
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
@@ -173,8 +181,11 @@ def test_load_finds_a_schedule_without_a_trial(op: Operator, tmp_path: Path) -> 
 
 
 def test_load_says_what_it_does_not_find(op: Operator, tmp_path: Path) -> None:
-    with pytest.raises(TVMagicError, match="has no schedule of `rows` for this target"):
+    with pytest.raises(TVMagicError, match="there is no file `.*nothing.jsonl`"):
         load(op, tmp_path / "nothing.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(TVMagicError, match="has no schedule of `rows` for this target"):
+        load(op, tmp_path / "empty.jsonl")
     database = kept(op, tmp_path / "results.jsonl", change="nobody")
     with pytest.raises(TVMagicError, match="no schedule that .* has of `rows` is right here: .*nobody"):
         load(op, database.path)

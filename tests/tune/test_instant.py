@@ -66,6 +66,29 @@ def test_results_are_right(name: str) -> None:
     checked(CELLS[name])
 
 
+FEW = {
+    "X: float32[70000]\nS[()] += X[i]": "S: 16 partial results, of a stretch of i each, on 4 cores",
+    "X: float32[300, 500]\nS[()] += X[i, j] * X[i, j]": "S: 15 partial results, of a stretch of i each, on 4 cores",
+    "X: float32[3, 40000]\nY[i] = max(X[i, k], over=k)": "Y: 16 partial results, of a stretch of k each, on 4 cores",
+    "X: float32[40000, 2]\nY[i] += X[k, i]": "Y: 16 partial results, of a stretch of k each, on 4 cores",
+    "X: float32[70001]\nS[()] = min(X[i], over=i)": "S: its values are taken in any order",  # 70001 is a prime
+    "X: float32[n]\nS[()] += X[i]": "S: its values are taken in any order",
+    "X: float32[100]\nS[()] += X[i]": "S: its values are taken in any order",
+}
+
+
+@pytest.mark.parametrize("text", FEW)
+def test_few_results_share_what_is_reduced_over_among_cores(text: str) -> None:
+    instant = checked(text, "llvm -num-cores=4", 999)
+    assert instant.texts[0].startswith(FEW[text])
+    assert ("T.parallel" in instant.schedule.script()) == ("partial" in FEW[text])
+
+
+def test_many_rows_share_the_cores_as_rows() -> None:
+    op = operator("f", "X: float32[4, 40000]\nY[i] += X[i, k]")
+    assert not any("partial results, of a stretch" in text for text in decide(op, "llvm -num-cores=4").texts)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_random_cells_are_right(seed: int) -> None:
     text, size = random_cell(seed)

@@ -21,7 +21,7 @@ from tvmagic.tune.candidate import Candidate, replay
 from tvmagic.tune.finish import Finish
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.search import _Search
-from tvmagic.tune.worker import machine_kind
+from tvmagic.tune.worker import Bench, machine_kind
 
 DENSE = """X: float32[16, 12]
 W: float32[8, 12]
@@ -61,8 +61,8 @@ class Counted:
         return 1e-4 * (1 + len(candidate.trace[0])) if candidate.trace else 1.0
 
     def look(self, candidate: Candidate) -> dict[str, Any]:
-        made = candidate.made(self.problem)
         try:
+            made = candidate.made(self.problem)
             made.lower(self.problem) if made.trace is None else replay(self.problem.func, made.trace)
         except TVMagicError as error:
             return {"error": error.message}
@@ -75,7 +75,7 @@ class Counted:
             return seen
         made = candidate.made(self.problem)
         if self.failing and zlib.crc32(made.text.encode()) % self.failing == 0:
-            return {"error": "odd"}
+            return seen | {"error": "odd"}
         seconds = self.seconds(made)
         return seen | {
             "machine": machine_kind(),
@@ -92,6 +92,9 @@ class Counted:
             self.begun.append(time.monotonic())
             if task["do"] == "look":
                 yield task, {"looks": [self.look(Candidate(c)) for c in task["candidates"]]}
+            elif task["do"] == "compare":
+                times = [self.seconds(Candidate(c)) for c in task["candidates"]]
+                yield task, {"machine": machine_kind(), "seconds": times}
             else:
                 time.sleep(self.slow)
                 yield task, self.attempt(Candidate(task["candidate"]))
@@ -118,13 +121,16 @@ def test_a_search_with_processes_finds_a_right_schedule_and_keeps_it(tmp_path: P
         progress=lambda t, _: seen.append(t),
         model=CostModel(False),
     )
-    assert tuple(seen) == result.trials and [t.number for t in seen] == list(range(1, 9))
+    assert [t.candidate for t in seen] == [t.candidate for t in result.trials]
+    assert [t.number for t in seen] == list(range(1, 9))
     assert seen[0].origin in ("instant", "random") and all(t.seconds for t in result.good)
     assert result.version.name == "fast" and result.best is not None
     assert dense.current.name == ("fast" if result.choice.current else "plain")
     x, w, b = dense.random_inputs(1)
     np.testing.assert_allclose(result.version(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
-    assert database.entries()[0].seconds == result.best.seconds, "and the best is in the file"
+    best, *others = database.entries()
+    assert best.best and not any(e.best for e in others), "and the best is in the file, as that"
+    assert best.seconds in [t.seconds for t in result.good]
     scope: dict[str, Any] = {}
     exec("import tvmagic.tir as tir\n" + result.python, scope)
     again = Schedule(dense.to_prim_func())
@@ -138,10 +144,41 @@ def test_the_first_trial_is_the_instant_schedule_and_the_rest_are_changes_and_ne
     first, *others = result.trials
     assert first.origin == "instant" and first.candidate.text == Candidate.of_trace(auto(rows).trace).text
     kinds = {t.origin.split(" of ")[0] for t in others}
-    assert {"change", "random"} <= kinds <= {"change", "random", "version plain"}
+    assert {"change", "random"} <= kinds <= {"change", "random", "variant", "version plain"}
     texts = [t.candidate.text for t in result.good]
     assert len(set(texts)) == len(texts), "nothing is measured twice"
     assert {t.error for t in result.trials if t.seconds is None} >= {"odd"}
+
+
+def test_what_was_tried_is_not_built_again(rows: Operator) -> None:
+    """A seed that gives a program that is known ends in the worker, and is no trial."""
+    bench = Bench(Problem.of(rows, 0, 16, 1))
+    first = bench.attempt(Candidate.of_seed(3, 16), None, 60.0)
+    again = bench.attempt(Candidate.of_seed(3, 16), None, 60.0, [first["hash"]])
+    assert first["seconds"] > 0 and again["old"] and "seconds" not in again
+
+
+def test_the_last_comparison_is_of_right_ones_and_leaves_out_what_cannot_be_built(rows: Operator) -> None:
+    bench = Bench(Problem.of(rows, 0, 16, 1))
+    broken = Candidate.of_trace([[["GetBlock", [], ["nobody", "main"], ["b0"]]], []])
+    result = bench.run(
+        {"do": "compare", "candidates": [{"trace": [[], []]}, broken.data], "seconds": 0.01, "limit": 60.0}
+    )
+    assert result["machine"] == machine_kind() and result["seconds"][0] > 0 and result["seconds"][1] is None
+
+
+@pytest.mark.parametrize("gain, kept", [(1.01, "instant"), (1.5, "change")])
+def test_what_is_hardly_faster_does_not_replace_the_instant_schedule(rows: Operator, gain: float, kept: str) -> None:
+    class Times(Counted):
+        """All schedules take 1 ms but those that no rule made, which are faster by `gain`."""
+
+        def seconds(self, candidate: Candidate) -> float:
+            return 1e-3 if candidate.text == instant else 1e-3 / gain
+
+    instant = Candidate.of_trace(auto(rows).trace).text
+    result, _ = search(rows, 6, force=Times(rows, failing=0), seconds=240)
+    found = Candidate.of_trace(result.version.schedule.trace).text
+    assert (found == instant) == (kept == "instant")
 
 
 def test_the_same_seed_and_times_give_the_same_search(rows: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +210,15 @@ def test_trials_and_seconds_are_kept(rows: Operator) -> None:
     assert result.trials and max(force.begun) < begun + 3.0, (
         "no trial begins late; the end has its own share of the time"
     )
+
+
+def test_without_time_for_a_trial_the_instant_schedule_is_the_result(rows: Operator, tmp_path: Path) -> None:
+    database = Database(tmp_path / "results.jsonl")
+    result, force = search(rows, None, seconds=0.01, database=database)
+    assert database.entries() == [], "it was not measured"
+    assert force.begun == [] and result.trials == () and result.best is None
+    assert result.version.schedule.script() == auto(rows).script()
+    assert any("no time for a trial: this is the instant schedule" in note for note in result.notes)
 
 
 def test_a_space_that_is_exhausted_ends_the_search() -> None:

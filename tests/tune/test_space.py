@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.operators import operator
@@ -16,7 +18,9 @@ from tvmagic.tir.schedule import Schedule
 from tvmagic.tune import auto, mutate, random_schedule
 from tvmagic.tune.candidate import Candidate, replay
 from tvmagic.tune.instant.cell import cell_text
+from tvmagic.tune.mutate import changed
 from tvmagic.tune.problem import Problem
+from tvmagic.tune.variants import variant
 from tvmagic.tune.worker import Bench
 
 DENSE = """X: float32[16, 12]
@@ -50,7 +54,7 @@ def check(bench: Bench, trace: Any) -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_random_schedules_and_their_changes_are_right(name: str) -> None:
     op, draw = operator(name, CELLS[name]), random.Random(name)
-    bench = Bench(Problem.of(op, 0, 9, 0))
+    bench = Bench(Problem.load(io.BytesIO(Problem.of(op, 0, 9, 0).to_bytes())))  # as it comes to a worker
     traces = [trace_of(auto(op)), *(trace_of(random_schedule(op.to_prim_func(), seed, 32)) for seed in range(2))]
     for trace in traces:
         check(bench, trace)
@@ -65,6 +69,35 @@ def test_random_schedules_and_their_changes_are_right(name: str) -> None:
         if fitting < 3:
             check(bench, changed)
     assert fitting >= 2
+
+
+@pytest.mark.parametrize("name", ["dense", "blur", "transposed"])
+def test_variants_of_the_instant_schedule_are_right(name: str) -> None:
+    op = operator(name, CELLS[name])
+    bench = Bench(Problem.of(op, 0, 9, 0))
+    made = [trace_of(variant(op.to_prim_func(), Target("llvm -mcpu=haswell").machine, seed)) for seed in range(8)]
+    different = {json.dumps(trace): trace for trace in made}
+    assert len(different) > 1
+    for trace in list(different.values())[:2]:
+        check(bench, trace)
+
+
+def test_changes_are_drawn_until_they_fit() -> None:
+    func = operator("rows", CELLS["rows"]).to_prim_func()
+    tried = list[Any]()
+
+    def third(trace: Any) -> Any:
+        tried.append(trace)
+        if len(tried) < 3:
+            raise TVMagicError("it does not fit")
+        return trace
+
+    trace = trace_of(auto(func))
+    assert changed(trace, 5, third) is tried[2] != trace
+    with pytest.raises(TVMagicError, match="does not fit"):
+        changed(trace, 5, lambda trace: replay(func, "it does not fit"))
+    with pytest.raises(TVMagicError, match="nothing to change"):
+        changed([[], []], 5, third)
 
 
 def test_the_space_uses_tiles_vectors_threads_packing_and_inlining() -> None:

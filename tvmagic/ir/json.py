@@ -21,6 +21,7 @@ from tvmagic.ir.deep import deep
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
 from tvmagic.ir.hooks import provided
+from tvmagic.ir.meaning import Neutral
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
@@ -149,6 +150,10 @@ def _encode_float(writer: _Writer, value: float) -> Any:
     return value if math.isfinite(value) else {"float": str(value)}
 
 
+def _encode_neutral(writer: _Writer, value: Neutral) -> Any:
+    return {"neutral": float(value)}
+
+
 def _encode_items(writer: _Writer, items: Any) -> Any:
     return [writer.encode(item) for item in items]
 
@@ -164,6 +169,7 @@ _ENCODERS: dict[type, Callable[[_Writer, Any], Any]] = {
     str: lambda writer, value: value,
     DataType: lambda writer, value: str(value),
     float: _encode_float,
+    Neutral: _encode_neutral,
     tuple: _encode_items,
     list: _encode_items,
     dict: _encode_mapping,
@@ -314,6 +320,12 @@ def _float(reader: _Reader, text: Any) -> float:
     return float(text)
 
 
+def _neutral(reader: _Reader, number: Any) -> Neutral:
+    if not isinstance(number, float):
+        raise TVMagicError(f"`{number}` is no float in the JSON text")
+    return Neutral(number)
+
+
 def _array(reader: _Reader, parts: Any) -> Any:
     import numpy
 
@@ -343,6 +355,7 @@ _DECODERS: dict[str, Callable[[_Reader, Any], Any]] = {
     "node": _node_at,
     "map": _mapping,
     "float": _float,
+    "neutral": _neutral,
     "array": _array,
     "op": lambda reader, name: Op.get(name if isinstance(name, str) else str(name)),
 }
@@ -378,7 +391,7 @@ def _converted(field: Field, value: Any) -> Any:
         except ValueError as error:
             raise TVMagicError(f"the JSON text gives `{value}` as the kind of a loop") from error
     if annotation == "float":
-        return float(value)
+        return value if isinstance(value, float) else float(value)  # `Neutral` stays what it is
     return value
 
 

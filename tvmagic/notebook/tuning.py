@@ -58,7 +58,10 @@ def standings_table(result: TuneResult) -> Table:
         for s in standings
     ]
     if result.trials:
-        title = f"{name}: the best of {len(result.trials)} schedules, {result.elapsed:.1f} s of search"
+        many = f"{len(result.trials)} schedules" if len(result.trials) > 1 else "1 schedule"
+        title = f"{name}: the best of {many}, {result.elapsed:.1f} s of search"
+    elif result.model:
+        title = f"{name}: the instant schedule, after {result.elapsed:.1f} s"
     else:
         title = f"{name}: a schedule from {result.database.path if result.database else 'a file'}"
     title += ", interrupted" if result.interrupted else ""
@@ -85,8 +88,8 @@ def trials_table(result: TuneResult) -> Table:
     ]  # fmt: skip
     failed = len(result.trials) - len(result.good)
     stopped = sum(t.stopped for t in result.trials)
-    notes = [f"{len(ranked) - len(rows)} others are left out"] if len(ranked) > len(rows) else []
-    notes += [f"{stopped} were stopped, as they took more than three times the best so far"] if stopped else []
+    notes = [f"left out of the table: {len(ranked) - len(rows)}"] if len(ranked) > len(rows) else []
+    notes += [f"stopped, as they took more than three times the best so far: {stopped}"] if stopped else []
     notes += [f"{failed} failed"] if failed else []
     if not math.isnan(result.correlation):
         notes.append(

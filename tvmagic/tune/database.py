@@ -39,7 +39,7 @@ class Entry:
     """A schedule whose result was right.
 
     `program` is the structural hash of the function, `trace` the JSON of its calls, `seconds` of a call the least of
-    `times`; `machine` the kind that measured it.
+    `times`; `machine` the kind that measured it. `best`: a search compared it with its others, and this one was the best.
     """
 
     program: str
@@ -49,6 +49,7 @@ class Entry:
     seconds: float
     times: list[float] = field(default_factory=list)
     name: str = ""
+    best: bool = False
 
 
 class Database:
@@ -63,6 +64,8 @@ class Database:
     def entries(self, program: str | None = None, target: str | None = None, machine: str | None = None) -> list[Entry]:
         """The entries of a program, a target and a kind of machine (of all where left out), the fastest first.
 
+        Before all others are those that a search found to be its best, as their times are no lucky ones.
+
         Raises `TVMagicError` if there is a file that cannot be read.
         """
         wanted = {"program": program, "target": target, "machine": machine}
@@ -71,7 +74,7 @@ class Database:
             for entry in self._read()
             if all(value is None or getattr(entry, name) == value for name, value in wanted.items())
         ]
-        return sorted(found, key=lambda entry: entry.seconds)
+        return sorted(found, key=lambda entry: (not entry.best, entry.seconds))
 
     def _read(self) -> Iterator[Entry]:
         self.damaged = []

@@ -10,9 +10,11 @@ The choice follows Ansor's (Zheng et al. 2020), with traffic in the place of reu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from tvmagic.ir import (
     Add,
@@ -43,7 +45,7 @@ from tvmagic.ir import (
     handles,
 )
 
-__all__ = ["NAMES", "features_of"]
+__all__ = ["NAMES", "features_of", "rough"]
 
 CACHES = (32 << 10, 512 << 10, 8 << 20)  # typical sizes; what counts is that schedules differ in them
 GROUPS = 3
@@ -275,6 +277,23 @@ _PROGRAM = (
     "serial share", "cycles", *(f"traffic beyond {size >> 10} KiB" for size in CACHES),
 )  # fmt: skip
 NAMES = (*_PROGRAM, *(f"{name} of group {n + 1}" for n in range(GROUPS) for name in _GROUP))
+
+
+# Bytes that come from beyond each of `CACHES` in a cycle, of the machines that there are.
+_BANDWIDTHS = (32.0, 16.0, 8.0)
+_CYCLES = _PROGRAM.index("cycles")
+_TRAFFIC = _PROGRAM.index(f"traffic beyond {CACHES[0] >> 10} KiB")
+
+
+def rough(features: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
+    """The logarithm of a rough number of cycles of programs, from their features: those of the operations and those of the
+    bytes from beyond each cache. It ranks schedules before any was measured. 0 for rows that are no features of programs.
+    """
+    rows = np.asarray(features, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(NAMES):
+        return np.zeros(len(rows))
+    traffic = [2.0 ** rows[:, _TRAFFIC + n] / width for n, width in enumerate(_BANDWIDTHS)]
+    return np.log2(2.0 ** rows[:, _CYCLES] + sum(traffic))
 
 
 def _log(value: float) -> float:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.comparison import as_list, compare
-from tvmagic.operators.measure import measure_in_turns, numpy_baseline
+from tvmagic.operators.measure import numpy_baseline
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, recording
 from tvmagic.tune.alone import alone
 from tvmagic.tune.candidate import replay
 from tvmagic.tune.problem import Problem
+from tvmagic.tune.timing import interleaved
 
 if TYPE_CHECKING:
     from tvmagic.tune.search import Trial
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Finish", "Standing", "checked_version"]
 
 _FASTER = 0.99  # of the user's time that a schedule may take to replace it
-_TURN = 0.12  # seconds that each version is measured
+_TURN = 0.25  # seconds that each version is measured
+_PAUSE = 0.04  # seconds before and after NumPy
 _FAR = 2.5  # times the fastest, above which a version is not measured any more
 _SHORT = 1e-3  # seconds that do not matter
 
@@ -71,18 +73,19 @@ class Finish:
     def __init__(self, op: Operator, problem: Problem, name: str, deadline: float) -> None:
         self.op, self.problem, self.name, self.deadline = op, problem, name, deadline
         self.notes: list[str] = []
+        self.wrong: set[int] = set()  # numbers of trials that were left out
         self.inputs = problem.whole[0][0]
         self.numpy: list[Standing] = []
         self.compared_with = ""
 
-    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float]) -> Choice:
-        """The fastest right one becomes the operator's version `name`, if it is faster than what calls use now.
+    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float], most: int = 3) -> Choice:
+        """The fastest of the first `most` finalists that are right becomes the operator's version `name`, if it is faster than what calls use now.
 
         `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
         not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions, but not instead of the plain loops or of an earlier
         version of that name.
         """
-        new = self.checked(finalists)
+        new = self.checked(finalists, most)
         if not new:
             raise TVMagicError(f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}")
         previous, replaced = self.op.current, self.op.versions.get(self.name)
@@ -106,44 +109,37 @@ class Finish:
         rows.sort(key=lambda s: s.seconds)
         return Choice(best if kept or replaced is None else replaced, kept, current, (*rows, *self.numpy))
 
-    def checked(self, finalists: Sequence[Trial]) -> list[Version]:
-        """The finalists that are right everywhere; more than one only if there is time for it."""
+    def checked(self, finalists: Sequence[Trial], most: int) -> list[Version]:
+        """The first `most` finalists that are right everywhere; more than one only if there is time for it."""
         found: list[Version] = []
         for trial in finalists:
             begun = time.monotonic()
             try:
                 found.append(checked_version(self.op, self.problem, trial.candidate.trace, self.name))
             except TVMagicError as error:
+                self.wrong.add(trial.number)
                 self.notes.append(f"trial {trial.number} was left out: {error.message}")
             now = time.monotonic()
-            if found and now + (now - begun) + 0.5 > self.deadline:
+            if len(found) == most or (found and now + (now - begun) + 0.5 > self.deadline):
                 break
         return found
 
     def measured(self, versions: Sequence[Version]) -> dict[int, float]:
-        """Seconds a call of versions by identity, and NumPy's: all interleaved, what is much slower by its first calls."""
+        """Seconds a call of versions by identity, interleaved; NumPy's between two halves of them."""
         op, inputs = self.op, self.inputs
         calls: list[Callable[[], Any]] = []
         for version in versions:
             outputs = version(*inputs)
             calls.append(lambda v=version, o=outputs: v(*inputs, out=o))
-        if op.prim_func is None:  # else NumPy would be an interpreter, which is no comparison
-            numpy = numpy_baseline(op, inputs)
-            self.compared_with = numpy.words
-            calls.append(numpy.call)
-        first = [_seconds(call) for call in calls]
-        close = [n for n, once in enumerate(first) if once < max(_FAR * min(first), _SHORT)]
-        turn = min(_TURN, max(self.deadline - time.monotonic(), 0.1) / len(close) / 2)
+        seconds = min(_TURN * len(calls), max(self.deadline - time.monotonic(), 0.2))
+        numpy = None if op.prim_func is not None else numpy_baseline(op, inputs)  # else it would be an interpreter
         with alone():
-            timings = measure_in_turns([calls[n] for n in close], turn, turns=4, repeats=2)
-        times = {n: timing.best for n, timing in zip(close, timings)}
-        best = [times.get(n, once) for n, once in enumerate(first)]
-        if op.prim_func is None:
-            self.numpy = [Standing("NumPy", best[-1])]
-        return {id(version): seconds for version, seconds in zip(versions, best)}
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+            least = interleaved(calls, seconds / 3)
+            if numpy is not None:
+                self.compared_with = numpy.words
+                time.sleep(_PAUSE)
+                times = interleaved([numpy.call], seconds / 3)
+                self.numpy = [Standing("NumPy", t) for t in times if t is not None]
+                time.sleep(_PAUSE)  # the threads of its BLAS wait for more work for a while
+            again = interleaved(calls, seconds / 3)
+        return {id(v): min(a or 0.0, b or 0.0) for v, a, b in zip(versions, least, again)}

@@ -23,6 +23,7 @@ __all__ = ["find", "load"]
 
 _MOST = 3  # schedules of a file that are tried
 _LIMIT = 10.0  # seconds that each may take
+_COMPARING = 1.5  # seconds for the last comparison, as far as more than one has to be compared
 
 
 def find(op: Operator, database: Database, target: Any = None) -> list[Entry]:
@@ -42,6 +43,8 @@ def load(
     fits.
     """
     database, started = Database(path), time.monotonic()
+    if path is not None and not database.path.exists():
+        raise TVMagicError(f"there is no file `{path}`", hint=f"`%tune {op.name} --database {path}` makes one")
     entries = find(op, database, target)
     if not entries:
         raise TVMagicError(
@@ -55,7 +58,7 @@ def load(
     trials, times = _tried(op, problem, [Candidate.of_trace(e.trace) for e in entries[:_MOST]])
     if not any(t.seconds for t in trials):
         raise TVMagicError(f"no schedule that `{database.path}` has of `{op.name}` is right here: {trials[0].error}")
-    finish = Finish(op, problem, name, started)
+    finish = Finish(op, problem, name, time.monotonic() + _COMPARING)
     choice = finish.choose([t for t in trials if t.seconds], times)
     elapsed = time.monotonic() - started
     return TuneResult(op, (), choice, finish.compared_with, elapsed, "", (*notes, *finish.notes), False, database)

@@ -1,7 +1,10 @@
 """The cost model: from features of lowered programs to the logarithm of their times, learned while the search runs.
 
-LightGBM's gradient boosting, if it is installed (3.5 MB; it takes its number of threads as a parameter, so that a fit is
-0.1 s even beside measurements). Without it a ridge regression on the same features, which is worse at what interacts.
+What it knows before anything was measured is a rough number of cycles (`features.rough`). It learns what times differ
+from it by, and believes that the more, the more times it has seen: a model of a dozen times ranks worse than the cycles.
+It learns by LightGBM's gradient boosting, if it is installed (3.5 MB; it takes its number of threads as a parameter, so
+that a fit is 0.1 s even beside measurements). Without it a ridge regression on the same features, which is worse at what
+interacts.
 """
 
 from __future__ import annotations
@@ -9,15 +12,20 @@ from __future__ import annotations
 import importlib.util
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tvmagic.tune.features import rough
+
 __all__ = ["CostModel", "rank_correlation"]
 
 _FEWEST = 8  # times without which nothing is learned
-_ROUNDS = 120
+_SMALL = 60  # times up to which trees are small, as large ones would learn by heart
+_HALF = 40  # times at which what was learned counts half
+_HALF_OF_RIDGE = 200
+_FLATTEST = 0.1  # slope of times over cycles
 
 
 class CostModel:
@@ -26,6 +34,8 @@ class CostModel:
     def __init__(self, boosted: bool = True) -> None:
         self.boosted = boosted and importlib.util.find_spec("lightgbm") is not None
         self.fitted: Any = None
+        self.line: Callable[[np.ndarray], np.ndarray] = lambda cycles: cycles
+        self.belief = 0.0
         if self.boosted:  # it takes a second, in which the search has other things to wait for
             threading.Thread(target=_lightgbm, daemon=True).start()
 
@@ -53,23 +63,46 @@ class CostModel:
         weights = 1.0 / (1.0 + (times - times.min()))
         lightgbm = _lightgbm() if self.boosted else None
         self.boosted = lightgbm is not None
-        self.fitted = _boosted(lightgbm, rows, times, weights) if lightgbm else _Ridge(rows, times, weights)
+        cycles = rough(rows)
+        self.line = _line(cycles, times)
+        left = times - self.line(cycles)
+        self.fitted = _boosted(lightgbm, rows, left, weights) if lightgbm else _Ridge(rows, left, weights)
+        half = _HALF if lightgbm else _HALF_OF_RIDGE
+        self.belief = len(seconds) / (len(seconds) + half) if np.ptp(cycles) else 1.0
+
+    def score(self, features: Sequence[Sequence[float]]) -> list[float]:
+        """The logarithm of the times of programs; before it has learned, of their cycles, by which they can be ranked."""
+        rows = np.asarray(features, dtype=np.float64)
+        if self.fitted is None:
+            return rough(rows).tolist()
+        return (self.line(rough(rows)) + self.belief * np.asarray(self.fitted.predict(rows))).tolist()
 
     def predict(self, features: Sequence[Sequence[float]]) -> list[float]:
         """Seconds of programs; raises `ValueError` before it is `ready`."""
         if self.fitted is None:
             raise ValueError("the model has learned nothing yet")
-        return [2.0 ** float(v) for v in self.fitted.predict(np.asarray(features, dtype=np.float64))]
+        return [2.0**v for v in self.score(features)]
+
+
+def _line(cycles: np.ndarray, times: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The straight line from cycles to times, both logarithms, that rises."""
+    if not np.ptp(cycles):
+        return lambda x: np.full(len(x), float(times.mean()))
+    slope = max(float(np.polyfit(cycles, times, 1)[0]), _FLATTEST)
+    start = float(np.mean(times - slope * cycles))
+    return lambda x: slope * x + start
 
 
 def _boosted(lightgbm: Any, rows: np.ndarray, times: np.ndarray, weights: np.ndarray) -> Any:
+    small = len(times) <= _SMALL
     options = {
-        "objective": "regression", "learning_rate": 0.1, "num_leaves": 15, "min_data_in_leaf": 2,
+        "objective": "regression", "learning_rate": 0.05 if small else 0.1, "num_leaves": 4 if small else 15,
+        "min_data_in_leaf": 4 if small else 2,
         "min_data_in_bin": 1, "feature_fraction": 0.6, "bagging_fraction": 0.8, "bagging_freq": 1,
         "lambda_l2": 0.1, "num_threads": 1, "verbosity": -1, "deterministic": True, "seed": 0,
     }  # fmt: skip
     data = lightgbm.Dataset(rows, times, weight=weights, free_raw_data=True)
-    return lightgbm.train(options, data, _ROUNDS)
+    return lightgbm.train(options, data, 30 if small else 120)
 
 
 def _lightgbm() -> Any:

@@ -12,13 +12,16 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["mutate"]
+from tvmagic.errors import TVMagicError
+
+__all__ = ["changed", "mutate"]
 
 _FACTORS = (2, 2, 2, 3, 5, 7)
 _LARGEST = 4096  # of a tile size
 _UNROLL = "pragma_auto_unroll_max_step"
 _UNROLLED = 16  # iterations that are written out
 _STEPS = (16, 64, 256, 512)
+_TRIES = 10  # to find changes that fit
 # Steps that may be left out. Without the others a schedule is none, or what is left does not fit.
 _OPTIONAL = {
     "CacheRead", "CacheWrite", "TransformLayout", "RFactor", "DecomposeReduction", "Unroll", "Annotate", "Parallel",
@@ -38,6 +41,25 @@ def mutate(trace: Any, draw: random.Random) -> Any:
         if changed and [insts, decisions] != list(trace):
             return [insts, decisions]
     return None
+
+
+def changed(trace: Any, seed: int, fits: Callable[[Any], Any]) -> Any:
+    """What `fits` makes of the JSON of a trace with one to three changes drawn from `seed`.
+
+    `fits` raises `TVMagicError` for a trace that the program refuses; then other changes are drawn. After a few tries the
+    last error is raised.
+    """
+    draw, error = random.Random(seed), TVMagicError("there is nothing to change in the schedule")
+    for _ in range(_TRIES):
+        new = trace
+        for _ in range(draw.choice((1, 1, 1, 2, 2, 3))):
+            new = mutate(new, draw) or new
+        if new is not trace:
+            try:
+                return fits(new)
+            except TVMagicError as refused:
+                error = refused
+    raise error
 
 
 def _indices(insts: Insts, *kinds: str) -> list[int]:
@@ -72,6 +94,41 @@ def tile_size(insts: Insts, decisions: Any, draw: random.Random) -> bool:
     else:
         inputs[place] += draw.choice((-1, 1))
     return 1 <= inputs[place] <= _LARGEST
+
+
+def linked_size(insts: Insts, decisions: Any, draw: random.Random) -> bool:
+    """A number changed wherever a split has it, as sizes that are equal often belong together."""
+    places = [(i, n) for i in _indices(insts, "Split") for n, f in enumerate(insts[i][1]) if n and isinstance(f, int)]
+    sizes = sorted({insts[i][1][n] for i, n in places if insts[i][1][n] > 1})
+    if not sizes:
+        return False
+    old, step = draw.choice(sizes), draw.choice(_FACTORS)
+    if draw.random() < 0.5 and old % step:
+        return False
+    new = old // step if draw.random() < 0.5 and old % step == 0 else old * step
+    for i, n in places:
+        if insts[i][1][n] == old:
+            insts[i][1][n] = new
+    return 1 <= new <= _LARGEST
+
+
+def interleaved(insts: Insts, decisions: Any, draw: random.Random) -> bool:
+    """Several vectors beside each other: the split that makes a loop of vectors gets a factor before it, unrolled."""
+    made = {inst[3][-1]: i for i, inst in enumerate(insts) if inst[0] == "Split"}
+    places = [i for i in _indices(insts, "Vectorize") if insts[i][1][0] in made]
+    if not places:
+        return False
+    at = draw.choice(places)
+    split = insts[made[insts[at][1][0]]]
+    name = _fresh(insts)
+    split[1].insert(-1, draw.choice((2, 2, 3, 4, 8)))
+    split[3].insert(-1, name)
+    after = next((i for i in range(at) if insts[i][0] == "Reorder" and split[3][-1] in insts[i][1]), None)
+    if after is not None:
+        insts[after][1].insert(insts[after][1].index(split[3][-1]), name)
+    insts.insert(at + 1, ["Unroll", [name], [], []])
+    _shift(decisions, at + 1, 1)
+    return True
 
 
 def sampled_tile(insts: Insts, decisions: Any, draw: random.Random) -> bool:
@@ -229,7 +286,7 @@ def left_out(insts: Insts, decisions: Any, draw: random.Random) -> bool:
 
 
 _KINDS: dict[Callable[[Insts, Any, random.Random], bool], float] = {
-    tile_size: 6.0, sampled_tile: 2.0, sampled_choice: 1.0, compute_location: 1.0, order: 1.0, parallel_extent: 1.0,
+    tile_size: 5.0, linked_size: 2.0, interleaved: 1.5, sampled_tile: 2.0, sampled_choice: 1.0, compute_location: 1.0, order: 1.0, parallel_extent: 1.0,
     unrolling: 1.0, left_out: 0.7,
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, load_json, save_json, structural_hash
 from tvmagic.operators.comparison import CheckResult, compare, expected_values
 from tvmagic.operators.operator import Operator
+from tvmagic.runtime.ndarray import aligned_empty
 from tvmagic.te.error_bound import Approximate, Value, parts
 
 __all__ = ["Problem", "program_key"]
@@ -74,7 +75,7 @@ class Problem:
             )
         cases, whole = [], []
         for coarse in (False, True):
-            inputs = op.random_inputs(seed, sizes, coarse=coarse)
+            inputs = [_aligned(a) for a in op.random_inputs(seed, sizes, coarse=coarse)]
             if coarse and sum(a.nbytes for a in inputs) > _COARSE_BYTES:
                 break
             expected = expected_values(op, inputs)
@@ -140,8 +141,8 @@ class Problem:
         return file.getvalue()
 
     @staticmethod
-    def load(path: str | Path) -> Problem:
-        """The problem that a file holds; `TVMagicError` if it is another version's."""
+    def load(path: str | Path | IO[bytes]) -> Problem:
+        """The problem that a file, or the file of a path, holds; `TVMagicError` if it is another version's."""
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
             if about["version"] != _VERSION:
@@ -187,7 +188,7 @@ def _load_case(arrays: Any, n: int, counts: Sequence[int], op: Operator) -> Case
     from tvmagic.operators.arrays import array_dtype
 
     inputs = [arrays[f"input{n}.{i}"] for i in range(counts[0])]
-    inputs = [_as_dtype(a, array_dtype(t)) for a, t in zip(inputs, op.inputs)]
+    inputs = [_aligned(_as_dtype(a, array_dtype(t))) for a, t in zip(inputs, op.inputs)]
     places = [arrays[f"place{n}.{i}"] for i in range(counts[1])]
     expected: list[Value] = []
     for i in range(counts[1]):
@@ -198,3 +199,10 @@ def _load_case(arrays: Any, n: int, counts: Sequence[int], op: Operator) -> Case
 
 def _as_dtype(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return array if array.dtype == dtype else array.view(dtype)
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins at a cache line, as outputs do: where an array begins changes times by more than schedules do."""
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy

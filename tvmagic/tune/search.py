@@ -1,8 +1,9 @@
 """The search: it starts from the instant schedule and changes what was fast, led by a model of what is slow.
 
-A round: (1) changes of the fastest schedules, and some random ones; (2) the workers lower them, and the model predicts
-their times from features; (3) the changes of those predicted to be fast are looked at in the same way; (4) the workers
-build, check and measure the best predictions and a few others; (5) the model learns from them.
+A round: (1) changes of the fastest schedules, variants of the instant one, and some random ones; (2) the workers lower
+them, and the model predicts their times from features; (3) the changes of those predicted to be fast are looked at in the
+same way; (4) the workers build, check and measure the best predictions and a few others; (5) the model learns from them.
+At the end the best ones are measured again, interleaved, as the least of many times is often one that was lucky.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -22,7 +23,6 @@ from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Choice, Finish
 from tvmagic.tune.instant import auto
 from tvmagic.tune.model import CostModel, rank_correlation
-from tvmagic.tune.mutate import mutate
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import LocalWorkers, Result, Task, Workforce
@@ -33,7 +33,13 @@ _PARENTS = 8  # the fastest trials, which are changed further
 _BATCH = 4  # trials of a round for each worker
 _POOL = 4  # candidates that are looked at for each trial of a round
 _EXPLORE = 0.15  # the share of trials that the model does not choose
-_RANDOM = 0.2  # the share of candidates that are new structures
+_RANDOM = 0.1  # the share of candidates that are new structures
+_VARIANTS = 0.25  # and of variants of the instant schedule
+_FIRST = 0.6  # and of these, before the model can tell which changes are worth a trial
+_CLOSE = 1.25  # times the best, within which a trial may turn out to be better
+_EQUAL = 1.02  # times the best, within which it is no better than the instant schedule after the last comparison
+_FINALISTS = 6  # of which the last comparison is
+_FINAL = 0.03  # the share of the time that it takes
 _LIMIT = 10.0  # seconds that a trial may take
 _IDLE_ROUNDS = 6  # rounds in a row without a new program, after which there is nothing left to try
 
@@ -43,7 +49,7 @@ class Trial:
     """One schedule that was tried.
 
     `seconds` a call is None if it failed; `error` then says why. `stopped`: it was slower than three times the best, so
-    that its time is that of a call or two. `origin` is `instant`, `random`, `database`, the version of the user's it is,
+    that its time is that of a call or two. `origin` is `instant`, `variant`, `random`, `database`, the version of the user's it is,
     or `change of N` for the trial it comes from. `predicted` are the seconds that the model expected before it was
     measured, None if it had learned nothing yet. `machine` is the kind that measured it.
     """
@@ -166,23 +172,22 @@ def tune_operator(
         force.close()
         raise
     try:
-        search.run(trials, started + seconds, 0.05 * seconds + min(0.2 * seconds, 0.5 * prepared + 0.8))
+        search.run(trials, started + seconds, 0.08 * seconds + min(0.2 * seconds, 0.5 * prepared + 0.8))
+        search.compare(_FINAL * seconds, started + seconds)
     except KeyboardInterrupt:
         interrupted = True
         if search.best() is None:
             raise
     finally:
         force.close()
-    if search.best() is None:
-        if not search.trials:
-            raise TVMagicError(
-                f"{seconds:g} s were not enough to try a schedule of `{op.name}`: preparing took {prepared:.1f} s",
-                hint="give the search more seconds",
-            )
-        first = next((t.error for t in search.trials if t.error), "there was no time to run one")
+    finalists = search.finalists() or search.untried()
+    if not finalists:
+        first = next((t.error for t in search.trials if t.error), "there was no time for one")
         raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
     finish = Finish(op, problem, name, started + seconds)
-    choice = finish.choose(search.finalists(), search.times_of_versions())
+    choice = finish.choose(finalists, search.times_of_versions(), 1 if search.compared else _FINALISTS)
+    if search.compared:
+        search.keep_best(next(t for t in finalists if t.number not in finish.wrong))
     notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]
     return TuneResult(
         op, tuple(search.trials), choice, finish.compared_with, time.monotonic() - started, search.model.name,
@@ -213,6 +218,7 @@ class _Proposal:
     origin: str
     candidate: Candidate
     features: list[float] = field(default_factory=list)
+    score: float = math.inf
     predicted: float | None = None
 
 
@@ -229,10 +235,13 @@ class _Search:
         self.width = problem.code_target.machine.vector_bits // 8
         self.trials: list[Trial] = []
         self.texts: set[str] = set()  # of candidates that were proposed
-        self.hashes: set[str] = set()  # of lowered programs that were tried
+        self.hashes: set[str] = set()  # of lowered programs that were looked at or tried
+        self.tried: set[str] = set()  # of those that were tried
         self.notes: list[str] = []
         self.tasks, self.deadline = 0, 0.0
+        self.compared = False
         self.trial_seconds, self.look_seconds = 0.3, 0.05  # that one takes, waiting for others included
+        self.usual = 0.01  # seconds from the begin of a trial to its result
 
     # ------------------------------------------------------------------ what is known
 
@@ -253,9 +262,26 @@ class _Search:
         return found
 
     def finalists(self) -> list[Trial]:
-        """The trials that may be the best, of this kind of machine if it measured some."""
+        """The trials that may be the best, of this kind of machine if it measured some, the fastest first.
+
+        The instant schedule is among them if it is not far slower. After they were compared it is before those that are
+        not clearly faster: what differs by less is chance.
+        """
         ranked = [t for t in self.ranked(machine_kind()) or self.ranked() if t.candidate.trace is not None]
-        return [t for t in ranked if (t.seconds or 0.0) <= 1.1 * (ranked[0].seconds or 0.0)][:3]
+        factor = _EQUAL if self.compared else _CLOSE
+        close = [t for t in ranked if (t.seconds or 0.0) <= factor * (ranked[0].seconds or 0.0)]
+        instant = [t for t in close if t.origin == "instant"]
+        if self.compared:
+            return [*instant, *(t for t in close if t not in instant)]
+        return [*close[:_FINALISTS], *(t for t in instant if t not in close[:_FINALISTS])]
+
+    def untried(self) -> list[Trial]:
+        """The instant schedule, if there was no time for a trial."""
+        if self.trials:
+            return []
+        self.notes.append("there was no time for a trial: this is the instant schedule; `--seconds` gives it more")
+        trace = auto(self.op, self.problem.code_target).trace
+        return [Trial(1, "instant", Candidate.of_trace(trace), None)]
 
     def times_of_versions(self) -> dict[str, float]:
         """Seconds of the versions that the operator has, by name; infinite if they were stopped or failed."""
@@ -270,15 +296,36 @@ class _Search:
         self.deadline, left = deadline - reserve, most if most is not None else 1 << 30
         first, *others = self.seeds()
         left -= self.measure([first])  # alone, so that the others can be stopped at three times its time
+        # What follows the trials builds and checks as they do, on a machine that may be busy.
+        self.deadline -= min(0.5 * reserve, self.usual)
         left -= self.measure(others[: max(left, 0)])
         idle = 0
-        while left > 0 and time.monotonic() < self.deadline and idle < _IDLE_ROUNDS:
-            tried = self.measure(self.proposals(min(left, _BATCH * self.force.count)))
+        while left > 0 and (room := self.room()) and idle < _IDLE_ROUNDS:
+            tried = self.measure(self.proposals(min(left, _BATCH * self.force.count, room)))
             left, idle = left - tried, 0 if tried else idle + 1
             if time.monotonic() < self.deadline:
                 self.learn()
         if left > 0 and idle == _IDLE_ROUNDS:
             self.notes.append("the search ended early: no other schedules were found")
+
+    def room(self) -> int:
+        """How many trials there is time for; one that has to be given up costs the start of a process."""
+        left = self.deadline - time.monotonic()
+        usual = max(self.usual, 1e-3)
+        return int(left / usual) * self.force.count if left > usual else 0
+
+    def compare(self, seconds: float, deadline: float) -> None:
+        """Measure the finalists again, interleaved on one worker for `seconds`; their times are then those."""
+        finalists = self.finalists()
+        if len(finalists) < 2:  # all others are far slower
+            self.compared = bool(finalists)
+            return
+        task = self.task(do="compare", candidates=[t.candidate.data for t in finalists], seconds=seconds)
+        for _, result in self.force.run([task], deadline):
+            again = dict(zip((t.number for t in finalists), result.get("seconds", ())))
+            if result.get("machine") == finalists[0].machine and any(again.values()):
+                self.compared = True
+                self.trials = [replace(t, seconds=again[t.number]) if again.get(t.number) else t for t in self.trials]
 
     def seeds(self) -> list[_Proposal]:
         """What is tried first: the instant schedule, those of the database, the versions that the operator has."""
@@ -293,12 +340,10 @@ class _Search:
 
     def proposals(self, count: int) -> list[_Proposal]:
         """The candidates of a round: those that the model expects to be fast, and a few others."""
-        if not self.model.ready:  # nothing would be chosen by what is seen of them
-            return self.new(self.some() for _ in range(count))
         pool = self.look(self.new(self.some() for _ in range(self.pool_size(count))))
-        pool.sort(key=lambda p: p.predicted or math.inf)
+        pool.sort(key=lambda p: p.score)
         further = (self.changed(p.candidate, p.origin) for p in pool[:count] for _ in range(2))
-        pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.predicted or math.inf)
+        pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.score)
         chosen = pool[: max(count - int(_EXPLORE * count + self.draw.random()), 1)]
         others = pool[len(chosen) :]
         return [*chosen, *self.draw.sample(others, min(count - len(chosen), len(others)))]
@@ -317,24 +362,24 @@ class _Search:
     # ------------------------------------------------------------------ candidates
 
     def some(self) -> _Proposal | None:
-        """A change of one of the fastest trials, the faster the likelier, or a random schedule."""
+        """A change of one of the fastest trials, the faster the likelier, a variant of the instant one, or a random one."""
         parents = [t for t in self.ranked()[: 2 * _PARENTS] if t.candidate.trace is not None][:_PARENTS]
-        if not parents or self.draw.random() < _RANDOM:
-            return self.random()
+        drawn = self.draw.random()
+        if drawn < _RANDOM or not parents:
+            return _Proposal("random", Candidate.of_seed(self.seed(), self.width))
+        if drawn < _RANDOM + (_VARIANTS if self.model.ready else _FIRST):
+            return _Proposal("variant", Candidate.of_variant(self.seed()))
         parent = parents[min(int(self.draw.expovariate(0.5)), len(parents) - 1)]
         return self.changed(parent.candidate, f"change of {parent.number}")
 
-    def random(self) -> _Proposal:
-        """A schedule by the rules."""
+    def seed(self) -> int:
+        """One that no candidate had."""
         self.next_seed += 1
-        return _Proposal("random", Candidate.of_seed(self.next_seed, self.width))
+        return self.next_seed
 
     def changed(self, candidate: Candidate, origin: str) -> _Proposal | None:
         """A candidate with one to three changes."""
-        trace = candidate.trace
-        for _ in range(self.draw.choice((1, 1, 1, 2, 2, 3))):
-            trace = mutate(trace, self.draw) or trace
-        return _Proposal(origin, Candidate.of_trace(trace)) if trace is not candidate.trace else None
+        return None if candidate.trace is None else _Proposal(origin, Candidate.of_change(candidate.trace, self.seed()))
 
     def new(self, proposals: Any) -> list[_Proposal]:
         """Those that were not proposed before."""
@@ -368,36 +413,48 @@ class _Search:
                     proposal.features = seen["features"]
                     if "trace" in seen:
                         proposal.candidate = Candidate.of_trace(seen["trace"])
+                        if not self.new([proposal]):
+                            continue
                     found.append(proposal)
         self.look_seconds += 0.5 * ((time.monotonic() - begun) / max(len(proposals), 1) - self.look_seconds)
-        if self.model.ready and found:
-            best = min(self.bests().values())
-            for proposal, value in zip(found, self.model.predict([p.features for p in found])):
-                proposal.predicted = value * best
+        if found:
+            scores = self.model.score([p.features for p in found])
+            best = min(self.bests().values(), default=0.0)
+            for proposal, score in zip(found, scores):
+                proposal.score, proposal.predicted = score, 2.0**score * best if self.model.ready else None
         return found
 
     def measure(self, proposals: Sequence[_Proposal]) -> int:
         """Try proposals; how many were tried before the time was up."""
-        left, bests = self.deadline - time.monotonic(), self.bests()
-        limit = min(_LIMIT, max(0.4 * left, 0.1))
+        left = self.deadline - time.monotonic()
+        limit = min(_LIMIT, max(0.4 * left, min(left, 4 * self.usual), 0.1))
         tasks = {
-            (task := self.task(do="try", candidate=p.candidate.data, best=bests, limit=limit))["id"]: (task, p)
-            for p in proposals
+            (task := self.task(do="try", candidate=p.candidate.data, limit=limit))["id"]: (task, p) for p in proposals
         }
         before, begun = len(self.trials), time.monotonic()
+        self.inform(tasks.values())
         for task, result in self.force.run([task for task, _ in tasks.values()], self.deadline):
             self.add(tasks[task["id"]][1], result)
-            task_best = self.bests()
-            for other, _ in tasks.values():  # those that did not begin yet are held to what is known now
-                other["best"] = task_best
+            self.inform(tasks.values())
         tried = len(self.trials) - before
         if tried:
             self.trial_seconds += 0.5 * ((time.monotonic() - begun) / tried - self.trial_seconds)
         return tried
 
+    def inform(self, tasks: Iterable[tuple[Task, _Proposal]]) -> None:
+        """Hold the tasks that did not begin yet to what is known now."""
+        bests, known = self.bests(), sorted(self.tried)
+        for task, proposal in tasks:
+            task["best"], task["known"] = bests, known if proposal.candidate.is_seed else []
+
     def add(self, proposal: _Proposal, result: Result) -> None:
-        """Take in a trial, and tell of it; one whose seed turned out to give the schedule of another trial does not count."""
+        """Take in a trial, and tell of it; one whose seed turned out to give the program of another trial does not count,
+        nor one of which no schedule could be made."""
         right = "error" not in result
+        if proposal.candidate.is_seed and (
+            result.get("hash") in self.tried or not ("hash" in result or "lost" in result)
+        ):
+            return
         if "trace" in result:
             made = Candidate.of_trace(result["trace"])
             if made.text != proposal.candidate.text and made.text in self.texts:
@@ -405,6 +462,7 @@ class _Search:
             self.texts.add(made.text)
             proposal.candidate = made
         self.hashes.add(result.get("hash", ""))
+        self.tried.add(result.get("hash", ""))
         if "looked" in result:
             self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)
         trial = Trial(
@@ -414,18 +472,24 @@ class _Search:
         )  # fmt: skip
         best = self.best(trial.machine)
         self.trials.append(trial)
+        self.usual += (0.3 if len(self.trials) > 1 else 1.0) * (trial.elapsed - self.usual)
         near = right and result["checked"] and (best is None or (trial.seconds or 0.0) < 1.2 * (best.seconds or 0.0))
         if near and self.database is not None and trial.candidate.trace is not None:
             self.keep(trial)
         if self.progress is not None:
             self.progress(trial, self.best())
 
-    def keep(self, trial: Trial) -> None:
+    def keep_best(self, trial: Trial) -> None:
+        """Write the trial that turned out to be the best once more, as that."""
+        if self.database is not None and trial.candidate.trace is not None:
+            self.keep(trial, best=True)
+
+    def keep(self, trial: Trial, best: bool = False) -> None:
         """Write a trial to the database; a file that cannot be written is told once."""
         assert self.database is not None and trial.seconds is not None
         problem, times = self.problem, list(trial.times)
         entry = Entry(
-            problem.key, problem.target, trial.machine, trial.candidate.trace, trial.seconds, times, problem.name
+            problem.key, problem.target, trial.machine, trial.candidate.trace, trial.seconds, times, problem.name, best
         )
         try:
             self.database.add(entry)

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,15 +27,15 @@ from tvmagic.tune.alone import alone, together
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.features import features_of
 from tvmagic.tune.problem import Problem
+from tvmagic.tune.timing import interleaved, runs
 
 __all__ = ["Bench", "machine_kind"]
 
 SLOWER = 3.0  # times the best so far that a call may take
 GRACE = 0.3  # seconds that any call may take: ending the process costs more
 _LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take
-_RUNS = 8  # measured of a candidate that may be the best, of which the least counts
-_RUN_SECONDS = 0.01  # how long a run is at least, of as many calls as that takes
-_SECONDS = 0.15  # of measuring a candidate at most, all runs together
+_SECONDS = 0.15  # of measuring a candidate that may be the best, all runs together, of which the least counts
+_TOLD = 8  # runs, the least ones, that are told
 
 
 def machine_kind() -> str:
@@ -53,13 +53,17 @@ class Bench:
         if problem.threads:
             set_num_threads(problem.threads)
         self.kept: dict[str, Any] = {}  # lowered modules by the text of their candidates
+        self.modules: dict[str, Any] = {}  # compiled ones
 
     def run(self, task: dict[str, Any]) -> dict[str, Any]:
-        """What a task gives: `look` at candidates, or `try` one."""
+        """What a task gives: `look` at candidates, `try` one, or `compare` some."""
         if task["do"] == "look":
             with together():
                 return {"looks": [self.look(Candidate(data)) for data in task["candidates"]]}
-        return self.attempt(Candidate(task["candidate"]), task.get("best", {}).get(machine_kind()), task["limit"])
+        if task["do"] == "compare":
+            return self.side_by_side([Candidate(data) for data in task["candidates"]], task["seconds"], task["limit"])
+        best = task.get("best", {}).get(machine_kind())
+        return self.attempt(Candidate(task["candidate"]), best, task["limit"], task.get("known", ()))
 
     # ------------------------------------------------------------------ what can be seen without running it
 
@@ -76,18 +80,30 @@ class Bench:
 
     def lowered(self, candidate: Candidate) -> Any:
         """The lowered module of a candidate."""
-        if candidate.text not in self.kept:
-            if len(self.kept) >= 256:
-                self.kept.clear()
-            self.kept[candidate.text] = candidate.lower(self.problem)
-        return self.kept[candidate.text]
+        return self.once(self.kept, candidate, lambda: candidate.lower(self.problem), 256)
+
+    def built(self, candidate: Candidate) -> Any:
+        """The compiled module of a candidate, one that was compiled lately as it is."""
+        return self.once(self.modules, candidate, lambda: self.build(candidate), 64)
+
+    @staticmethod
+    def once(kept: dict[str, Any], candidate: Candidate, make: Callable[[], Any], most: int) -> Any:
+        """What `make` gives for a candidate, if it is not among the `most` kept."""
+        if candidate.text not in kept:
+            if len(kept) >= most:
+                kept.clear()
+            kept[candidate.text] = make()
+        return kept[candidate.text]
 
     # ------------------------------------------------------------------ a trial
 
-    def attempt(self, candidate: Candidate, best: float | None, limit: float) -> dict[str, Any]:
+    def attempt(
+        self, candidate: Candidate, best: float | None, limit: float, known: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Build, check and measure a candidate; `best` are the seconds a call of the best on machines of this kind.
 
-        `limit`: seconds after which a part of it is given up in any case.
+        `limit`: seconds after which a part of it is given up in any case. `known`: the hashes of programs that were tried;
+        one of them is `old` and not tried again.
         """
         started = time.perf_counter()
         found: dict[str, Any] = {"machine": machine_kind()}
@@ -100,7 +116,9 @@ class Bench:
                     found["looked"] = time.perf_counter() - begun
                     if "error" in found:
                         raise TVMagicError(found["error"])
-                    module = self.build(Candidate({"trace": found["trace"]}) if "trace" in found else candidate)
+                    if found["hash"] in known:
+                        return found | {"old": True}
+                    module = self.built(Candidate({"trace": found["trace"]}) if "trace" in found else candidate)
                 most = limit if best is None else min(limit, max(SLOWER * best, GRACE))
                 self.tell("run")
                 first = self.check(module, most, limit, best)
@@ -148,7 +166,16 @@ class Bench:
         return outputs
 
     def measure(self, module: Any, best: float | None, once: float, most: float, limit: float) -> dict[str, Any]:
-        """Seconds a call, which takes about `once`: the least of several runs, fewer if it cannot be the best."""
+        """Seconds a call, which takes about `once`: the least of many short runs, fewer if it cannot be the best."""
+        call = self.call_of(module)
+        with alone() as had, _alarm(limit, most + 4 * _SECONDS):
+            times = runs(call, _SECONDS, once, best)
+        found = {"seconds": times[0], "times": times[:_TOLD], "checked": True}
+        stopped = best is not None and times[0] > SLOWER * best
+        return found | {"stopped": stopped} | ({} if had else {"busy": True})
+
+    def call_of(self, module: Any) -> Callable[[], None]:
+        """A call on the first set of inputs."""
         op, inputs = self.problem.operator, self.problem.cases[0].inputs
         outputs = op.fresh_outputs(inputs)
         arguments = op.arguments(inputs, outputs)
@@ -159,29 +186,25 @@ class Bench:
                 op.start(inputs, outputs)
             module(*arguments)
 
-        with alone() as had, _alarm(limit, most + 4 * _SECONDS):
-            times = _runs(call, best, once)
-        found = {"seconds": min(times), "times": times, "checked": True}
-        stopped = best is not None and min(times) > SLOWER * best
-        return found | {"stopped": stopped} | ({} if had else {"busy": True})
+        return call
 
+    # ------------------------------------------------------------------ the best ones
 
-def _runs(call: Callable[[], None], best: float | None, once: float) -> list[float]:
-    """Seconds a call in each of a few runs; of a slow one in a single run."""
-    if once < _SECONDS:
-        start = time.perf_counter()
-        call()  # others had the caches meanwhile
-        once = min(once, max(time.perf_counter() - start, 1e-7))
-    number = max(1, min(int(_RUN_SECONDS / once), 10_000))
-    times: list[float] = []
-    while len(times) < _RUNS and sum(times) * number < _SECONDS:
-        start = time.perf_counter()
-        for _ in range(number):
-            call()
-        times.append((time.perf_counter() - start) / number)
-        if best is not None and len(times) >= 2 and min(times) > 1.3 * best:
-            break
-    return times
+    def side_by_side(self, candidates: list[Candidate], seconds: float, limit: float) -> dict[str, Any]:
+        """Seconds a call of candidates that are right, their runs interleaved for `seconds` in all, so that all meet the
+        same machine; one that cannot be built has none. Those that fall behind are measured less.
+        """
+        calls: list[Callable[[], None] | None] = []
+        with together(), _alarm(limit):
+            self.tell("build")
+            for candidate in candidates:
+                try:
+                    calls.append(self.call_of(self.built(candidate)))
+                except TVMagicError:
+                    calls.append(None)
+        self.tell("run")
+        with alone(), _alarm(limit):
+            return {"machine": machine_kind(), "seconds": interleaved(calls, seconds)}
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def search_picture(name: str, trials: Sequence[_Trial], correlation: float = mat
     if not measured:
         return Picture("", f"{title}: none was right so far", title)
     best = min(seconds for _, seconds in measured)
-    words = f"{len(trials)} trials, best {format_seconds(best)}"
+    words = f"{len(trials)} trial{'s' if len(trials) != 1 else ''}, best {format_seconds(best)}"
     words += (
         f"; rank correlation of predicted and measured times {correlation:.2f}" if not math.isnan(correlation) else ""
     )

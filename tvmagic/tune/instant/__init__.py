@@ -11,11 +11,11 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, rows, stencil
+from tvmagic.tune.instant import contraction, elementwise, few, rows, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
-__all__ = ["Instant", "auto", "decide"]
+__all__ = ["Instant", "auto", "decide", "decide_for"]
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,14 @@ def decide(func: Any, target: Any = None) -> Instant:
         raise TVMagicError(
             f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`"
         )
-    return _decide(program, resolved(target).machine)
+    return decide_for(program, resolved(target).machine)
 
 
-def _decide(program: PrimFunc | IRModule, machine: Machine) -> Instant:
-    """The schedule by the rules; a block that a rule turns out not to fit is left to the plain rule in a second try."""
+def decide_for(program: PrimFunc | IRModule, machine: Machine) -> Instant:
+    """The schedule by the rules for a machine as it is described.
+
+    A block that a rule turns out not to fit is left to the plain rule in a second try.
+    """
     refused: set[str] = set()
     while True:
         attempt = _Attempt(program, machine, refused)
@@ -83,9 +86,11 @@ class _Attempt:
         self.at = ""
         self.names = {self.sch.get(block).name_hint for block in blocks_of(self.sch)}
         self.handled: set[str] = set()  # by some rule
+        self.finished: set[str] = set()  # of these, what no other rule may take, although its loops look as written
 
     def run(self) -> Instant:
         self._each(self._inline)
+        self._each(self._few)
         self._each(self._contract)
         self._chains()
         self._each(self._spread)
@@ -118,10 +123,18 @@ class _Attempt:
 
     def _untouched(self, block: Any) -> bool:
         loops = [self.sch.get(loop) for loop in self.sch.get_loops(block)]
+        if self.sch.get(block).name_hint in self.finished:
+            return False
         return all(loop.kind == ForKind.SERIAL and not loop.annotations for loop in loops)
 
     def _inline(self, info: BlockInfo) -> None:
         elementwise.inline_cheap(self.sch, info, self.notes)
+
+    def _few(self, info: BlockInfo) -> None:
+        if few.is_few(info, self.machine):
+            self.handled.add(info.name)
+            self.finished.add(info.name)
+            few.apply(self.sch, info, self.machine, self.notes)
 
     def _contract(self, info: BlockInfo) -> None:
         plan = contraction.plan_contraction(info, self.machine)

@@ -1,0 +1,68 @@
+"""The rule for reductions to few results: the sum of a whole array, the sums of few long rows.
+
+There are fewer results than cores, so that what is reduced over is what the cores share: each of them computes partial
+results of a stretch, and these are combined at the end. Along the contiguous axis the values are taken in any order, so
+that LLVM makes vectors of the loop.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.ir import Add, Max, Min
+from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.loops import any_order
+from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
+
+__all__ = ["apply", "is_few"]
+
+_ENOUGH = 1 << 15  # values from which threads pay
+_STRETCHES = 4  # for each core, so that one that is late has fewer of them
+
+
+def is_few(info: BlockInfo, machine: Machine) -> bool:
+    """Whether a block reduces to a single result, or much to fewer results than there are cores."""
+    if not info.reduced or info.combine not in (Add, Max, Min) or any(a.extent is None for a in info.spatial):
+        return False
+    results = math.prod(a.extent or 1 for a in info.spatial)
+    return results == 1 or (results < machine.cores and _size(info) >= _ENOUGH)
+
+
+def _size(info: BlockInfo) -> int:
+    """How many values are reduced; a symbolic number counts as large."""
+    return math.prod(a.extent or _ENOUGH for a in info.reduced)
+
+
+def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -> None:
+    """Partial results of stretches in parallel, then the rest."""
+    loops = dict(zip(info.axes, sch.get_loops(info.rv)))
+    order = [*info.spatial, *sorted(info.reduced, key=lambda a: _along(info, a))]
+    if len(order) > 1:
+        sch.reorder(*[loops[a] for a in order])
+    outer = order[len(info.spatial)]
+    stretches = _stretches(outer, machine) if _size(info) >= _ENOUGH and machine.cores > 1 else 1
+    if stretches == 1:
+        notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
+        any_order(sch, info.rv, len(info.spatial))
+        return
+    notes.say(f"{info.name}: {stretches} partial results, of a stretch of {outer.name} each, on {machine.cores} cores")
+    part, near = sch.split(loops[outer], [stretches, None])
+    partial = sch.rfactor(part, 0)
+    own = sch.get_loops(partial)
+    each = own[len(info.spatial)]
+    sch.reorder(each, *own[: len(info.spatial)])
+    sch.parallel(each)
+    any_order(sch, partial, 1)
+
+
+def _along(info: BlockInfo, axis: Axis) -> int:
+    """Whether an axis is the one along which what is read is contiguous: it is the innermost."""
+    return sum(a.step(axis.var) == 1 for a in info.loads)
+
+
+def _stretches(axis: Axis, machine: Machine) -> int:
+    """Into how many an axis is cut: a number that divides it, of about the right size; 1 if there is none."""
+    wanted = machine.cores * _STRETCHES
+    even = [n for n in range(machine.cores, 8 * wanted + 1) if axis.extent is not None and axis.extent % n == 0]
+    return min(even, key=lambda n: abs(math.log(n / wanted)), default=1)
