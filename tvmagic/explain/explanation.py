@@ -181,7 +181,7 @@ class _Explainer:
             self.model,
             Traffic([n.nest for n in self.model.nests], top, self.machine),
             self.machine,
-            views_of(self.version),
+            views_of(self.version, self.size),
             list(numbers_in(self.version)),
             attachments(self.version),
             waste_of(self.version, self.model),

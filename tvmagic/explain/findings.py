@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
-from tvmagic.explain.model import BYTES_A_CYCLE, ENTRY, LAUNCH, NestModel, ProgramModel, depending
+from tvmagic.explain.model import BYTES_A_CYCLE, ENTRY, LAUNCH, NestModel, ProgramModel, depending, shuffled
 from tvmagic.explain.nests import Access
 from tvmagic.explain.traffic import Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
@@ -34,6 +34,7 @@ CODES = {
     "parallel-too-fine": "threads are started too often",
     "parallel-too-coarse": "fewer parallel iterations than cores",
     "parallel-uneven": "parallel iterations do not divide among the cores",
+    "false-sharing": "threads write parts of the same cache lines",
     "not-parallel": "one core works",
     "conversion": "conversions between types inside the hot loop",
     "at-roof": "the machine does no more",
@@ -115,7 +116,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":
@@ -124,7 +125,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     elif nest.reason == "strided" and far is not None:
         moved = abs(far.address.stride(loop.var) or 0)
         text = f"along the innermost loop `{loop.name}` the access of `{far.name}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
-        yield Suspect("strided-access", nest, text, edits, True)
+        yield Suspect("strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True)
     elif nest.reason == "guard":
         return
     else:
@@ -139,7 +140,7 @@ def _farthest(nest: NestModel) -> Access | None:
 
 @rule
 def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered")]
+    bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered") and not shuffled(a)]
     if not bad:
         return
     access = max(bad, key=lambda a: abs(a.address.lane or 1 << 30))
@@ -149,6 +150,7 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [
             *remedies.vectorized(view, lanes),
             *remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]),
+            *remedies.square(view),
         ]
     what = "stores" if access.store else "loads"
     apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
@@ -395,3 +397,16 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
         code = "parallel-too-coarse" if few else "parallel-uneven"
         text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip
         yield Suspect(code, nest, text, remedies.fused_parallel(view, case.numbers, cores)[:6])
+
+
+@rule
+def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view, loop = case.view(nest), next((x for x in nest.nest.loops if x.parallel), None)
+    if view is None or loop is None or nest.sharing < 0.1 * nest.time:
+        return
+    edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
+    text = (
+        f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{nest.nest.name}` "
+        f"({case.machine.line} bytes), which then go from core to core"
+    )
+    yield Suspect("false-sharing", nest, text, edits, True)

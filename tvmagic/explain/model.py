@@ -22,10 +22,16 @@ __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
 
 BYTES_A_CYCLE = {"L2": 32.0, "L3": 14.0, "memory": 6.0}
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
+PARTS = 4  # of a parallel loop, for each thread
+TRANSFER = 100  # cycles for a cache line that another core has written
+OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
 ENTRY = 10  # cycles to enter and leave a loop, with a branch that was not foreseen
 WIDTH = 5  # operations begun in a cycle, of all kinds
 CALL, DIVISION, INDEX_DIVISION = 20, 8, 6  # operations that a function, a division, a division of indices counts as
-_UNROLLED = 128  # operations up to which LLVM unrolls a loop of constant extent
+PAGE = 3  # cycles to look up a page that is not among those at hand
+_PAGE, _PAGES_AT_HAND = 4096, 64  # bytes of a page; pages whose places a core has at hand
+_SHUFFLED = 4  # elements between the lanes up to which a load is one of whole vectors and shuffles
+_UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 
 
 @dataclass
@@ -52,11 +58,13 @@ class NestModel:
     latency: float = 0.0
     vectorized: bool = True
     by_llvm: bool = False
+    lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
     reason: str = ""
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
     width: float = 1.0
     launches: int = 0
+    sharing: float = 0.0  # cycles of lines that go from core to core, as threads write parts of them
     core: float = 0.0  # cycles in the core, of the whole nest in one thread
     time: float = 0.0  # cycles of the whole nest
 
@@ -145,20 +153,28 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
     made.core = made.iterations * made.cycles + entries * ENTRY
     made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
     made.bytes = traffic.bytes(nest)
-    made.time = max(made.core, made.moving)
+    made.time = max(made.core, made.moving) + OVERLAP * min(made.core, made.moving)
     _parallel(made, machine)
     return made
 
 
 def _rolled(nest: Nest) -> tuple[Loop, tuple[Loop, ...]]:
     """The innermost loop that stays a loop, and those inside it that LLVM unrolls."""
-    size = sum(1 + len(s.loads) + s.operations.fused + s.operations.simple + CALL * s.operations.calls for s in nest.statements)  # fmt: skip
+    size = sum(_instructions(s) for s in nest.statements)
     size *= max(1, *(s.lanes // 8 for s in nest.statements)) if nest.statements else 1
     number = len(nest.loops) - 1
-    while number > 0 and not nest.loops[number].parallel and size * nest.loops[number].extent <= _UNROLLED:
+    while number > 0 and not nest.loops[number].parallel and size * nest.loops[number].extent < _UNROLLED:
         size *= nest.loops[number].extent
         number -= 1
     return nest.loops[number], nest.loops[number + 1 :]
+
+
+def _instructions(s: Statement) -> int:
+    """Instructions of a statement as LLVM counts them before it unrolls a loop: an address takes two."""
+    loads = {(a.data, a.address.signature, a.address.offset) for a in s.loads}
+    o = s.operations
+    count = 3 * (len(loads) - s.accumulates) + 2 * o.fused + max(o.simple, 0) + o.divisions + o.conversions
+    return count + CALL * o.calls + (1 if s.accumulates else 3)
 
 
 def _parallel(made: NestModel, machine: Machine) -> None:
@@ -170,7 +186,28 @@ def _parallel(made: NestModel, machine: Machine) -> None:
     extent = max(loops[number].extent, 1)
     made.width = extent / -(-extent // machine.cores)
     made.launches = math.prod(loop.extent for loop in loops[:number])
-    made.time = made.time / made.width + made.launches * LAUNCH * (machine.cores > 1)
+    if machine.cores > 1:
+        made.sharing = sum(_transfers(s, loops, number, machine) for s in made.nest.statements) * TRANSFER / made.width
+        made.time = made.time / made.width + made.launches * LAUNCH + made.sharing
+
+
+def _transfers(s: Statement, loops: tuple[Loop, ...], number: int, machine: Machine) -> float:
+    """How often a cache line that a statement writes goes from core to core, as several threads write parts of it.
+
+    Threads take the iterations in parts, four for each of them; where the memory of one part ends and that of another
+    begins is a line that both write, unless a part is whole lines (arrays begin with one).
+    """
+    address, size, loop = s.target.address, s.target.bytes, loops[number]
+    step = abs(address.stride(loop.var) or 0) * size
+    moves = [(abs(address.stride(x.var) or 0) * size, x.extent) for x in loops[number + 1 :]]
+    own = size * s.lanes if s.target.kind in ("contiguous", "reversed") else size
+    for stride, extent in sorted(m for m in moves if m[0]):
+        own += stride * (extent - 1) if stride <= own else 0
+    part = -(-loop.extent // (PARTS * machine.cores)) * step
+    if not step or step - own >= machine.line or part % machine.line == 0:
+        return 0.0
+    written = size * s.lanes * math.prod(x.extent for x in loops if address.uses(x.var))
+    return written / part
 
 
 # ---------------------------------------------------------------------------- vectors
@@ -180,21 +217,28 @@ def _vectors(made: NestModel, machine: Machine, told: Mapping[For, bool]) -> Non
     """Whether the statements are vectors, or LLVM makes vectors of the innermost loop."""
     if all(s.lanes > 1 for s in made.nest.statements):
         return
-    loop = made.unrolled[-1] if made.unrolled else made.rolled
-    made.reason = _obstacle(made, loop)
+    loops = [made.unrolled[-1], made.rolled] if made.unrolled else [made.rolled]
+    obstacles = [_obstacle(made, loop, machine) for loop in loops]
+    made.reason = "" if "" in obstacles else obstacles[0]
     made.by_llvm = not made.reason
-    if (said := told.get(loop.node)) is not None and not made.unrolled:
+    if made.by_llvm:
+        made.lanes_of = loops[obstacles.index("")]
+    if (said := told.get(made.rolled.node)) is not None and not made.unrolled:
         made.by_llvm = said
         made.reason = "" if said else made.reason or "llvm"
     made.vectorized = made.by_llvm
 
 
-def _obstacle(made: NestModel, loop: Loop) -> str:
-    """Why LLVM makes no vectors of a loop: a word, empty if nothing is in the way."""
+def _obstacle(made: NestModel, loop: Loop, machine: Machine) -> str:
+    """Why LLVM makes no vectors of a loop: a word, empty if nothing is in the way.
+
+    An innermost loop whose short loops inside were all unrolled counts as an innermost one.
+    """
+    masks = loop is made.rolled and machine.vector_bits >= 256  # loads and stores of some lanes alone
     for s in made.nest.statements:
         if s.lanes > 1:
             return "mixed"
-        if depending(s.guards, loop):
+        if depending(s.guards, loop) and not masks:
             return "guard"
         step = s.target.address.stride(loop.var)
         if s.accumulates and not s.target.address.uses(loop.var):
@@ -231,7 +275,7 @@ class _Body:
         if made.by_llvm:
             bits = max(a.bits for a in made.nest.accesses)
             self.lanes = max(1, machine.vector_bits // max(bits, 8))
-            inner = made.unrolled[-1] if made.unrolled else made.rolled
+            inner = made.lanes_of or (made.unrolled[-1] if made.unrolled else made.rolled)
             self.lanes = min(self.lanes, max(inner.extent, 1))
 
     def copies(self, access: Access) -> int:
@@ -243,8 +287,8 @@ class _Body:
         return max(1, -(-lanes * bits // self.machine.vector_bits))
 
     def stays(self, access: Access) -> bool:
-        """Whether an access is at the same place in each iteration, so that a register holds it."""
-        return not access.address.uses(self.made.rolled.var)
+        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane."""
+        return not access.address.uses(self.made.rolled.var) and access.kind not in ("strided", "gathered")
 
     def fill(self) -> None:
         made, machine = self.made, self.machine
@@ -267,6 +311,7 @@ class _Body:
             "shuffles": shuffles * scale,
             "latency": made.latency,
             "addresses": index / 2,
+            "pages": self._pages(),
             "decoding": (
                 (work + loads[0] / 2 + stores[0]) * scale + 2 * made.spills + shuffles + guards + index + 1.5 * scale
             )
@@ -300,7 +345,10 @@ class _Body:
                 continue
             seen.add(key)
             count = self.copies(access)
-            if access.kind in ("strided", "gathered"):
+            if shuffled(access):
+                moves += count * self.vectors(access.lanes, access.bits) * abs(access.address.lane or 1)
+                shuffles += count * self.vectors(access.lanes, access.bits) * (abs(access.address.lane or 1) - 1)
+            elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
                 shuffles += count * access.lanes
             else:
@@ -338,21 +386,21 @@ class _Body:
         slow = {d for a in self.made.nest.accesses for d in a.address.divisions if self.made.rolled.var in d or d & set(self.free)}  # fmt: skip
         return INDEX_DIVISION * sum(math.prod(e for v, e in self.free.items() if v in d) for d in slow)
 
+    def _pages(self) -> float:
+        """Cycles for pages that are new in an iteration, if more than the core has at hand change in turns."""
+        rolled, total = self.made.rolled, 0.0
+        for access, _ in patterns(self.made.nest.accesses):
+            pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / _PAGE
+            if pages * rolled.extent > _PAGES_AT_HAND:
+                apart = [e for v, e in self.free.items() if abs(access.address.stride(v) or 0) * access.bytes >= _PAGE]
+                total += min(1.0, pages) * math.prod(apart) * PAGE
+        return total if total >= 1 else 0.0
+
     def _guards(self, s: Statement) -> float:
         changing = depending(s.guards, self.made.rolled) or [g for loop in self.made.unrolled for g in depending(s.guards, loop)]  # fmt: skip
         return 2.0 * len(changing) * self._runs(s)
 
 
-def lane_accesses(nest: Nest) -> list[Access]:
-    """The accesses of a nest that are vectors."""
-    return [a for a in nest.accesses if a.lanes > 1]
-
-
-def distinct(accesses: Sequence[Access]) -> list[Access]:
-    """One access of each pattern."""
-    return [access for access, _ in patterns(accesses)]
-
-
-def moves_with(access: Access, var: Var) -> bool:
-    """Whether an access changes with a variable, or with the lanes."""
-    return access.address.uses(var) or access.address.uses(LANE)
+def shuffled(access: Access) -> bool:
+    """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
+    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= _SHUFFLED

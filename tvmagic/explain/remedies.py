@@ -9,7 +9,8 @@ from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
-    "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel", "parallel_outside",
+    "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel",
+    "parallel_lines", "parallel_outside", "parallel_rows",
     "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
 
@@ -145,6 +146,39 @@ def parallel(view: View, cores: int) -> list[Edit]:
     return _edit(writer)
 
 
+def parallel_rows(view: View | None, lanes: int) -> list[Edit]:
+    """Another loop over the result on several threads in place of the one along which it is contiguous, which becomes vectors."""
+    unit = view.unit() if view is not None else None
+    if view is None or unit is None or unit.kind != "parallel" or unit.extent < 2 * lanes:
+        return []
+    other = max((x for x in view.spatial if x is not unit and not x.kind), key=lambda x: x.extent, default=None)
+    if other is None:
+        return []
+    writer = Writer(view)
+    outer, inner = writer.split(unit, lanes)
+    rest = [x for x in writer.leaves if x not in (other, outer, inner)]
+    writer.reorder([other, *rest, outer, inner] if not any(x.reduced for x in rest) else [other, outer, *rest, inner])
+    writer.mark("vectorize", inner)
+    writer.mark("parallel", other)
+    return _edit(writer)
+
+
+def parallel_lines(view: View, extent: int, machine: Machine, lanes: int) -> list[Edit]:
+    """The parallel loop in parts of whole cache lines, or of an equal share for each thread."""
+    leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
+    if leaf is None:
+        return []
+    found: list[Edit] = []
+    share = -(-extent // machine.cores)
+    for size in dict.fromkeys([-(-share // lanes) * lanes, 4 * lanes, lanes]):
+        if 1 < size < extent:
+            writer = Writer(view)
+            outer, _ = writer.split(leaf, size)
+            writer.mark("parallel", outer)
+            found += _edit(writer)
+    return found
+
+
 def parallel_outside(view: View) -> list[Edit]:
     """The loops outside the parallel one fused with it, or the parallel loop moved outermost."""
     leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
@@ -152,7 +186,7 @@ def parallel_outside(view: View) -> list[Edit]:
     if leaf is None or view.leaves[0] is leaf:
         return []
     before = view.leaves[: view.leaves.index(leaf)]
-    if any(x.reduced for x in before) or not view.is_te:
+    if any(x.reduced for x in before):
         return []
     writer = Writer(view)
     whole = before[0]
