@@ -159,7 +159,7 @@ GOOD = [
     ("outer", _tir("C", "i, j", "sch.parallel(i)", "jo, ji = sch.split(j, [None, 16])", "sch.vectorize(ji)")),
     ("scale", _tir("Y", "i, j", "sch.parallel(i)")),
     ("heat", _tir("Y", "z, y, x", "sch.parallel(sch.fuse(z, y))")),
-    ("bmm", _BMM + "\nio, ii = s[C].split(i, 4)\njo, ji = s[C].split(j, 2 * LANES)\ns[C].reorder(b, io, jo, k, ii, ji)\ns[C].vectorize(ji)\ns[C].unroll(ii)\ns[C].parallel(s[C].fuse(b, io))"),
+    ("bmm", _BMM + "\nio, ii = s[C].split(i, 4)\njo, ji = s[C].split(j, 3 * LANES)\ns[C].reorder(b, io, jo, k, ii, ji)\ns[C].vectorize(ji)\ns[C].unroll(ii)\ns[C].parallel(s[C].fuse(b, io))"),
 ]  # fmt: skip
 
 INSTANT = ("conv1d", "depthwise", "bmm", "bmmt", "heat", "norm", "gather", "outer", "tri", "hist", "dot8", "mm64", "free", "freemm", "turn3", "pool", "running", "soft", "wave", "sigmoids", "most", "scale", "sum0", "mix")  # fmt: skip

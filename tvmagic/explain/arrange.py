@@ -63,7 +63,7 @@ class View:
     is_output: bool = False
     is_te: bool = True
     attached: str = ""  # the stage that it runs inside
-    shape: tuple[int, ...] = ()  # extents of its axes
+    shape: tuple[int, ...] = ()  # extents of its axes, 0 if symbolic
     line: int = 0  # of the cell that it is written in
     taken: set[str] = field(default_factory=set)
 
@@ -123,7 +123,7 @@ def _stages(version: Version, sch: Any, sizes: int) -> dict[str, View]:
         view.attached = stage.attach_stage.name if stage.attach_stage is not None else ""
         view.line = stage.op.span.line if stage.op.span is not None else 0
         every = (*stage.op.axis, *getattr(stage.op, "reduce_axis", ()))
-        view.shape = tuple(_size(iv.dom.extent, sizes) for iv in every if iv.dom is not None)
+        view.shape = tuple(_size(iv.dom.extent, 0) for iv in every if iv.dom is not None)
         found[plain_name(stage.name)] = view
     return found
 
@@ -199,7 +199,7 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
         view.readers, view.is_output = read.get(buffer, []), buffer in outputs
         view.readers = [r for r in view.readers if r != name]
         view.line = realize.block.span.line if realize.block.span is not None else 0
-        view.shape = tuple(_size(iv.dom.extent, sizes) for iv in realize.block.iter_vars if iv.dom is not None)
+        view.shape = tuple(_size(iv.dom.extent, 0) for iv in realize.block.iter_vars if iv.dom is not None)
         found[plain_name(buffer)] = view
     return found
 

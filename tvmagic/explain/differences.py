@@ -11,10 +11,10 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain.arrange import plain_name
-from tvmagic.explain.explanation import waste_of
 from tvmagic.explain.model import NestModel, ProgramModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic, patterns
+from tvmagic.explain.waste import waste_of
 from tvmagic.operators import Version
 
 __all__ = ["differences"]

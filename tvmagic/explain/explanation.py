@@ -12,10 +12,11 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.findings import Case, Suspect, suspects
 from tvmagic.explain.llvm import Facts, facts_of
-from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, ProgramModel, model
+from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic, patterns, touched
-from tvmagic.explain.trial import Edit, Trials, attachments, numbers_in
+from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in
+from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import PrimFunc
 from tvmagic.operators import Operator, Version
 
@@ -185,6 +186,8 @@ class _Explainer:
             list(numbers_in(self.version)),
             attachments(self.version),
             waste_of(self.version, self.model),
+            inlined=inlined_in(self.version, self.model),
+            inlinings=inlinings(self.version),
         )
         case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}
         return case
@@ -317,30 +320,3 @@ def _loops_by_line(func: PrimFunc, lines: Lines, size: int) -> dict[int, Any]:
             found[lines.line_of(s.node)] = inner
     found.pop(0, None)
     return found
-
-
-def waste_of(version: Version, program: ProgramModel) -> dict[str, float]:
-    """For each stage how many elements are computed for one that is used."""
-    from tvmagic import te
-    from tvmagic.te.exact.used_elements import waste_report
-
-    if isinstance(version.schedule, te.schedule.Schedule):
-        try:
-            report = waste_report(version.schedule)
-        except TVMagicError:
-            return {}
-        return {plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used}
-    stored: dict[str, int] = {}
-    for nest in program.nests:
-        for s in nest.nest.statements:
-            if not s.accumulates:
-                name = plain_name(s.target.name)
-                stored[name] = stored.get(name, 0) + nest.nest.iterations * s.lanes
-    plain = next(iter(version.operator.version("plain").lower().functions.values()))
-    result: dict[str, float] = {}
-    for nest in nests_of(plain)[0]:
-        for s in nest.statements:
-            name = plain_name(s.target.name)
-            if name in stored and not s.accumulates:
-                result[name] = stored[name] / max(1, nest.iterations * s.lanes)
-    return result

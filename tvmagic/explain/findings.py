@@ -9,10 +9,19 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
-from tvmagic.explain.model import BYTES_A_CYCLE, ENTRY, LAUNCH, NestModel, ProgramModel, depending, shuffled
+from tvmagic.explain.model import (
+    BYTES_A_CYCLE,
+    LAUNCH,
+    NestModel,
+    ProgramModel,
+    depending,
+    entry,
+    shuffled,
+)
 from tvmagic.explain.nests import Access
 from tvmagic.explain.traffic import Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
+from tvmagic.explain.waste import Inlined
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -52,6 +61,8 @@ class Case:
     numbers: list[Number]
     attachments: list[Edit] = field(default_factory=list)
     waste: dict[str, float] = field(default_factory=dict)
+    inlined: list[Inlined] = field(default_factory=list)
+    inlinings: list[tuple[Edit, str]] = field(default_factory=list)
     remarks: dict[int, str] = field(default_factory=dict)
 
     def view(self, nest: NestModel) -> View | None:
@@ -125,7 +136,9 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     elif nest.reason == "strided" and far is not None:
         moved = abs(far.address.stride(loop.var) or 0)
         text = f"along the innermost loop `{loop.name}` the access of `{far.name}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
-        yield Suspect("strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True)
+        yield Suspect(
+            "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
+        )
     elif nest.reason == "guard":
         return
     else:
@@ -277,6 +290,23 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 
 @rule
+def _inlined(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view = case.view(nest)
+    for stage in case.inlined:
+        if view is None or plain_name(stage.reader) != plain_name(nest.nest.name) or not nest.in_core:
+            continue
+        edits = [edit for edit, _ in case.inlinings]
+        for edit, block in case.inlinings:
+            if block:
+                edits += remedies.attached(edit, block, view)
+        if view.is_te and stage.name.isidentifier():
+            own = View(stage.name, f"s[{stage.name}]", [], 0)
+            edits = [e for e in remedies.compute_elsewhere(own, view) if "inline" not in e.text][:6] + edits
+        text = f"`{stage.name}` is inlined into `{stage.reader}`, which computes it at {stage.times} places for each element"
+        yield Suspect("recomputed", nest, text, edits)
+
+
+@rule
 def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if nest.limit not in BYTES_A_CYCLE:
         return
@@ -301,7 +331,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 @rule
 def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    around = nest.iterations / max(nest.rolled.extent, 1) * ENTRY
+    around = nest.iterations / max(nest.rolled.extent, 1) * entry(nest.rolled)
     if around < 0.2 * nest.core or nest.rolled.extent > 64:
         return
     view = case.view(nest)
@@ -311,7 +341,7 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*remedies.unrolled(view, leaf), *remedies.longest_inside(view), *remedies.vectorized(view, case.lanes(nest))]  # fmt: skip
     text = (
         f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times, {nest.cycles:.2g} cycles each; to enter and "
-        f"to leave it takes about {ENTRY}"
+        f"to leave it takes about {entry(nest.rolled)}"
     )
     yield Suspect("short-loop", nest, text, [*edits, *_larger(case)])
 
@@ -340,7 +370,9 @@ def _dividing(case: Case, sizes: Sequence[int]) -> list[Edit]:
     extents |= {math.prod(view.shape) for view in case.views.values()}
     found: list[Edit] = []
     for number in case.numbers:
-        good = [s for s in sizes if number.value / 2 <= s <= number.value * 2 and any(e % s == 0 for e in extents)]
+        good = [
+            s for s in sizes if number.value / 2 <= s <= number.value * 2 and any(e > 0 and e % s == 0 for e in extents)
+        ]
         good = [s for s in good if s != number.value]
         found += [number.edit(s) for s in sorted(good, key=lambda s: abs(s - number.value))[:2]]
     return found

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.explain.nests import LANE, Access, Loop, Nest, Statement, nests_of
+from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic, patterns
-from tvmagic.ir import For, PrimFunc, Var
+from tvmagic.ir import For, PrimFunc
 from tvmagic.ir.query import variables_in
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
@@ -25,7 +25,8 @@ LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for the
 PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
 OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
-ENTRY = 10  # cycles to enter and leave a loop, with a branch that was not foreseen
+ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
+_SHORT = 32  # iterations of a loop whose end is foreseen
 WIDTH = 5  # operations begun in a cycle, of all kinds
 CALL, DIVISION, INDEX_DIVISION = 20, 8, 6  # operations that a function, a division, a division of indices counts as
 PAGE = 3  # cycles to look up a page that is not among those at hand
@@ -150,12 +151,17 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
     _vectors(made, machine, told)
     _Body(made, machine).fill()
     entries = made.iterations / max(rolled.extent, 1)
-    made.core = made.iterations * made.cycles + entries * ENTRY
+    made.core = made.iterations * made.cycles + entries * entry(rolled)
     made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
     made.bytes = traffic.bytes(nest)
     made.time = max(made.core, made.moving) + OVERLAP * min(made.core, made.moving)
     _parallel(made, machine)
     return made
+
+
+def entry(loop: Loop) -> int:
+    """Cycles to enter and to leave a loop."""
+    return SHORT_ENTRY if loop.extent <= _SHORT else ENTRY
 
 
 def _rolled(nest: Nest) -> tuple[Loop, tuple[Loop, ...]]:
@@ -283,8 +289,9 @@ class _Body:
         return math.prod(extent for var, extent in self.free.items() if access.address.uses(var))
 
     def vectors(self, lanes: int, bits: int) -> int:
-        """Registers that so many lanes take."""
-        return max(1, -(-lanes * bits // self.machine.vector_bits))
+        """Registers that so many lanes take: code has one or more for each power of two in their number."""
+        parts = [1 << n for n in range(lanes.bit_length()) if lanes >> n & 1]
+        return sum(max(1, part * bits // self.machine.vector_bits) for part in parts)
 
     def stays(self, access: Access) -> bool:
         """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane."""

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     CmpOp,
     Div,
     Evaluate,
+    FloatImm,
     FloorDiv,
     FloorMod,
     For,
@@ -40,6 +41,8 @@ from tvmagic.ir import (
     Let,
     LetStmt,
     LogicalOp,
+    Max,
+    Min,
     Mod,
     Mul,
     Not,
@@ -264,7 +267,9 @@ class Linear(Visitor):
         step = self.visit(node.stride)
         if step.strides or not step.known:
             return self.loosely(node)
-        loose = frozenset() if isinstance(node.stride, IntImm) else frozenset([LANE])  # code has to take each lane alone
+        loose = (
+            frozenset() if isinstance(node.stride, IntImm) else frozenset([LANE])
+        )  # code has to take each lane alone
         return self.sum(self.visit(node.base), Address({(LANE, "", 1): step.offset}, 0, loose=loose), 1)
 
     @handles(Add)
@@ -335,6 +340,8 @@ class _Values(Visitor):
     def simple(self, node: PrimExpr) -> None:
         if isinstance(node, Div):
             self.found.divisions += 1
+        elif isinstance(node, (Max, Min)) and node.dtype.is_float and not (_is_number(node.a) or _is_number(node.b)):
+            self.found.simple += 3  # a comparison and two choices, as a NaN goes through
         else:
             self.found.simple += 1
         self.visit_children(node)
@@ -368,6 +375,10 @@ class _Values(Visitor):
 
 
 _FREE = {"likely", "reinterpret", "assume", "fma"}
+
+
+def _is_number(value: PrimExpr) -> bool:
+    return isinstance(value.value if isinstance(value, Broadcast) else value, FloatImm)
 
 
 def _reads(value: Any) -> bool:

@@ -9,7 +9,7 @@ from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
-    "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel",
+    "attached", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel",
     "parallel_lines", "parallel_outside", "parallel_rows",
     "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
@@ -270,6 +270,13 @@ def compute_elsewhere(view: View, reader: View) -> Iterator[Edit]:
     yield from inlined(view)
     if view.is_te:
         yield Edit(f"{view.text}.compute_root()")
+
+
+def attached(edit: Edit, block: str, reader: View) -> list[Edit]:
+    """A block inside parts of the outermost loop of the one that reads it, in the place of an edit."""
+    loop = f"sch.get_loops({reader.text})[0]"
+    calls = f"loop_o, loop_i = sch.split({loop}, [None, {{}}])\nsch.compute_at({block}, loop_o)"
+    return [Edit(calls.format(size), edit.line, edit.span) for size in (16, 64)]
 
 
 def inlined(view: View) -> list[Edit]:
