@@ -116,6 +116,22 @@ def _shapes(machine: Machine) -> list[tuple[int, int]]:
     return list(dict.fromkeys([(tile.rows, tile.vectors), (4, 2), (8, 1), (6, 2), (1, 4)]))
 
 
+# ---------------------------------------------------------------------------- shared lines
+
+
+@rule
+def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view, loop = case.view(nest), next((x for x in nest.nest.loops if x.parallel), None)
+    if view is None or loop is None or nest.sharing < 0.1 * nest.time:
+        return
+    edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
+    text = (
+        f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{nest.nest.name}` "
+        f"({case.machine.line} bytes), which then go from core to core"
+    )
+    yield Suspect("false-sharing", nest, text, edits, True)
+
+
 # ---------------------------------------------------------------------------- vectors
 
 
@@ -331,7 +347,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 @rule
 def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    around = nest.iterations / max(nest.rolled.extent, 1) * entry(nest.rolled)
+    around = nest.iterations / max(nest.rolled.extent, 1) * entry(nest)
     if around < 0.2 * nest.core or nest.rolled.extent > 64:
         return
     view = case.view(nest)
@@ -341,7 +357,7 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*remedies.unrolled(view, leaf), *remedies.longest_inside(view), *remedies.vectorized(view, case.lanes(nest))]  # fmt: skip
     text = (
         f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times, {nest.cycles:.2g} cycles each; to enter and "
-        f"to leave it takes about {entry(nest.rolled)}"
+        f"to leave it takes about {entry(nest)}"
     )
     yield Suspect("short-loop", nest, text, [*edits, *_larger(case)])
 
@@ -429,16 +445,3 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
         code = "parallel-too-coarse" if few else "parallel-uneven"
         text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip
         yield Suspect(code, nest, text, remedies.fused_parallel(view, case.numbers, cores)[:6])
-
-
-@rule
-def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    view, loop = case.view(nest), next((x for x in nest.nest.loops if x.parallel), None)
-    if view is None or loop is None or nest.sharing < 0.1 * nest.time:
-        return
-    edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
-    text = (
-        f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{nest.nest.name}` "
-        f"({case.machine.line} bytes), which then go from core to core"
-    )
-    yield Suspect("false-sharing", nest, text, edits, True)

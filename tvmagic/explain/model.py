@@ -26,7 +26,7 @@ PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
 OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
 ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
-_SHORT = 32  # iterations of a loop whose end is foreseen
+_SHORT, _WRITTEN_OUT = 32, 4  # iterations of a loop whose end is foreseen; of one that LLVM leaves out
 WIDTH = 5  # operations begun in a cycle, of all kinds
 CALL, DIVISION, INDEX_DIVISION = 20, 8, 6  # operations that a function, a division, a division of indices counts as
 PAGE = 3  # cycles to look up a page that is not among those at hand
@@ -59,6 +59,7 @@ class NestModel:
     latency: float = 0.0
     vectorized: bool = True
     by_llvm: bool = False
+    lanes: int = 1  # that LLVM's vectors have
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
     reason: str = ""
     flops: int = 0
@@ -151,7 +152,7 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
     _vectors(made, machine, told)
     _Body(made, machine).fill()
     entries = made.iterations / max(rolled.extent, 1)
-    made.core = made.iterations * made.cycles + entries * entry(rolled)
+    made.core = made.iterations * made.cycles + entries * entry(made)
     made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
     made.bytes = traffic.bytes(nest)
     made.time = max(made.core, made.moving) + OVERLAP * min(made.core, made.moving)
@@ -159,9 +160,14 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
     return made
 
 
-def entry(loop: Loop) -> int:
-    """Cycles to enter and to leave a loop."""
-    return SHORT_ENTRY if loop.extent <= _SHORT else ENTRY
+def entry(made: NestModel) -> int:
+    """Cycles to enter and to leave the innermost loop that stays one; few vectors are written out without a loop."""
+    extent = made.rolled.extent
+    if made.by_llvm and made.lanes_of is made.rolled:
+        extent //= max(1, made.lanes)
+        if extent <= _WRITTEN_OUT:
+            return 0
+    return SHORT_ENTRY if extent <= _SHORT else ENTRY
 
 
 def _rolled(nest: Nest) -> tuple[Loop, tuple[Loop, ...]]:
@@ -282,7 +288,7 @@ class _Body:
             bits = max(a.bits for a in made.nest.accesses)
             self.lanes = max(1, machine.vector_bits // max(bits, 8))
             inner = made.lanes_of or (made.unrolled[-1] if made.unrolled else made.rolled)
-            self.lanes = min(self.lanes, max(inner.extent, 1))
+            self.lanes = made.lanes = min(self.lanes, max(inner.extent, 1))
 
     def copies(self, access: Access) -> int:
         """Different places of an access in one iteration, by the loops that are unrolled."""

@@ -147,18 +147,25 @@ def parallel(view: View, cores: int) -> list[Edit]:
 
 
 def parallel_rows(view: View | None, lanes: int) -> list[Edit]:
-    """Another loop over the result on several threads in place of the one along which it is contiguous, which becomes vectors."""
+    """Another loop over the result on several threads; the one that was becomes vectors or is unrolled."""
     unit = view.unit() if view is not None else None
-    if view is None or unit is None or unit.kind != "parallel" or unit.extent < 2 * lanes:
+    leaf = next((x for x in view.leaves if x.kind == "parallel"), None) if view is not None else None
+    if view is None or unit is None or leaf is None or (leaf is not unit and leaf.extent > 16):
         return []
-    other = max((x for x in view.spatial if x is not unit and not x.kind), key=lambda x: x.extent, default=None)
-    if other is None:
+    others = [x for x in view.spatial if x is not unit and not x.kind]
+    if not others:
         return []
+    other = max(others, key=lambda x: x.extent)
     writer = Writer(view)
-    outer, inner = writer.split(unit, lanes)
-    rest = [x for x in writer.leaves if x not in (other, outer, inner)]
-    writer.reorder([other, *rest, outer, inner] if not any(x.reduced for x in rest) else [other, outer, *rest, inner])
-    writer.mark("vectorize", inner)
+    last: list[Leaf] = []
+    if leaf is unit:
+        last = [_part(writer, leaf, lanes) if leaf.extent > lanes else leaf]
+        writer.mark("vectorize", last[0])
+    else:
+        writer.mark("unroll", leaf)
+    rest = [x for x in writer.leaves if x is not other and x not in last]
+    reduced = [x for x in rest if x.reduced]
+    writer.reorder([other, *(x for x in rest if x not in reduced), *reduced, *last] if last else [other, *rest])
     writer.mark("parallel", other)
     return _edit(writer)
 
