@@ -74,7 +74,7 @@ def _numbers(version: Version, machine: Machine, size: int) -> _Numbers:
         for pattern in patterns(made.nest.accesses):
             for number, level in enumerate(LEVELS[1:], 1):
                 _add(found.bytes[level], pattern[0].name, traffic.moved(made.nest, pattern, number))
-    found.waste = waste_of(version, program)
+    found.waste = waste_of(version, program, size)
     return found
 
 

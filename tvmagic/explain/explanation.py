@@ -167,6 +167,8 @@ class _Explainer:
             body = self.facts.body(self._nest_lines(hottest), self.target)
             made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
             made.notes = list(self.facts.notes)
+        if hottest is None:
+            made.notes.append("there is no loop that takes time")
         if self.version.operator.check_bounds:
             made.notes.append(
                 "compiled accesses are checked while they run, which is not in the model; see `check_bounds`"
@@ -185,8 +187,8 @@ class _Explainer:
             views_of(self.version, self.size),
             list(numbers_in(self.version)),
             attachments(self.version),
-            waste_of(self.version, self.model),
-            inlined=inlined_in(self.version, self.model),
+            waste_of(self.version, self.model, self.size),
+            inlined=inlined_in(self.version, self.model, self.size),
             inlinings=inlinings(self.version),
         )
         case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}

@@ -24,17 +24,17 @@ class Inlined:
     times: int
 
 
-def _plain(version: Version) -> list[Nest]:
-    """The nests of the operator without a schedule."""
-    return nests_of(next(iter(version.operator.version("plain").lower().functions.values())))[0]
+def _plain(version: Version, size: int) -> list[Nest]:
+    """The nests of the operator without a schedule; symbolic sizes are `size`."""
+    return nests_of(next(iter(version.operator.version("plain").lower().functions.values())), size)[0]
 
 
-def inlined_in(version: Version, program: ProgramModel) -> list[Inlined]:
+def inlined_in(version: Version, program: ProgramModel, size: int = 256) -> list[Inlined]:
     """The stages that the version's cell inlines and that are read at several places."""
     if version.source is None or "inline" not in version.source.text:
         return []
     stored = {plain_name(s.target.name) for n in program.nests for s in n.nest.statements}
-    nests = _plain(version)
+    nests = _plain(version, size)
     gone = {s.target.data for n in nests for s in n.statements if plain_name(s.target.name) not in stored}
     found: list[Inlined] = []
     for nest in nests:
@@ -47,7 +47,7 @@ def inlined_in(version: Version, program: ProgramModel) -> list[Inlined]:
     return found
 
 
-def waste_of(version: Version, program: ProgramModel) -> dict[str, float]:
+def waste_of(version: Version, program: ProgramModel, size: int = 256) -> dict[str, float]:
     """For each stage how many elements are computed for one that is used."""
     if isinstance(version.schedule, te.schedule.Schedule):
         try:
@@ -62,7 +62,7 @@ def waste_of(version: Version, program: ProgramModel) -> dict[str, float]:
                 name = plain_name(s.target.name)
                 stored[name] = stored.get(name, 0) + nest.nest.iterations * s.lanes
     result: dict[str, float] = {}
-    for nest in _plain(version):
+    for nest in _plain(version, size):
         for s in nest.statements:
             name = plain_name(s.target.name)
             if name in stored and not s.accumulates:
