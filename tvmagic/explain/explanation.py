@@ -17,7 +17,7 @@ from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in
 from tvmagic.explain.waste import inlined_in, waste_of
-from tvmagic.ir import PrimFunc
+from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain"]
@@ -137,7 +137,13 @@ def explain(
     version = value.current if isinstance(value, Operator) else value
     if not isinstance(version, Version):
         raise TVMagicError(f"an operator or a version of one is explained, not `{type(value).__name__}`")
-    return _Explainer(version, resolved(target), size, llvm, seconds).run()
+    chosen = resolved(target)
+    if chosen.has_kernels:
+        raise TVMagicError(
+            f"`{chosen}` is no CPU, of which alone the model knows how long code takes",
+            hint="`explain` takes a target of LLVM for a CPU, such as `llvm -mcpu=haswell`",
+        )
+    return _Explainer(version, chosen, size, llvm, seconds).run()
 
 
 class _Explainer:
@@ -167,7 +173,11 @@ class _Explainer:
             body = self.facts.body(self._nest_lines(hottest), self.target)
             made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
             made.notes = list(self.facts.notes)
-        if hottest is None:
+        if _launches(self.func):
+            made.notes.append(
+                "the schedule is one for a GPU: blocks and threads run one after the other on a CPU, which is not in the model"
+            )
+        elif hottest is None:
             made.notes.append("there is no loop that takes time")
         if self.version.operator.check_bounds:
             made.notes.append(
@@ -300,6 +310,13 @@ class _Explainer:
     def _nest_lines(self, nest: NestModel) -> set[int]:
         """The lines of the lowered program that a nest's statements are on."""
         return {self.lines.line_of(s.node) for s in nest.nest.statements}
+
+
+def _launches(func: PrimFunc) -> bool:
+    """Whether a function binds loops to threads of a GPU."""
+    found: list[AttrStmt] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, AttrStmt) else None)
+    return any(n.attr_key == "thread_extent" for n in found)
 
 
 def _level(name: str) -> str:

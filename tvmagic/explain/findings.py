@@ -157,6 +157,9 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
         )
     elif nest.reason == "guard":
         return
+    elif nest.reason == "lanes apart":
+        text = f"the loop `{loop.name}` is so short that LLVM unrolls it and makes vectors along `{nest.rolled.name}`, whose lanes are far apart in memory.{said}"
+        yield Suspect("not-vectorized", nest, text, edits, True)
     else:
         yield Suspect("not-vectorized", nest, f"the loop `{loop.name}` runs one element at a time.{said}", edits, True)
 

@@ -26,10 +26,12 @@ PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
 OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
 ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
-_SHORT, _WRITTEN_OUT = 32, 4  # iterations of a loop whose end is foreseen; of one that LLVM leaves out
+_SHORT, _WRITTEN_OUT = 32, 16  # iterations of a loop whose end is foreseen; of one that LLVM leaves out
 WIDTH = 5  # operations begun in a cycle, of all kinds
 CALL, DIVISION, INDEX_DIVISION = 20, 8, 6  # operations that a function, a division, a division of indices counts as
 PAGE = 3  # cycles to look up a page that is not among those at hand
+_FIELDS = 16  # elements between the fields that LLVM loads and stores together
+_SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
 _PAGE, _PAGES_AT_HAND = 4096, 64  # bytes of a page; pages whose places a core has at hand
 _SHUFFLED = 4  # elements between the lanes up to which a load is one of whole vectors and shuffles
 _UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
@@ -232,6 +234,8 @@ def _vectors(made: NestModel, machine: Machine, told: Mapping[For, bool]) -> Non
     loops = [made.unrolled[-1], made.rolled] if made.unrolled else [made.rolled]
     obstacles = [_obstacle(made, loop, machine) for loop in loops]
     made.reason = "" if "" in obstacles else obstacles[0]
+    if made.unrolled and not made.reason and obstacles[-1] in ("strided", "scattered") and _lanes_apart(made, machine):
+        made.reason = "lanes apart"
     made.by_llvm = not made.reason
     if made.by_llvm:
         made.lanes_of = loops[obstacles.index("")]
@@ -239,6 +243,15 @@ def _vectors(made: NestModel, machine: Machine, told: Mapping[For, bool]) -> Non
         made.by_llvm = said
         made.reason = "" if said else made.reason or "llvm"
     made.vectorized = made.by_llvm
+
+
+def _lanes_apart(made: NestModel, machine: Machine) -> bool:
+    """Whether LLVM makes vectors along the loop that is left, before it looks at what it unrolled, of lanes that are apart.
+
+    It does on machines that store such lanes, unless they are as near as the fields of a structure.
+    """
+    steps = [s.target.address.stride(made.rolled.var) for s in made.nest.statements]
+    return machine.vector_bits >= _SCATTERS and any(step is None or abs(step) > _FIELDS for step in steps)
 
 
 def _obstacle(made: NestModel, loop: Loop, machine: Machine) -> str:
