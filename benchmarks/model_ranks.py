@@ -59,8 +59,8 @@ def random_cell(op: Operator, draw: random.Random) -> str:
 
 def spearman(a: list[float], b: list[float]) -> float:
     """The correlation of the ranks of two lists."""
-    ranks = [np.argsort(np.argsort(x)).astype(float) for x in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    first, second = (np.argsort(np.argsort(x)).astype(float) for x in (a, b))
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def measured(versions: list[Version]) -> list[float]:

@@ -346,6 +346,8 @@ def bench_table(result: Benchmark) -> BenchmarkTable:
         [version, format_seconds(t.median), format_seconds(t.best), f"{best:.2f}", f"{median:.2f}", t.calls]
         for (version, t), (best, median) in zip(result.rows, ratios)
     ]
+    interpreters = {b.name for b in result.baselines if b.interpreted}
+    rows = [[*row[:3], "-", "-", row[-1]] if row[0] in interpreters else row for row in rows]
     columns = ["version", "median", "best", f"times {name}'s speed", "by the medians", "calls"]
     apart = [
         f"{version} against {name}: {best:.2f} by the best times, {median:.2f} by the medians; which of them is faster is open"

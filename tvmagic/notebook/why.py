@@ -69,7 +69,9 @@ def _obstacle(explanation: Explanation) -> str:
     seconds = explanation.cycles / _HERTZ
     if seconds < _LONGEST:
         return ""
-    return f"a call takes about {format_seconds(seconds)} by the model; `%bench {explanation.name}` runs it all the same"
+    return (
+        f"a call takes about {format_seconds(seconds)} by the model; `%bench {explanation.name}` runs it all the same"
+    )
 
 
 def _measured(version: Version, size: int) -> float:
