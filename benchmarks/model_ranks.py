@@ -2,7 +2,7 @@
 
     python -m benchmarks.model_ranks [--schedules 100] [--seed 0] [--show]
 
-Prints Spearman's rank correlation for each kernel and its mean. Schedules are measured in turns in one process, one thread,
+Prints Spearman's rank correlation for each kernel and its mean. Schedules are measured interleaved in one process, one thread,
 least times; other work on the machine lowers the figure.
 """
 
@@ -64,7 +64,7 @@ def spearman(a: list[float], b: list[float]) -> float:
 
 
 def measured(versions: list[Version]) -> list[float]:
-    """Least seconds of a call of each, in turns."""
+    """Least seconds of a call of each, interleaved."""
     inputs = versions[0].operator.random_inputs()
     outputs = [v(*inputs) for v in versions]
     best = [float("inf")] * len(versions)

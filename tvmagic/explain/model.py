@@ -208,7 +208,7 @@ def _parallel(made: NestModel, machine: Machine) -> None:
 def _transfers(s: Statement, loops: tuple[Loop, ...], number: int, machine: Machine) -> float:
     """How often a cache line that a statement writes goes from core to core, as several threads write parts of it.
 
-    Threads take the iterations in parts, four for each of them; where the memory of one part ends and that of another
+    Threads take the iterations in parts, four for each of them; at the place at which the memory of one part ends and that of another
     begins is a line that both write, unless a part is whole lines (arrays begin with one).
     """
     address, size, loop = s.target.address, s.target.bytes, loops[number]
@@ -413,7 +413,7 @@ class _Body:
         return INDEX_DIVISION * sum(math.prod(e for v, e in self.free.items() if v in d) for d in slow)
 
     def _pages(self) -> float:
-        """Cycles for pages that are new in an iteration, if more than the core has at hand change in turns."""
+        """Cycles for pages that are new in an iteration, if they are more than the core has at hand."""
         rolled, total = self.made.rolled, 0.0
         for access, _ in patterns(self.made.nest.accesses):
             pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / _PAGE

@@ -147,7 +147,7 @@ def parallel(view: View, cores: int) -> list[Edit]:
 
 
 def parallel_rows(view: View | None, lanes: int) -> list[Edit]:
-    """Another loop over the result on several threads; the one that was becomes vectors or is unrolled."""
+    """Another loop over the result on several threads; the loop that was parallel becomes vectors or is unrolled."""
     unit = view.unit() if view is not None else None
     leaf = next((x for x in view.leaves if x.kind == "parallel"), None) if view is not None else None
     if view is None or unit is None or leaf is None or (leaf is not unit and leaf.extent > 16):
@@ -280,7 +280,7 @@ def compute_elsewhere(view: View, reader: View) -> Iterator[Edit]:
 
 
 def attached(edit: Edit, block: str, reader: View) -> list[Edit]:
-    """A block inside parts of the outermost loop of the one that reads it, in the place of an edit."""
+    """A block inside parts of the outermost loop of its reader, in the place of an edit."""
     loop = f"sch.get_loops({reader.text})[0]"
     calls = f"loop_o, loop_i = sch.split({loop}, [None, {{}}])\nsch.compute_at({block}, loop_o)"
     return [Edit(calls.format(size), edit.line, edit.span) for size in (16, 64)]
