@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from instant_cells import random_cell
+from tools import skip_without
 
 from tvmagic import te
 from tvmagic.codegen.target import resolved
@@ -104,6 +105,44 @@ def twice(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32")):
     assert isinstance(explain(operator("twice", text), WIDE, llvm=False), Explanation)
 
 
+def test_strides_of_symbolic_sizes_are_those_of_arrays_without_gaps() -> None:
+    op = operator("free", "A: float32[n, m]\nB: float32[n, m]\nC[i, j] = A[i, j] * B[i, j]")
+    (nest,) = nests_of(first(op.version("plain")), 300)[0]
+    assert {a.address.stride(nest.loops[0].var) for a in nest.accesses} == {300}
+    assert {a.address.stride(nest.inner.var) for a in nest.accesses} == {1}
+    found = explain(op, WIDE, size=3000, llvm=False)
+    assert found.loops[0].recomputed == 1
+
+
+def test_schedules_and_targets_of_gpus_are_named() -> None:
+    op = operator("bound", "A: float32[64, 64]\nB[i, j] = A[i, j] * 2")
+    version = schedule(op, "s[B].bind(B.op.axis[0], te.thread_axis('blockIdx.x'))", "bound")
+    found = explain(version, WIDE, llvm=False)
+    assert not found.findings and any("one for a GPU" in note for note in found.notes)
+    for target in ("opencl", "llvm -mtriple=nvptx64-nvidia-cuda"):
+        with pytest.raises(TVMagicError, match="is no CPU"):
+            explain(op, target, llvm=False)
+
+
+def test_a_call_that_takes_long_or_much_memory_is_not_made() -> None:
+    from tvmagic.notebook.why import why
+
+    text = "X: float32[{0}, {0}]\nY: float32[{0}, {0}]\nZ[i, j] += X[i, k] * Y[k, j]"
+    for size in (4000, 100_000):
+        shown = why(operator("large", text.format(size)).version("plain"))
+        assert shown.seconds is None and "not measured: a call takes about" in shown.text(False)
+    elsewhere = why(operator("little", text.format(8)).version("plain"), "llvm -mtriple=aarch64-linux-gnu")
+    assert elsewhere.seconds is None and "not measured: this machine is not" in elsewhere.text(False)
+
+
+def test_lanes_that_are_apart_are_no_vectors() -> None:
+    """On machines that store lanes apart LLVM makes vectors along the rows, before it looks at six columns unrolled."""
+    cell = "i, j = C.op.axis\njo, ji = s[C].split(j, 6)\ns[C].reorder(jo, *s[C].op.reduce_axis, i, ji)"
+    version = schedule(matmul(), cell, "six")
+    wide, narrow = (model(first(version), resolved(t).machine).hot[0] for t in (WIDE, "llvm -mcpu=haswell"))
+    assert wide.reason == "lanes apart" and not wide.vectorized and narrow.vectorized
+
+
 # ---------------------------------------------------------------------------- LLVM
 
 
@@ -113,6 +152,14 @@ def test_llvm_says_why_a_loop_has_no_vectors() -> None:
     assert found.assembly and any(line > 0 for _, line in found.assembly)
     if mca_command() is None:
         assert any("llvm-mca" in note for note in found.notes)
+
+
+def test_with_the_tool_the_loop_has_cycles_and_pressure() -> None:
+    if mca_command() is None:
+        skip_without(TVMagicError("llvm-mca is not installed", hint="it is in Debian's package `llvm`"))
+    found = explain(matmul(), "llvm -mcpu=haswell")
+    assert found.body_cycles > 0 and any(found.pressure)
+    assert not any("simple model of the core" in note for note in found.notes)
 
 
 def test_without_the_tool_the_findings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

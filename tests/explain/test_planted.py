@@ -89,7 +89,11 @@ def test_the_call_makes_it_faster(number: int) -> None:
 
 def test_the_planted_cells_cover_the_codes() -> None:
     covered = {code for p in PLANTED for code in p.codes}
-    assert set(CODES) - covered <= {"not-parallel", "at-roof"} and len(PLANTED) >= 40 and len(KERNELS) >= 10
+    assert (
+        set(CODES) - covered <= {"not-parallel", "at-roof", "false-sharing"}
+        and len(PLANTED) >= 40
+        and len(KERNELS) >= 10
+    )
 
 
 # ---------------------------------------------------------------------------- schedules without a mistake

@@ -783,3 +783,33 @@ def test_a_pass_of_te_schedules_is_not_looked_for_in_a_tensorir_schedule(loaded:
 def test_compute_at_of_the_reader_is_told_the_other_way(loaded: Any, capsys: Any) -> None:
     said = " ".join(fails(loaded, "%%schedule dense\ns[Z].compute_at(s[Y], s[Y].axis[0])", capsys).split())
     assert "call compute_at on the stage that is read: `Y` at a loop of `Z`" in said
+
+
+def test_an_interpreter_is_called_so_and_gets_no_ratio(loaded: Any) -> None:
+    from tvmagic.notebook.commands import bench
+    from tvmagic.operators import operator
+
+    text = """
+from tvmagic.script import tir as T
+@T.prim_func
+def twice(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vj, vi] * T.float32(2)
+"""
+    op = operator("twice", text)
+    table = bench(op, ["plain"], seconds=0.01)
+    assert [row[0] for row in table.rows] == ["plain", "interpreter"] and table.columns == [
+        "version",
+        "median",
+        "best",
+        "calls",
+    ]
+    assert "no speed to compare with" in table.text(False) and table.plot().words
+    against = bench(op, ["plain"], seconds=0.01, against=("mine", lambda a: a.T * 2))
+    assert "times mine's speed" in against.columns and [row[0] for row in against.rows] == [
+        "plain",
+        "interpreter",
+        "mine",
+    ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
+from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -194,6 +195,12 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(BufferStore)
     def store(self, stmt: BufferStore) -> None:
+        parts = [stmt] if self.context.check_bounds else parts_of(stmt)
+        if len(parts) > 1:
+            values = [self.visit(part.value) for part in parts]
+            for part, value in zip(parts, values):
+                self.store_value(part.buffer, part.indices, value, None)
+            return
         value = self.visit(stmt.value)
         lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
         predicate = self._lane_mask(stmt.predicate, lanes)

@@ -15,8 +15,10 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.integers import evaluate
 from tvmagic.explain.nests import Linear
 from tvmagic.ir import BlockRealize, For, ForKind, IntImm, IterVar, post_order_visit
+from tvmagic.ir.query import variables_in
 from tvmagic.operators import Version
 from tvmagic.operators.midway import Edited
 from tvmagic.te.schedule.relations import Fuse, Rebase, Split
@@ -61,7 +63,7 @@ class View:
     is_output: bool = False
     is_te: bool = True
     attached: str = ""  # the stage that it runs inside
-    shape: tuple[int, ...] = ()  # extents of its axes
+    shape: tuple[int, ...] = ()  # extents of its axes, 0 if symbolic
     line: int = 0  # of the cell that it is written in
     taken: set[str] = field(default_factory=set)
 
@@ -71,8 +73,8 @@ class View:
         return [leaf for leaf in self.leaves if not leaf.reduced]
 
     def unit(self) -> Leaf | None:
-        """The loop along which the result lies without gaps, as far as it is one loop's."""
-        found = [leaf for leaf in self.spatial if leaf.axes == (self.axes - 1,) and leaf.step == 1]
+        """The loop along which the result lies without gaps, as far as it is one loop's: of the last axis, or fused with it."""
+        found = [leaf for leaf in self.spatial if leaf.axes[-1:] == (self.axes - 1,) and leaf.step == 1]
         return found[-1] if found else None
 
 
@@ -81,15 +83,18 @@ def plain_name(name: str) -> str:
     return re.sub(r"[^\w]", "_", name)
 
 
-def views_of(version: Version) -> dict[str, View]:
-    """The stages or blocks of a version by the plain names of what they write; empty if their calls are not known."""
+def views_of(version: Version, sizes: int = 256) -> dict[str, View]:
+    """The stages or blocks of a version by the plain names of what they write; empty if their calls are not known.
+
+    Symbolic sizes are `sizes`.
+    """
     schedule = version.schedule
     if isinstance(schedule, Edited):
         return {}
     if schedule is None:
         schedule = version.operator.te_schedule() if version.operator.prim_func is None else version.operator.schedule()
     try:
-        return _stages(version, schedule) if isinstance(schedule, te.schedule.Schedule) else _blocks(version, schedule)
+        return (_stages if isinstance(schedule, te.schedule.Schedule) else _blocks)(version, schedule, sizes)
     except TVMagicError:
         return {}
 
@@ -97,7 +102,7 @@ def views_of(version: Version) -> dict[str, View]:
 # ---------------------------------------------------------------------------- stages
 
 
-def _stages(version: Version, sch: Any) -> dict[str, View]:
+def _stages(version: Version, sch: Any, sizes: int) -> dict[str, View]:
     normalized = sch.normalize()
     ranges = te.schedule.InferBound(normalized)
     found: dict[str, View] = {}
@@ -105,35 +110,33 @@ def _stages(version: Version, sch: Any) -> dict[str, View]:
         if not hasattr(stage.op, "axis") or stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
             continue
         text = _tensor_text(version, sch, stage)
-        steps = _steps(twin, ranges)
+        steps = _steps(twin, ranges, sizes)
         leaves: list[Leaf] = []
         for number, (iv, other) in enumerate(zip(stage.leaf_iter_vars, twin.leaf_iter_vars)):
             axes, step = steps.get(other, ((0,), 0))
             attr = stage.iter_var_attrs.get(iv)
             kind = _KINDS.get(attr.iter_type, "") if attr is not None else ""
-            extent = ranges[other].extent if other in ranges else None
-            size = extent.value if isinstance(extent, IntImm) else 0
+            size = _size(ranges[other].extent, sizes) if other in ranges else 0
             leaves.append(Leaf(_leaf_text(version, stage, iv, text, number), iv.var.name, size, axes, step, kind))
         view = View(stage.name, text, leaves, len(stage.op.axis), is_output=stage.is_output, taken=set(version.scope))
         view.readers = [o.name for o in sch.stages if o.op is not None and any(t.op is stage.op for t in o.op.input_tensors)]  # fmt: skip
         view.attached = stage.attach_stage.name if stage.attach_stage is not None else ""
         view.line = stage.op.span.line if stage.op.span is not None else 0
         every = (*stage.op.axis, *getattr(stage.op, "reduce_axis", ()))
-        view.shape = tuple(_size(iv.dom.extent) for iv in every if iv.dom is not None)
+        view.shape = tuple(_size(iv.dom.extent, 0) for iv in every if iv.dom is not None)
         found[plain_name(stage.name)] = view
     return found
 
 
-def _steps(stage: Any, ranges: Any) -> dict[Any, tuple[tuple[int, ...], int]]:
+def _steps(stage: Any, ranges: Any, sizes: int) -> dict[Any, tuple[tuple[int, ...], int]]:
     """For each iteration variable its axes, and by how much it moves along them."""
     found: dict[Any, tuple[tuple[int, ...], int]] = {iv: ((n,), 1) for n, iv in enumerate(stage.op.axis)}
     found |= dict.fromkeys(getattr(stage.op, "reduce_axis", ()), ((-1,), 1))
     for relation in stage.relations:
         if isinstance(relation, Split) and relation.parent in found:
             axes, step = found[relation.parent]
-            extent = ranges[relation.inner].extent if relation.inner in ranges else None
             found[relation.inner] = axes, step
-            found[relation.outer] = axes, step * (extent.value if isinstance(extent, IntImm) else 2)
+            found[relation.outer] = axes, step * (_size(ranges[relation.inner].extent, sizes) if relation.inner in ranges else 2)  # fmt: skip
         elif isinstance(relation, Fuse) and relation.outer in found and relation.inner in found:
             found[relation.fused] = (found[relation.outer][0] + found[relation.inner][0], found[relation.inner][1])
         elif isinstance(relation, Rebase) and relation.parent in found:
@@ -163,7 +166,7 @@ def _leaf_text(version: Version, stage: Any, iv: Any, text: str, number: int) ->
 # ---------------------------------------------------------------------------- blocks
 
 
-def _blocks(version: Version, sch: Any) -> dict[str, View]:
+def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
     found: dict[str, View] = {}
     func = next(iter(sch.mod.functions.values()))
     realizes: list[BlockRealize] = []
@@ -179,12 +182,12 @@ def _blocks(version: Version, sch: Any) -> dict[str, View]:
         if not realize.block.writes or not realize.block.iter_vars or name.endswith("_init"):
             continue
         loops = [sch.get(rv) for rv in sch.get_loops(sch.get_block(name))]
-        steps = _block_steps(realize, loops)
+        steps = _block_steps(realize, loops, sizes)
         leaves = [
             Leaf(
                 names.get(loop, f"{plain_name(name)}_loops[{n}]"),
                 loop.loop_var.name,
-                _size(loop.extent),
+                _size(loop.extent, sizes),
                 *steps[n],
                 _LOOP_KINDS.get(loop.kind, ""),
             )  # fmt: skip
@@ -196,7 +199,7 @@ def _blocks(version: Version, sch: Any) -> dict[str, View]:
         view.readers, view.is_output = read.get(buffer, []), buffer in outputs
         view.readers = [r for r in view.readers if r != name]
         view.line = realize.block.span.line if realize.block.span is not None else 0
-        view.shape = tuple(_size(iv.dom.extent) for iv in realize.block.iter_vars if iv.dom is not None)
+        view.shape = tuple(_size(iv.dom.extent, 0) for iv in realize.block.iter_vars if iv.dom is not None)
         found[plain_name(buffer)] = view
     return found
 
@@ -211,13 +214,19 @@ def _loop_names(version: Version, sch: Any) -> dict[For, str]:
     return found
 
 
-def _size(extent: Any) -> int:
-    return extent.value if isinstance(extent, IntImm) else 0
+def _size(extent: Any, sizes: int) -> int:
+    """An extent as a number, with symbolic sizes of `sizes`."""
+    if isinstance(extent, IntImm):
+        return extent.value
+    try:
+        return int(evaluate(extent, dict.fromkeys(variables_in(extent), sizes)))
+    except TVMagicError:
+        return sizes
 
 
-def _block_steps(realize: BlockRealize, loops: Sequence[For]) -> list[tuple[tuple[int, ...], int]]:
+def _block_steps(realize: BlockRealize, loops: Sequence[For], sizes: int) -> list[tuple[tuple[int, ...], int]]:
     """For each loop the axes of the block that it runs over, and by how much it moves along them."""
-    extents = {loop.loop_var: _size(loop.extent) for loop in loops}
+    extents = {loop.loop_var: _size(loop.extent, sizes) for loop in loops}
     found: list[tuple[tuple[int, ...], int]] = [((), 0)] * len(loops)
     number = 0
     for iv, value in zip(realize.block.iter_vars, realize.iter_values):

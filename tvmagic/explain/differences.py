@@ -11,10 +11,10 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain.arrange import plain_name
-from tvmagic.explain.explanation import waste_of
 from tvmagic.explain.model import NestModel, ProgramModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic, patterns
+from tvmagic.explain.waste import waste_of
 from tvmagic.operators import Version
 
 __all__ = ["differences"]
@@ -74,7 +74,7 @@ def _numbers(version: Version, machine: Machine, size: int) -> _Numbers:
         for pattern in patterns(made.nest.accesses):
             for number, level in enumerate(LEVELS[1:], 1):
                 _add(found.bytes[level], pattern[0].name, traffic.moved(made.nest, pattern, number))
-    found.waste = waste_of(version, program)
+    found.waste = waste_of(version, program, size)
     return found
 
 

@@ -12,11 +12,12 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.findings import Case, Suspect, suspects
 from tvmagic.explain.llvm import Facts, facts_of
-from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, ProgramModel, model
+from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic, patterns, touched
-from tvmagic.explain.trial import Edit, Trials, attachments, numbers_in
-from tvmagic.ir import PrimFunc
+from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in
+from tvmagic.explain.waste import inlined_in, waste_of
+from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain"]
@@ -136,7 +137,13 @@ def explain(
     version = value.current if isinstance(value, Operator) else value
     if not isinstance(version, Version):
         raise TVMagicError(f"an operator or a version of one is explained, not `{type(value).__name__}`")
-    return _Explainer(version, resolved(target), size, llvm, seconds).run()
+    chosen = resolved(target)
+    if chosen.has_kernels:
+        raise TVMagicError(
+            f"`{chosen}` is no CPU, of which alone the model knows how long code takes",
+            hint="`explain` takes a target of LLVM for a CPU, such as `llvm -mcpu=haswell`",
+        )
+    return _Explainer(version, chosen, size, llvm, seconds).run()
 
 
 class _Explainer:
@@ -166,6 +173,12 @@ class _Explainer:
             body = self.facts.body(self._nest_lines(hottest), self.target)
             made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
             made.notes = list(self.facts.notes)
+        if _launches(self.func):
+            made.notes.append(
+                "the schedule is one for a GPU: blocks and threads run one after the other on a CPU, which is not in the model"
+            )
+        elif hottest is None:
+            made.notes.append("there is no loop that takes time")
         if self.version.operator.check_bounds:
             made.notes.append(
                 "compiled accesses are checked while they run, which is not in the model; see `check_bounds`"
@@ -181,10 +194,12 @@ class _Explainer:
             self.model,
             Traffic([n.nest for n in self.model.nests], top, self.machine),
             self.machine,
-            views_of(self.version),
+            views_of(self.version, self.size),
             list(numbers_in(self.version)),
             attachments(self.version),
-            waste_of(self.version, self.model),
+            waste_of(self.version, self.model, self.size),
+            inlined=inlined_in(self.version, self.model, self.size),
+            inlinings=inlinings(self.version),
         )
         case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}
         return case
@@ -297,6 +312,13 @@ class _Explainer:
         return {self.lines.line_of(s.node) for s in nest.nest.statements}
 
 
+def _launches(func: PrimFunc) -> bool:
+    """Whether a function binds loops to threads of a GPU."""
+    found: list[AttrStmt] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, AttrStmt) else None)
+    return any(n.attr_key == "thread_extent" for n in found)
+
+
 def _level(name: str) -> str:
     return {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}.get(name, name)
 
@@ -317,30 +339,3 @@ def _loops_by_line(func: PrimFunc, lines: Lines, size: int) -> dict[int, Any]:
             found[lines.line_of(s.node)] = inner
     found.pop(0, None)
     return found
-
-
-def waste_of(version: Version, program: ProgramModel) -> dict[str, float]:
-    """For each stage how many elements are computed for one that is used."""
-    from tvmagic import te
-    from tvmagic.te.exact.used_elements import waste_report
-
-    if isinstance(version.schedule, te.schedule.Schedule):
-        try:
-            report = waste_report(version.schedule)
-        except TVMagicError:
-            return {}
-        return {plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used}
-    stored: dict[str, int] = {}
-    for nest in program.nests:
-        for s in nest.nest.statements:
-            if not s.accumulates:
-                name = plain_name(s.target.name)
-                stored[name] = stored.get(name, 0) + nest.nest.iterations * s.lanes
-    plain = next(iter(version.operator.version("plain").lower().functions.values()))
-    result: dict[str, float] = {}
-    for nest in nests_of(plain)[0]:
-        for s in nest.statements:
-            name = plain_name(s.target.name)
-            if name in stored and not s.accumulates:
-                result[name] = stored[name] / max(1, nest.iterations * s.lanes)
-    return result

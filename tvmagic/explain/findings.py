@@ -9,10 +9,19 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
-from tvmagic.explain.model import BYTES_A_CYCLE, ENTRY, LAUNCH, NestModel, ProgramModel, depending
+from tvmagic.explain.model import (
+    BYTES_A_CYCLE,
+    LAUNCH,
+    NestModel,
+    ProgramModel,
+    depending,
+    entry,
+    shuffled,
+)
 from tvmagic.explain.nests import Access
 from tvmagic.explain.traffic import Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
+from tvmagic.explain.waste import Inlined
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -34,6 +43,7 @@ CODES = {
     "parallel-too-fine": "threads are started too often",
     "parallel-too-coarse": "fewer parallel iterations than cores",
     "parallel-uneven": "parallel iterations do not divide among the cores",
+    "false-sharing": "threads write parts of the same cache lines",
     "not-parallel": "one core works",
     "conversion": "conversions between types inside the hot loop",
     "at-roof": "the machine does no more",
@@ -51,6 +61,8 @@ class Case:
     numbers: list[Number]
     attachments: list[Edit] = field(default_factory=list)
     waste: dict[str, float] = field(default_factory=dict)
+    inlined: list[Inlined] = field(default_factory=list)
+    inlinings: list[tuple[Edit, str]] = field(default_factory=list)
     remarks: dict[int, str] = field(default_factory=dict)
 
     def view(self, nest: NestModel) -> View | None:
@@ -104,6 +116,22 @@ def _shapes(machine: Machine) -> list[tuple[int, int]]:
     return list(dict.fromkeys([(tile.rows, tile.vectors), (4, 2), (8, 1), (6, 2), (1, 4)]))
 
 
+# ---------------------------------------------------------------------------- shared lines
+
+
+@rule
+def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view, loop = case.view(nest), next((x for x in nest.nest.loops if x.parallel), None)
+    if view is None or loop is None or nest.sharing < 0.1 * nest.time:
+        return
+    edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
+    text = (
+        f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{nest.nest.name}` "
+        f"({case.machine.line} bytes), which then go from core to core"
+    )
+    yield Suspect("false-sharing", nest, text, edits, True)
+
+
 # ---------------------------------------------------------------------------- vectors
 
 
@@ -115,7 +143,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":
@@ -124,9 +152,14 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     elif nest.reason == "strided" and far is not None:
         moved = abs(far.address.stride(loop.var) or 0)
         text = f"along the innermost loop `{loop.name}` the access of `{far.name}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
-        yield Suspect("strided-access", nest, text, edits, True)
+        yield Suspect(
+            "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
+        )
     elif nest.reason == "guard":
         return
+    elif nest.reason == "lanes apart":
+        text = f"the loop `{loop.name}` is so short that LLVM unrolls it and makes vectors along `{nest.rolled.name}`, whose lanes are far apart in memory.{said}"
+        yield Suspect("not-vectorized", nest, text, edits, True)
     else:
         yield Suspect("not-vectorized", nest, f"the loop `{loop.name}` runs one element at a time.{said}", edits, True)
 
@@ -139,7 +172,7 @@ def _farthest(nest: NestModel) -> Access | None:
 
 @rule
 def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered")]
+    bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered") and not shuffled(a)]
     if not bad:
         return
     access = max(bad, key=lambda a: abs(a.address.lane or 1 << 30))
@@ -149,6 +182,7 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [
             *remedies.vectorized(view, lanes),
             *remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]),
+            *remedies.square(view),
         ]
     what = "stores" if access.store else "loads"
     apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
@@ -275,6 +309,23 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 
 @rule
+def _inlined(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    view = case.view(nest)
+    for stage in case.inlined:
+        if view is None or plain_name(stage.reader) != plain_name(nest.nest.name) or not nest.in_core:
+            continue
+        edits = [edit for edit, _ in case.inlinings]
+        for edit, block in case.inlinings:
+            if block:
+                edits += remedies.attached(edit, block, view)
+        if view.is_te and stage.name.isidentifier():
+            own = View(stage.name, f"s[{stage.name}]", [], 0)
+            edits = [e for e in remedies.compute_elsewhere(own, view) if "inline" not in e.text][:6] + edits
+        text = f"`{stage.name}` is inlined into `{stage.reader}`, which computes it at {stage.times} places for each element"
+        yield Suspect("recomputed", nest, text, edits)
+
+
+@rule
 def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if nest.limit not in BYTES_A_CYCLE:
         return
@@ -299,7 +350,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 @rule
 def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    around = nest.iterations / max(nest.rolled.extent, 1) * ENTRY
+    around = nest.iterations / max(nest.rolled.extent, 1) * entry(nest)
     if around < 0.2 * nest.core or nest.rolled.extent > 64:
         return
     view = case.view(nest)
@@ -309,7 +360,7 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*remedies.unrolled(view, leaf), *remedies.longest_inside(view), *remedies.vectorized(view, case.lanes(nest))]  # fmt: skip
     text = (
         f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times, {nest.cycles:.2g} cycles each; to enter and "
-        f"to leave it takes about {ENTRY}"
+        f"to leave it takes about {entry(nest)}"
     )
     yield Suspect("short-loop", nest, text, [*edits, *_larger(case)])
 
@@ -338,7 +389,9 @@ def _dividing(case: Case, sizes: Sequence[int]) -> list[Edit]:
     extents |= {math.prod(view.shape) for view in case.views.values()}
     found: list[Edit] = []
     for number in case.numbers:
-        good = [s for s in sizes if number.value / 2 <= s <= number.value * 2 and any(e % s == 0 for e in extents)]
+        good = [
+            s for s in sizes if number.value / 2 <= s <= number.value * 2 and any(e > 0 and e % s == 0 for e in extents)
+        ]
         good = [s for s in good if s != number.value]
         found += [number.edit(s) for s in sorted(good, key=lambda s: abs(s - number.value))[:2]]
     return found

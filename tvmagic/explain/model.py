@@ -13,19 +13,28 @@ from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.explain.nests import LANE, Access, Loop, Nest, Statement, nests_of
+from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic, patterns
-from tvmagic.ir import For, PrimFunc, Var
+from tvmagic.ir import For, PrimFunc
 from tvmagic.ir.query import variables_in
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
 
 BYTES_A_CYCLE = {"L2": 32.0, "L3": 14.0, "memory": 6.0}
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
-ENTRY = 10  # cycles to enter and leave a loop, with a branch that was not foreseen
+PARTS = 4  # of a parallel loop, for each thread
+TRANSFER = 100  # cycles for a cache line that another core has written
+OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
+ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
+_SHORT, _WRITTEN_OUT = 32, 16  # iterations of a loop whose end is foreseen; of one that LLVM leaves out
 WIDTH = 5  # operations begun in a cycle, of all kinds
 CALL, DIVISION, INDEX_DIVISION = 20, 8, 6  # operations that a function, a division, a division of indices counts as
-_UNROLLED = 128  # operations up to which LLVM unrolls a loop of constant extent
+PAGE = 3  # cycles to look up a page that is not among those at hand
+_FIELDS = 16  # elements between the fields that LLVM loads and stores together
+_SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
+_PAGE, _PAGES_AT_HAND = 4096, 64  # bytes of a page; pages whose places a core has at hand
+_SHUFFLED = 4  # elements between the lanes up to which a load is one of whole vectors and shuffles
+_UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 
 
 @dataclass
@@ -52,11 +61,14 @@ class NestModel:
     latency: float = 0.0
     vectorized: bool = True
     by_llvm: bool = False
+    lanes: int = 1  # that LLVM's vectors have
+    lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
     reason: str = ""
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
     width: float = 1.0
     launches: int = 0
+    sharing: float = 0.0  # cycles of lines that go from core to core, as threads write parts of them
     core: float = 0.0  # cycles in the core, of the whole nest in one thread
     time: float = 0.0  # cycles of the whole nest
 
@@ -142,23 +154,41 @@ def _of_nest(nest: Nest, machine: Machine, traffic: Traffic, told: Mapping[For, 
     _vectors(made, machine, told)
     _Body(made, machine).fill()
     entries = made.iterations / max(rolled.extent, 1)
-    made.core = made.iterations * made.cycles + entries * ENTRY
+    made.core = made.iterations * made.cycles + entries * entry(made)
     made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
     made.bytes = traffic.bytes(nest)
-    made.time = max(made.core, made.moving)
+    made.time = max(made.core, made.moving) + OVERLAP * min(made.core, made.moving)
     _parallel(made, machine)
     return made
 
 
+def entry(made: NestModel) -> int:
+    """Cycles to enter and to leave the innermost loop that stays one; few vectors are written out without a loop."""
+    extent = made.rolled.extent
+    if made.by_llvm and made.lanes_of is made.rolled:
+        extent //= max(1, made.lanes)
+        if extent <= _WRITTEN_OUT:
+            return 0
+    return SHORT_ENTRY if extent <= _SHORT else ENTRY
+
+
 def _rolled(nest: Nest) -> tuple[Loop, tuple[Loop, ...]]:
     """The innermost loop that stays a loop, and those inside it that LLVM unrolls."""
-    size = sum(1 + len(s.loads) + s.operations.fused + s.operations.simple + CALL * s.operations.calls for s in nest.statements)  # fmt: skip
+    size = sum(_instructions(s) for s in nest.statements)
     size *= max(1, *(s.lanes // 8 for s in nest.statements)) if nest.statements else 1
     number = len(nest.loops) - 1
-    while number > 0 and not nest.loops[number].parallel and size * nest.loops[number].extent <= _UNROLLED:
+    while number > 0 and not nest.loops[number].parallel and size * nest.loops[number].extent < _UNROLLED:
         size *= nest.loops[number].extent
         number -= 1
     return nest.loops[number], nest.loops[number + 1 :]
+
+
+def _instructions(s: Statement) -> int:
+    """Instructions of a statement as LLVM counts them before it unrolls a loop: an address takes two."""
+    loads = {(a.data, a.address.signature, a.address.offset) for a in s.loads}
+    o = s.operations
+    count = 3 * (len(loads) - s.accumulates) + 2 * o.fused + max(o.simple, 0) + o.divisions + o.conversions
+    return count + CALL * o.calls + (1 if s.accumulates else 3)
 
 
 def _parallel(made: NestModel, machine: Machine) -> None:
@@ -170,7 +200,28 @@ def _parallel(made: NestModel, machine: Machine) -> None:
     extent = max(loops[number].extent, 1)
     made.width = extent / -(-extent // machine.cores)
     made.launches = math.prod(loop.extent for loop in loops[:number])
-    made.time = made.time / made.width + made.launches * LAUNCH * (machine.cores > 1)
+    if machine.cores > 1:
+        made.sharing = sum(_transfers(s, loops, number, machine) for s in made.nest.statements) * TRANSFER / made.width
+        made.time = made.time / made.width + made.launches * LAUNCH + made.sharing
+
+
+def _transfers(s: Statement, loops: tuple[Loop, ...], number: int, machine: Machine) -> float:
+    """How often a cache line that a statement writes goes from core to core, as several threads write parts of it.
+
+    Threads take the iterations in parts, four for each of them; at the place at which the memory of one part ends and that of another
+    begins is a line that both write, unless a part is whole lines (arrays begin with one).
+    """
+    address, size, loop = s.target.address, s.target.bytes, loops[number]
+    step = abs(address.stride(loop.var) or 0) * size
+    moves = [(abs(address.stride(x.var) or 0) * size, x.extent) for x in loops[number + 1 :]]
+    own = size * s.lanes if s.target.kind in ("contiguous", "reversed") else size
+    for stride, extent in sorted(m for m in moves if m[0]):
+        own += stride * (extent - 1) if stride <= own else 0
+    part = -(-loop.extent // (PARTS * machine.cores)) * step
+    if not step or step - own >= machine.line or part % machine.line == 0:
+        return 0.0
+    written = size * s.lanes * math.prod(x.extent for x in loops if address.uses(x.var))
+    return written / part
 
 
 # ---------------------------------------------------------------------------- vectors
@@ -180,21 +231,39 @@ def _vectors(made: NestModel, machine: Machine, told: Mapping[For, bool]) -> Non
     """Whether the statements are vectors, or LLVM makes vectors of the innermost loop."""
     if all(s.lanes > 1 for s in made.nest.statements):
         return
-    loop = made.unrolled[-1] if made.unrolled else made.rolled
-    made.reason = _obstacle(made, loop)
+    loops = [made.unrolled[-1], made.rolled] if made.unrolled else [made.rolled]
+    obstacles = [_obstacle(made, loop, machine) for loop in loops]
+    made.reason = "" if "" in obstacles else obstacles[0]
+    if made.unrolled and not made.reason and obstacles[-1] in ("strided", "scattered") and _lanes_apart(made, machine):
+        made.reason = "lanes apart"
     made.by_llvm = not made.reason
-    if (said := told.get(loop.node)) is not None and not made.unrolled:
+    if made.by_llvm:
+        made.lanes_of = loops[obstacles.index("")]
+    if (said := told.get(made.rolled.node)) is not None and not made.unrolled:
         made.by_llvm = said
         made.reason = "" if said else made.reason or "llvm"
     made.vectorized = made.by_llvm
 
 
-def _obstacle(made: NestModel, loop: Loop) -> str:
-    """Why LLVM makes no vectors of a loop: a word, empty if nothing is in the way."""
+def _lanes_apart(made: NestModel, machine: Machine) -> bool:
+    """Whether LLVM makes vectors along the loop that is left, before it looks at what it unrolled, of lanes that are apart.
+
+    It does on machines that store such lanes, unless they are as near as the fields of a structure.
+    """
+    steps = [s.target.address.stride(made.rolled.var) for s in made.nest.statements]
+    return machine.vector_bits >= _SCATTERS and any(step is None or abs(step) > _FIELDS for step in steps)
+
+
+def _obstacle(made: NestModel, loop: Loop, machine: Machine) -> str:
+    """Why LLVM makes no vectors of a loop: a word, empty if nothing is in the way.
+
+    An innermost loop whose short loops inside were all unrolled counts as an innermost one.
+    """
+    masks = loop is made.rolled and machine.vector_bits >= 256  # loads and stores of some lanes alone
     for s in made.nest.statements:
         if s.lanes > 1:
             return "mixed"
-        if depending(s.guards, loop):
+        if depending(s.guards, loop) and not masks:
             return "guard"
         step = s.target.address.stride(loop.var)
         if s.accumulates and not s.target.address.uses(loop.var):
@@ -231,20 +300,21 @@ class _Body:
         if made.by_llvm:
             bits = max(a.bits for a in made.nest.accesses)
             self.lanes = max(1, machine.vector_bits // max(bits, 8))
-            inner = made.unrolled[-1] if made.unrolled else made.rolled
-            self.lanes = min(self.lanes, max(inner.extent, 1))
+            inner = made.lanes_of or (made.unrolled[-1] if made.unrolled else made.rolled)
+            self.lanes = made.lanes = min(self.lanes, max(inner.extent, 1))
 
     def copies(self, access: Access) -> int:
         """Different places of an access in one iteration, by the loops that are unrolled."""
         return math.prod(extent for var, extent in self.free.items() if access.address.uses(var))
 
     def vectors(self, lanes: int, bits: int) -> int:
-        """Registers that so many lanes take."""
-        return max(1, -(-lanes * bits // self.machine.vector_bits))
+        """Registers that so many lanes take: code has one or more for each power of two in their number."""
+        parts = [1 << n for n in range(lanes.bit_length()) if lanes >> n & 1]
+        return sum(max(1, part * bits // self.machine.vector_bits) for part in parts)
 
     def stays(self, access: Access) -> bool:
-        """Whether an access is at the same place in each iteration, so that a register holds it."""
-        return not access.address.uses(self.made.rolled.var)
+        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane."""
+        return not access.address.uses(self.made.rolled.var) and access.kind not in ("strided", "gathered")
 
     def fill(self) -> None:
         made, machine = self.made, self.machine
@@ -267,6 +337,7 @@ class _Body:
             "shuffles": shuffles * scale,
             "latency": made.latency,
             "addresses": index / 2,
+            "pages": self._pages(),
             "decoding": (
                 (work + loads[0] / 2 + stores[0]) * scale + 2 * made.spills + shuffles + guards + index + 1.5 * scale
             )
@@ -300,7 +371,10 @@ class _Body:
                 continue
             seen.add(key)
             count = self.copies(access)
-            if access.kind in ("strided", "gathered"):
+            if shuffled(access):
+                moves += count * self.vectors(access.lanes, access.bits) * abs(access.address.lane or 1)
+                shuffles += count * self.vectors(access.lanes, access.bits) * (abs(access.address.lane or 1) - 1)
+            elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
                 shuffles += count * access.lanes
             else:
@@ -338,21 +412,21 @@ class _Body:
         slow = {d for a in self.made.nest.accesses for d in a.address.divisions if self.made.rolled.var in d or d & set(self.free)}  # fmt: skip
         return INDEX_DIVISION * sum(math.prod(e for v, e in self.free.items() if v in d) for d in slow)
 
+    def _pages(self) -> float:
+        """Cycles for pages that are new in an iteration, if they are more than the core has at hand."""
+        rolled, total = self.made.rolled, 0.0
+        for access, _ in patterns(self.made.nest.accesses):
+            pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / _PAGE
+            if pages * rolled.extent > _PAGES_AT_HAND:
+                apart = [e for v, e in self.free.items() if abs(access.address.stride(v) or 0) * access.bytes >= _PAGE]
+                total += min(1.0, pages) * math.prod(apart) * PAGE
+        return total if total >= 1 else 0.0
+
     def _guards(self, s: Statement) -> float:
         changing = depending(s.guards, self.made.rolled) or [g for loop in self.made.unrolled for g in depending(s.guards, loop)]  # fmt: skip
         return 2.0 * len(changing) * self._runs(s)
 
 
-def lane_accesses(nest: Nest) -> list[Access]:
-    """The accesses of a nest that are vectors."""
-    return [a for a in nest.accesses if a.lanes > 1]
-
-
-def distinct(accesses: Sequence[Access]) -> list[Access]:
-    """One access of each pattern."""
-    return [access for access, _ in patterns(accesses)]
-
-
-def moves_with(access: Access, var: Var) -> bool:
-    """Whether an access changes with a variable, or with the lanes."""
-    return access.address.uses(var) or access.address.uses(LANE)
+def shuffled(access: Access) -> bool:
+    """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
+    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= _SHUFFLED

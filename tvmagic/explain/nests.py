@@ -31,6 +31,7 @@ from tvmagic.ir import (
     CmpOp,
     Div,
     Evaluate,
+    FloatImm,
     FloorDiv,
     FloorMod,
     For,
@@ -40,6 +41,8 @@ from tvmagic.ir import (
     Let,
     LetStmt,
     LogicalOp,
+    Max,
+    Min,
     Mod,
     Mul,
     Not,
@@ -53,6 +56,7 @@ from tvmagic.ir import (
     Visitor,
     While,
     handles,
+    post_order_visit,
 )
 from tvmagic.ir.query import callee, is_zero, variables_in
 
@@ -263,7 +267,10 @@ class Linear(Visitor):
         step = self.visit(node.stride)
         if step.strides or not step.known:
             return self.loosely(node)
-        return self.sum(self.visit(node.base), Address({(LANE, "", 1): step.offset}, 0), 1)
+        loose = (
+            frozenset() if isinstance(node.stride, IntImm) else frozenset([LANE])
+        )  # code has to take each lane alone
+        return self.sum(self.visit(node.base), Address({(LANE, "", 1): step.offset}, 0, loose=loose), 1)
 
     @handles(Add)
     def add(self, node: Add) -> Address:
@@ -333,6 +340,8 @@ class _Values(Visitor):
     def simple(self, node: PrimExpr) -> None:
         if isinstance(node, Div):
             self.found.divisions += 1
+        elif isinstance(node, (Max, Min)) and node.dtype.is_float and not (_is_number(node.a) or _is_number(node.b)):
+            self.found.simple += 3  # a comparison and two choices, as a NaN goes through
         else:
             self.found.simple += 1
         self.visit_children(node)
@@ -351,7 +360,8 @@ class _Values(Visitor):
     def call(self, node: Call) -> None:
         name = callee(node).removeprefix("tir.")
         if name == "if_then_else":
-            self.guards.append(node.args[0])
+            if any(_reads(value) for value in node.args[1:]):  # else both values are computed, and one is chosen
+                self.guards.append(node.args[0])
             self.found.simple += 1
         elif name not in _FREE:
             self.found.calls += 1
@@ -367,6 +377,17 @@ class _Values(Visitor):
 _FREE = {"likely", "reinterpret", "assume", "fma"}
 
 
+def _is_number(value: PrimExpr) -> bool:
+    return isinstance(value.value if isinstance(value, Broadcast) else value, FloatImm)
+
+
+def _reads(value: Any) -> bool:
+    """Whether an expression loads or calls, so that it may not be computed where its condition does not hold."""
+    found: list[Any] = []
+    post_order_visit(value, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None)
+    return bool(found)
+
+
 class _Walk(Visitor):
     """Goes through the statements of a function and keeps its nests."""
 
@@ -380,13 +401,28 @@ class _Walk(Visitor):
         self.nests: dict[For, Nest] = {}
         self.top: list[Loop] = []
 
+    def bind(self, func: PrimFunc) -> None:
+        """Give the symbolic sizes of arguments their value, and their strides those of arrays without gaps."""
+        for buffer in func.buffer_map.values():
+            step = 1
+            sizes = [self.number(size) for size in buffer.shape]
+            self.values |= {var: self.sizes for size in buffer.shape for var in variables_in(size)}
+            for stride, size in zip(reversed(buffer.strides), reversed(sizes)):
+                if isinstance(stride, Var):
+                    self.values[stride] = step
+                step *= max(1, size)
+
     def number(self, value: PrimExpr) -> int:
         """A size as a number; symbolic ones are `sizes`, loops around count as 0."""
-        known = {v: 0 if v in self.extents else self.sizes for v in variables_in(value)}
+        known = {v: 0 if v in self.extents else self._known(v) for v in variables_in(value)}
         try:
             return int(evaluate(value, known))
         except TVMagicError:
             return self.sizes
+
+    def _known(self, var: Var) -> int:
+        value = self.values.get(var)
+        return value if isinstance(value, int) else self.sizes
 
     def linear(self, value: PrimExpr) -> Address:
         """An index as an address."""
@@ -491,5 +527,6 @@ class _Walk(Visitor):
 def nests_of(func: PrimFunc, sizes: int = 256) -> tuple[list[Nest], list[Loop]]:
     """The nests of a lowered function in program order, and its outermost loops; symbolic sizes become `sizes`."""
     walk = _Walk(sizes)
+    walk.bind(func)
     walk.visit(func.body)
     return list(walk.nests.values()), walk.top

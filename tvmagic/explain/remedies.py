@@ -9,7 +9,8 @@ from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
-    "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel", "parallel_outside",
+    "attached", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel",
+    "parallel_lines", "parallel_outside", "parallel_rows",
     "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
 
@@ -145,6 +146,46 @@ def parallel(view: View, cores: int) -> list[Edit]:
     return _edit(writer)
 
 
+def parallel_rows(view: View | None, lanes: int) -> list[Edit]:
+    """Another loop over the result on several threads; the loop that was parallel becomes vectors or is unrolled."""
+    unit = view.unit() if view is not None else None
+    leaf = next((x for x in view.leaves if x.kind == "parallel"), None) if view is not None else None
+    if view is None or unit is None or leaf is None or (leaf is not unit and leaf.extent > 16):
+        return []
+    others = [x for x in view.spatial if x is not unit and not x.kind]
+    if not others:
+        return []
+    other = max(others, key=lambda x: x.extent)
+    writer = Writer(view)
+    last: list[Leaf] = []
+    if leaf is unit:
+        last = [_part(writer, leaf, lanes) if leaf.extent > lanes else leaf]
+        writer.mark("vectorize", last[0])
+    else:
+        writer.mark("unroll", leaf)
+    rest = [x for x in writer.leaves if x is not other and x not in last]
+    reduced = [x for x in rest if x.reduced]
+    writer.reorder([other, *(x for x in rest if x not in reduced), *reduced, *last] if last else [other, *rest])
+    writer.mark("parallel", other)
+    return _edit(writer)
+
+
+def parallel_lines(view: View, extent: int, machine: Machine, lanes: int) -> list[Edit]:
+    """The parallel loop in parts of whole cache lines, or of an equal share for each thread."""
+    leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
+    if leaf is None:
+        return []
+    found: list[Edit] = []
+    share = -(-extent // machine.cores)
+    for size in dict.fromkeys([-(-share // lanes) * lanes, 4 * lanes, lanes]):
+        if 1 < size < extent:
+            writer = Writer(view)
+            outer, _ = writer.split(leaf, size)
+            writer.mark("parallel", outer)
+            found += _edit(writer)
+    return found
+
+
 def parallel_outside(view: View) -> list[Edit]:
     """The loops outside the parallel one fused with it, or the parallel loop moved outermost."""
     leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
@@ -152,7 +193,7 @@ def parallel_outside(view: View) -> list[Edit]:
     if leaf is None or view.leaves[0] is leaf:
         return []
     before = view.leaves[: view.leaves.index(leaf)]
-    if any(x.reduced for x in before) or not view.is_te:
+    if any(x.reduced for x in before):
         return []
     writer = Writer(view)
     whole = before[0]
@@ -236,6 +277,13 @@ def compute_elsewhere(view: View, reader: View) -> Iterator[Edit]:
     yield from inlined(view)
     if view.is_te:
         yield Edit(f"{view.text}.compute_root()")
+
+
+def attached(edit: Edit, block: str, reader: View) -> list[Edit]:
+    """A block inside parts of the outermost loop of its reader, in the place of an edit."""
+    loop = f"sch.get_loops({reader.text})[0]"
+    calls = f"loop_o, loop_i = sch.split({loop}, [None, {{}}])\nsch.compute_at({block}, loop_o)"
+    return [Edit(calls.format(size), edit.line, edit.span) for size in (16, 64)]
 
 
 def inlined(view: View) -> list[Edit]:

@@ -15,7 +15,7 @@ from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 
-__all__ = ["Edit", "Number", "Trials", "attachments", "numbers_in"]
+__all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in"]
 
 
 @dataclass(frozen=True)
@@ -133,26 +133,43 @@ def _numbers(lines: list[str], statement: ast.stmt, call: ast.Call) -> Iterator[
                 yield Number(value.value, first, last - first + 1, "\n".join(before), "\n".join(after))
 
 
-def attachments(version: Version) -> list[Edit]:
-    """Each `sch.compute_at(block, loop)` of the cell moved outside parts of the loop."""
+def _calls(version: Version) -> Iterator[tuple[ast.stmt, ast.Call, str]]:
+    """The statements of a version's cell that are one call, each with the cell's text in which the places of both are."""
     if version.source is None:
-        return []
-    lines = version.source.lines
-    text = "\n".join(["", *lines[1:]])
+        return
+    text = "\n".join(["", *version.source.lines[1:]])
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        return []
-    found: list[Edit] = []
+        return
     for statement in tree.body:
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "sch.compute_at" or len(call.args) != 2:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            yield statement, statement.value, text
+
+
+def _place(statement: ast.stmt) -> tuple[int, int]:
+    """The first line of a statement, and how many it has."""
+    return statement.lineno, (statement.end_lineno or statement.lineno) - statement.lineno + 1
+
+
+def inlinings(version: Version) -> list[tuple[Edit, str]]:
+    """Each `compute_inline` of the cell left out, with the text of the block that `sch.compute_inline(block)` names."""
+    return [
+        (Edit(f"pass  # without {ast.unparse(call)}", *_place(statement)), "".join(map(ast.unparse, call.args)))
+        for statement, call, _ in _calls(version)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "compute_inline"
+    ]
+
+
+def attachments(version: Version) -> list[Edit]:
+    """Each `sch.compute_at(block, loop)` of the cell moved outside parts of the loop."""
+    found: list[Edit] = []
+    for statement, call, text in _calls(version):
+        if ast.unparse(call.func) != "sch.compute_at" or len(call.args) != 2:
             continue
         block, loop = (ast.get_source_segment(text, a) or ast.unparse(a) for a in call.args)
         name = loop if loop.isidentifier() else "loop"
         for size in (16, 64):
             calls = f"{name}_o, {name}_i = sch.split({loop}, [None, {size}])\nsch.compute_at({block}, {name}_o)"
-            found.append(
-                Edit(calls, statement.lineno, (statement.end_lineno or statement.lineno) - statement.lineno + 1)
-            )
+            found.append(Edit(calls, *_place(statement)))
     return found

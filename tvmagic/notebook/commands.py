@@ -305,7 +305,10 @@ class BenchmarkTable(Table):
         from tvmagic.notebook.pictures.bars import bars
 
         base, name = self.result.reference, self.result.baseline.name
-        rows = [(version, base.best / timing.best) for version, timing in self.result.rows if version != name]
+        if self.result.baseline.interpreted:
+            base, name = max(self.result.rows[:-1], key=lambda row: row[1].best)[1], "the slowest version"
+        left_out = {name, *(b.name for b in self.result.baselines if b.interpreted)}
+        rows = [(version, base.best / timing.best) for version, timing in self.result.rows if version not in left_out]
         return bars(rows, f"{name}'s speed", f"{self.result.operator.name}: speed")
 
     def __init__(self, result: Benchmark, columns: list[str], rows: list[list[Any]]) -> None:
@@ -349,11 +352,16 @@ def bench_table(result: Benchmark) -> BenchmarkTable:
     """A benchmark as a table: seconds a call (`Timing`), and the baseline's time over that of each: by the best times,
     which other work on the machine changes least, and by the medians."""
     base, name = result.reference, result.baseline.name
+    if result.baseline.interpreted:
+        plain = [[version, format_seconds(t.median), format_seconds(t.best), t.calls] for version, t in result.rows]
+        return BenchmarkTable(result, ["version", "median", "best", "calls"], plain)
     ratios = [(base.best / t.best, base.median / t.median) for _, t in result.rows]
     rows = [
         [version, format_seconds(t.median), format_seconds(t.best), f"{best:.2f}", f"{median:.2f}", t.calls]
         for (version, t), (best, median) in zip(result.rows, ratios)
     ]
+    interpreters = {b.name for b in result.baselines if b.interpreted}
+    rows = [[*row[:3], "-", "-", row[-1]] if row[0] in interpreters else row for row in rows]
     columns = ["version", "median", "best", f"times {name}'s speed", "by the medians", "calls"]
     apart = [
         f"{version} against {name}: {best:.2f} by the best times, {median:.2f} by the medians; which of them is faster is open"

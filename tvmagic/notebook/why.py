@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic import runtime
 from tvmagic.codegen.target import resolved
+from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
 from tvmagic.explain.traffic import LEVELS
@@ -23,6 +24,8 @@ from tvmagic.operators.peaks import measured_peaks
 __all__ = ["explanation_view", "why"]
 
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
+_HERTZ = 3e9  # cycles of a second, to guess how long a call takes
+_LONGEST = 2.0  # seconds of a call by the model up to which it is measured
 _ROWS = 60  # instructions that are shown
 
 
@@ -48,9 +51,27 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     """
     chosen = target_text(target)
     explanation = explain(version, chosen, size)
-    own = resolved(chosen) == resolved(None) and resolved(None).is_host
-    seconds = _measured(version, size) if run and own else None
+    seconds = None
+    if run:
+        own = resolved(chosen) == resolved(None) and resolved(None).is_host
+        reason = _obstacle(explanation) if own else f"this machine is not {explanation.machine.name}"
+        try:
+            seconds = _measured(version, size) if not reason else None
+        except TVMagicError as error:
+            reason = error.message
+        if reason:
+            explanation.notes.append(f"not measured: {reason}")
     return explanation_view(explanation, seconds)
+
+
+def _obstacle(explanation: Explanation) -> str:
+    """Why a call is not measured: in words, empty if it is."""
+    seconds = explanation.cycles / _HERTZ
+    if seconds < _LONGEST:
+        return ""
+    return (
+        f"a call takes about {format_seconds(seconds)} by the model; `%bench {explanation.name}` runs it all the same"
+    )
 
 
 def _measured(version: Version, size: int) -> float:

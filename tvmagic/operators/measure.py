@@ -148,6 +148,7 @@ class Baseline:
     name: str
     call: Callable[[], Any]
     words: str
+    interpreted: bool = False  # element by element in Python: no speed to compare with
 
 
 @dataclass
@@ -180,8 +181,8 @@ class Benchmark:
 def numpy_baseline(op: Operator, inputs: Sequence[np.ndarray]) -> Baseline:
     """The operator in NumPy: its calls on whole arrays, and what has none from the expression."""
     if op.prim_func is not None:
-        words = "an interpreter of the function, much slower than NumPy's own calls"
-        return Baseline("NumPy", lambda: op.reference(*inputs), words)
+        words = "the function element by element in Python, no speed to compare with; `--against NAME` compares with a function of yours"
+        return Baseline("interpreter", lambda: op.reference(*inputs), words, interpreted=True)
     sizes = size_values(op.inputs, inputs)
     code = numpy_code(op.inputs, op.outputs, sizes)
     outputs = empty_outputs(op.outputs, sizes)

@@ -1,0 +1,95 @@
+"""Vectors whose lanes are no power of two are stored in parts, with the same results."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.codegen.module import emit_module
+from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.target import resolved
+from tvmagic.driver import build
+from tvmagic.ir import BufferStore, post_order_visit
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
+from tvmagic.script import from_source
+
+EXPRESSIONS = {
+    "a product": "A[v] * T.Broadcast(T.float32(3), LANES) + B[v]",
+    "a choice": "T.if_then_else(A[v] > B[v], big, B[v])",
+    "every other": "A[T.Ramp(i * LANES, 2, LANES)] - B[v]",
+    "what is stored": "C[v] + A[v]",
+    "what is next to it": "C[T.Ramp(i * LANES + 1, 1, LANES)] + A[v]",
+    "types": "T.Cast(f'float32x{LANES}', T.Cast(f'int8x{LANES}', A[v] * T.Broadcast(T.float32(9), LANES)))",
+}
+
+
+def function_of(expression: str, lanes: int) -> Any:
+    text = f"""
+@T.prim_func
+def f(A: T.Buffer((1000,), "float32"), B: T.Buffer((1000,), "float32"), C: T.Buffer((1000,), "float32")):
+    for i in range(5):
+        C[i * {lanes}:i * {lanes} + {lanes}] = {expression}
+"""
+    text = text.replace("big,", "T.fabs(A[v]),").replace("[v]", f"[i * {lanes}:i * {lanes} + {lanes}]")
+    text = re.sub(r"f'(\w+)\{LANES\}'", rf'"\g<1>{lanes}"', text)
+    return from_source(text.replace("LANES", str(lanes)))
+
+
+def stores_of(func: Any) -> list[BufferStore]:
+    found: list[BufferStore] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, BufferStore) else None)
+    return found
+
+
+@pytest.mark.parametrize("lanes", [3, 7, 12, 24, 37, 48])
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_parts_give_what_the_whole_gives(name: str, lanes: int) -> None:
+    func = function_of(EXPRESSIONS[name], lanes)
+    (store,) = stores_of(func)
+    sizes = [part.value.dtype.lanes for part in parts_of(store)]
+    assert sum(sizes) == lanes and sizes == sorted(sizes, reverse=True) and all(n & (n - 1) == 0 for n in sizes)
+    rng = np.random.default_rng(lanes)
+    a, b, c = [rng.uniform(-9, 9, 1000).astype("float32") for _ in range(3)]
+    expected = c.copy()
+    for i in range(5):
+        v = np.arange(i * lanes, (i + 1) * lanes)
+        x, y, z = a[v], b[v], expected[v]
+        expected[v] = {
+            "a product": lambda: x * np.float32(3) + y,
+            "a choice": lambda: np.where(x > y, np.abs(x), y),
+            "every other": lambda: a[i * lanes + 2 * np.arange(lanes)] - y,
+            "what is stored": lambda: z + x,
+            "what is next to it": lambda: expected[v + 1] + x,
+            "types": lambda: (x * np.float32(9)).astype("int8").astype("float32"),
+        }[name]()
+    build(func)(a, b, c)
+    np.testing.assert_allclose(c, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_a_power_of_two_and_a_vector_in_a_variable_stay_whole() -> None:
+    for lanes in (2, 64):
+        (store,) = stores_of(function_of(EXPRESSIONS["a product"], lanes))
+        assert parts_of(store) == [store]
+    text = """
+@T.prim_func
+def f(A: T.Buffer((12,), "float32")):
+    with T.LetStmt(A[0:12]) as x:
+        A[0:12] = x
+"""
+    (store,) = stores_of(from_source(text))
+    assert parts_of(store) == [store]
+
+
+def test_a_tile_of_three_vectors_is_summed_in_registers() -> None:
+    """No vector of 48 lanes lives through the loop, which LLVM would keep as 48 numbers."""
+    op = operator("odd", "A: float32[12, 20]\nB: float32[20, 96]\nC[i, j] += A[i, k] * B[k, j]")
+    cell = "io, jo, ii, ji = s[C].tile(*C.op.axis, 6, 48)\nk, = s[C].op.reduce_axis\ns[C].reorder(io, jo, k, ii, ji)\ns[C].vectorize(ji)\ns[C].unroll(ii)"
+    version = schedule(op, cell, "tile")
+    text = emit_module(version.lower(), resolved("llvm -mcpu=skylake-avx512")).text.text()
+    assert "<48 x float>" not in text and "<32 x float>" in text and "<16 x float>" in text
+    inputs = op.random_inputs()
+    np.testing.assert_allclose(version(*inputs), inputs[0] @ inputs[1], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,112 @@
+"""Vectors whose lanes are no power of two, stored in parts whose lanes are.
+
+LLVM keeps such a vector in one register a lane wherever it lives longer than a block, as the sums of a product do: 48 lanes
+of float32 took 30 times as long as 32 lanes and 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tvmagic.ir import (
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    CmpOp,
+    LogicalOp,
+    Not,
+    PrimExpr,
+    Ramp,
+    Select,
+    Visitor,
+    handles,
+)
+
+__all__ = ["parts_of"]
+
+# Calls of few instructions. Others are long, and their code is not to grow with the lanes.
+_SMALL = {f"tir.{name}" for name in ("if_then_else", "likely", "fma", "fabs", "sqrt", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")}  # fmt: skip
+
+
+def parts_of(stmt: BufferStore) -> list[BufferStore]:
+    """The parts of a store from the first lane on; the store alone if its lanes are a power of two or cannot be parted.
+
+    The values of all parts have to be computed before the first is stored, as memory that is read may be that which is written.
+    """
+    dtype = stmt.value.dtype
+    lanes = dtype.lanes
+    if dtype.is_scalable or not lanes & (lanes - 1) or stmt.predicate is not None or stmt.buffer.dtype.lanes != 1:
+        return [stmt]
+    try:
+        return [_part(stmt, start, count) for start, count in _powers(lanes)]
+    except _Whole:
+        return [stmt]
+
+
+def _powers(lanes: int) -> Iterator[tuple[int, int]]:
+    """Powers of two whose sum is `lanes`, the largest first, each with the sum of those before it."""
+    start = 0
+    while start < lanes:
+        count = 1 << (lanes - start).bit_length() - 1
+        yield start, count
+        start += count
+
+
+def _part(stmt: BufferStore, start: int, count: int) -> BufferStore:
+    lanes = _Lanes(stmt.value.dtype.lanes, start, count)
+    return BufferStore(stmt.buffer, lanes.visit(stmt.value), [lanes.visit(i) for i in stmt.indices], span=stmt.span)
+
+
+class _Whole(Exception):
+    """A vector of which no part can be computed alone."""
+
+
+class _Lanes(Visitor):
+    """`count` lanes of an expression of `lanes` lanes, from `start` on; scalars are the same in all lanes."""
+
+    def __init__(self, lanes: int, start: int, count: int) -> None:
+        self.lanes, self.start, self.count = lanes, start, count
+
+    def visit(self, node: Any) -> Any:
+        if node.dtype.lanes == 1:
+            return node
+        if node.dtype.lanes != self.lanes:
+            raise _Whole
+        return super().visit(node)
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> PrimExpr:
+        raise _Whole
+
+    @handles(Ramp)
+    def ramp(self, node: Ramp) -> PrimExpr:
+        base = node.base + node.stride * self.start
+        return Ramp(base, node.stride, self.count) if self.count > 1 else base
+
+    @handles(Broadcast)
+    def broadcast(self, node: Broadcast) -> PrimExpr:
+        return Broadcast(node.value, self.count) if self.count > 1 else node.value
+
+    @handles(BinaryOp, CmpOp, LogicalOp, Not, Select)
+    def operator(self, node: Any) -> PrimExpr:
+        return type(node)(*[self.visit(getattr(node, f.name)) for f in type(node).FIELDS], span=node.span)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> PrimExpr:
+        return Cast(node.dtype.with_lanes(self.count), self.visit(node.value), span=node.span)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        if node.predicate is not None or node.buffer.dtype.lanes != 1:
+            raise _Whole
+        return BufferLoad(node.buffer, [self.visit(i) for i in node.indices], span=node.span)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if getattr(node.op, "name", "") not in _SMALL:
+            raise _Whole
+        return Call(node.dtype.with_lanes(self.count), node.op, [self.visit(a) for a in node.args], span=node.span)
