@@ -20,11 +20,13 @@ __all__ = [
     "ScheduleError",
     "TVMError",
     "TVMagicError",
+    "VectorizeError",
     "WrongIndexError",
     "WrongTypeError",
     "WrongValueError",
     "closest",
     "did_you_mean",
+    "is_defect",
     "visible",
 ]
 
@@ -216,3 +218,12 @@ class AssertionFailedError(TVMagicError, AssertionError):
 
 class InternalError(TVMagicError):
     """A rule of the compiler itself was broken: a defect of ours, not of the user."""
+
+
+class VectorizeError(ScheduleError, InternalError):
+    """A loop that cannot become vectors: a mistake of the user, which TVM calls an internal error."""
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether an error is a defect of ours, so that there is nothing in the user's program to mend."""
+    return isinstance(error, InternalError) and not isinstance(error, VectorizeError)

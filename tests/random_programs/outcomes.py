@@ -64,9 +64,9 @@ class Source:
 
 def refusal(error: Exception) -> bool:
     """Whether `error` is a rule that the package has, and no defect."""
-    from tvmagic.errors import InternalError, TVMagicError
+    from tvmagic.errors import TVMagicError, is_defect
 
-    return isinstance(error, TVMagicError) and not isinstance(error, InternalError)
+    return isinstance(error, TVMagicError) and not is_defect(error)
 
 
 def guarded_call(kind: str, call: Callable[[], Any]) -> Any:

@@ -4,7 +4,7 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import arith, codegen, ir, tir
-from tvmagic.errors import InternalError, ScheduleError, TVMagicError
+from tvmagic.errors import InternalError, ScheduleError, TVMagicError, is_defect
 from tvmagic.script import tir as T
 
 SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve"
@@ -425,8 +425,10 @@ def test_scalable_loops_without_the_target_are_refused():
     function = tvm.script.from_source(
         "@T.prim_func\ndef f(n: T.int32):\n  for i in T.vectorized(n):\n    T.evaluate(i)"
     )
-    with pytest.raises(InternalError, match=r"with extent n for target \(nullptr\)"):
+    with pytest.raises(InternalError, match=r"with extent n for target \(nullptr\)") as refused:
         tir.transform.VectorizeLoop()(tvm.IRModule({"f": function}))
+    assert isinstance(refused.value, ScheduleError) and not is_defect(refused.value)  # the user's mistake, not ours
+    assert is_defect(InternalError("a pass"))
 
 
 ONES = "T.Broadcast(T.float32(1), {})"

@@ -6,7 +6,7 @@ import linecache
 import traceback
 from typing import Any
 
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import TVMagicError, is_defect
 from tvmagic.ir import Span
 from tvmagic.notation.source import excerpt, find_source
 
@@ -29,7 +29,7 @@ def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True
     lines += program_lines(error)
     if error.hint:
         lines.append(f"{cyan}hint{reset}: {error.hint}")
-    if isinstance(error, InternalError):
+    if is_defect(error):
         lines.append("this is a defect of tvmagic, not of your program")
     return lines
 

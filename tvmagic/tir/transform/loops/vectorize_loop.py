@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.scalable import ContainsVscale, current_target
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import InternalError, TVMagicError, VectorizeError
 from tvmagic.ir import (
     Add,
     Allocate,
@@ -447,14 +447,14 @@ class _Vectorizer(Mutator):
 def _refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
     """Refuse lanes of a ramp that are ramps themselves where one of the two is scalable."""
     if base.dtype.is_scalable:
-        raise InternalError("Creating scalable vectors from existing vectors is not supported.", node=node)
+        raise VectorizeError("Creating scalable vectors from existing vectors is not supported.", node=node)
     if node.dtype.is_scalable and base.dtype.is_vector:
-        raise InternalError("Vectorizing over existing scalable vectors is not supported.", node=node)
+        raise VectorizeError("Vectorizing over existing scalable vectors is not supported.", node=node)
 
 
 def _refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
     if node.buffer.dtype.is_scalable:
-        raise InternalError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
+        raise VectorizeError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
 
 
 def _lane(value: PrimExpr, index: int) -> PrimExpr:
@@ -542,7 +542,7 @@ class _LoopVectorizer(StmtMutator):
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
             self._check_scalable(node)
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
-            raise InternalError(
+            raise VectorizeError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
@@ -566,7 +566,7 @@ class _LoopVectorizer(StmtMutator):
             if scalable
             else f"its extent `{node.extent}` is not a positive constant"
         )
-        raise InternalError(
+        raise VectorizeError(
             f"Failed to vectorize loop with extent {node.extent} for target {self.target or '(nullptr)'}: "
             f"loop `{node.loop_var.name}` cannot be vectorized: {needed}",
             node=node,
