@@ -198,3 +198,18 @@ def test_steps_of_a_scan_are_stored_in_memory_of_the_thread_around_it() -> None:
         result = np.zeros(4, "float32")
         tvmagic.build(s, [out])(result)
         assert (result == 6).all()
+
+
+def test_memory_whose_size_depends_on_an_inner_thread_is_allocated_inside_it() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1, name="B")
+    C = te.compute((4, 4, n), lambda i, j, k: B[(i + j + k) % n] + B[i + j], name="C")
+    s = te.create_schedule(C.op)
+    s[C].bind(C.op.axis[0], te.thread_axis("threadIdx.y"))
+    s[C].bind(C.op.axis[1], te.thread_axis("threadIdx.x"))
+    s[B].compute_at(s[C], C.op.axis[1])
+    lines = tvmagic.lower(s, [n, A, C]).script().splitlines()
+    inner = next(i for i, line in enumerate(lines) if 'T.launch_thread("threadIdx.x"' in line)
+    allocation = next(i for i, line in enumerate(lines) if "B = T.allocate" in line)
+    assert "threadIdx_x" in lines[allocation] and allocation > inner
