@@ -43,6 +43,8 @@ SEEDS: dict[str, dict[int, str]] = {
         51831: "a reduction over threads for each lane of a vector",
         124: "a vectorized loop whose extent is no constant",
         200023: "start values of a stage inside a loop that overruns its domain",
+        201350: "virtual threads that add to the same memory under a condition",
+        201369: "a stage in the loop of a reduction over threads",
         50095: "the first step of a scan, over threads that have its memory of their own",
     },
     "beyond": {},
