@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import BinaryOp, Cast, IntImm, Not, PrimExpr, Select, Var
+from tvmagic.ir import BinaryOp, IntImm, Not, PrimExpr, Select, Var
 
 __all__ = ["Structure"]
 
@@ -44,6 +44,4 @@ class Structure:
             return kind, self(e.a), self(e.b), id(e.span)
         if kind is Select:
             return kind, self(e.condition), self(e.true_value), self(e.false_value), id(e.span)
-        if kind is Cast:
-            return kind, e.dtype, self(e.value), id(e.span)
         return (kind, self(e.a), id(e.span)) if kind is Not else id(e)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmagic.codegen.abi import symbol_of
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.types import llvm_type
@@ -20,7 +21,7 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
     uses; what they are is known once the body is written. A parallel loop inside another is serial.
     """
     context = emitter.context
-    name = context.new_name(f"{context.function_name}.parallel")
+    name = context.new_name(f"{symbol_of(context.function_name)}.parallel")
     head = (
         f"define internal i32 @{name}(i64 %begin, i64 %end, ptr noalias nocapture readonly %closure, "
         f"i32 %worker) {context.attributes()}{context.subprogram(stmt, name)}"
