@@ -8,7 +8,15 @@ from typing import Any
 from benchmarks.kernels import KERNELS
 from benchmarks.more_kernels import MORE_KERNELS
 
-COLOURS = {"auto": "#7c3aed", "tvmagic": "#2563eb", "NumPy": "#9ca3af", "Numba": "#059669", "TVM": "#d97706"}
+COLOURS = {
+    "auto": "#7c3aed",
+    "tvmagic": "#2563eb",
+    "NumPy": "#9ca3af",
+    "Numba": "#059669",
+    "TVM": "#d97706",
+    "Halide, Mullapudi": "#be185d",
+    "Halide, Adams": "#f472b6",
+}
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}
 table{border-collapse:collapse;margin:1em 0}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}
 td:first-child,th:first-child{text-align:left}small{color:#666}"""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.halide_kernels import HALIDE_KERNELS
 from benchmarks.kernels import Kernel, Steps
+from tvmagic.codegen.target import resolved
 
 Run = Callable[[], Any]
 
@@ -143,8 +147,6 @@ class TVMSide:
         """The executable, and the seconds of lowering and building."""
         import llvmlite.binding as llvm
 
-        from tvmagic.codegen.target import resolved
-
         if kernel.schedule is None:
             raise NotThere("no schedule by hand")
         sch = self.s_tir.Schedule(self.te.create_prim_func(kernel.build(self.te)))
@@ -168,4 +170,54 @@ class TVMSide:
         return run
 
 
-SIDES = [Ours, Instant, NumPySide, NumbaSide, TVMSide]
+class _HalideSide:
+    """Halide (the halide wheel) with the schedule of one of its autoschedulers."""
+
+    scheduler: str
+
+    def __init__(self, threads: int) -> None:
+        os.environ["HL_NUM_THREADS"] = str(threads)
+        import halide
+
+        self.hl, self.threads = halide, threads
+        plugin = f"libautoschedule_{self.scheduler.lower()}.so"
+        halide.load_plugin(str(pathlib.Path(halide.__file__).parent / "lib64" / plugin))
+        self.target = halide.get_jit_target_from_environment()
+        wide = [f for f in vars(halide.TargetFeature) if f.startswith("AVX512") or f == "AVXVNNI"]
+        if resolved().machine.vector_bits < 512:
+            self.target = functools.reduce(
+                lambda target, name: target.without_feature(getattr(halide.TargetFeature, name)), wide, self.target
+            )
+
+    def runner(self, kernel: Kernel, arrays: list[np.ndarray], out: np.ndarray) -> Run:
+        make, hl = HALIDE_KERNELS.get(kernel.name), self.hl
+        if make is None:
+            raise NotThere("not written")
+        inputs = [hl.ImageParam(hl.Float(32), a.ndim) for a in arrays]
+        for param, array in zip(inputs, arrays):
+            param.set(hl.Buffer(array))
+            param.set_estimates([hl.Range(0, n) for n in reversed(array.shape)])
+        result = make(hl, *inputs)
+        result.set_estimates([hl.Range(0, n) for n in reversed(out.shape)])
+        pipeline = hl.Pipeline(result)
+        pipeline.apply_autoscheduler(
+            self.target, hl.AutoschedulerParams(self.scheduler, {"parallelism": str(self.threads)})
+        )
+        pipeline.compile_jit(self.target)
+        buffer = hl.Buffer(out)
+        return lambda: pipeline.realize(buffer)
+
+
+class Mullapudi(_HalideSide):
+    """Halide with the autoscheduler Mullapudi2016."""
+
+    name, scheduler = "Halide, Mullapudi", "Mullapudi2016"
+
+
+class Adams(_HalideSide):
+    """Halide with the autoscheduler Adams2019."""
+
+    name, scheduler = "Halide, Adams", "Adams2019"
+
+
+SIDES = [Ours, Instant, NumPySide, NumbaSide, TVMSide, Mullapudi, Adams]

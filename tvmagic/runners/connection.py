@@ -23,11 +23,19 @@ _SECONDS = 300.0  # that an answer may take: emulated code is some 20 times slow
 class Connection:
     """A process that answers on its standard output. It ends with the last reference to it, and with whatever goes wrong."""
 
-    def __init__(self, command: Sequence[str], name: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], name: str, environment: Mapping[str, str] | None = None, folder: str | None = None
+    ) -> None:
         self.name = name
         self._said = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, bufsize=0, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            bufsize=0,
+            env=environment,
+            cwd=folder,
         )
         self._end = weakref.finalize(self, _finish, self._process, self._said)
 

@@ -157,9 +157,9 @@ _CURRENT: list[Connection] = []
 def _connection() -> Connection:
     """The process that runs kernels, started if it does not run."""
     if not _CURRENT or not _CURRENT[0].alive:
-        cache = tempfile.TemporaryDirectory(prefix="tvmagic-")
-        atexit.register(cache.cleanup)
-        environment = {**os.environ, "POCL_CACHE_DIR": cache.name, "PYOPENCL_NO_CACHE": "1"}
+        folder = tempfile.TemporaryDirectory(prefix="tvmagic-")  # of its cache, and of the graphs that it leaves behind
+        atexit.register(folder.cleanup)
+        environment = {**os.environ, "POCL_CACHE_DIR": folder.name, "PYOPENCL_NO_CACHE": "1"}
         worker = pathlib.Path(__file__).parent / "opencl_worker.py"
-        _CURRENT[:] = [Connection([sys.executable, str(worker)], "OpenCL", environment)]
+        _CURRENT[:] = [Connection([sys.executable, str(worker)], "OpenCL", environment, folder.name)]
     return _CURRENT[0]
