@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tvmagic.ir import BinaryOp, IntImm, Not, PrimExpr, Select, Var
 
@@ -35,7 +35,7 @@ class Structure:
         return number
 
     def _key(self, e: Any) -> Any:
-        kind: type = type(e)
+        kind = cast("type[PrimExpr]", type(e))
         if kind is Var:
             return id(e)
         if kind is IntImm:
