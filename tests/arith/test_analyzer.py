@@ -10,6 +10,8 @@ import pytest
 
 from tvmagic import ir, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
+from tvmagic.arith.analyzer import BUDGET
+from tvmagic.arith.structure import Structure
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
 
@@ -405,3 +407,38 @@ def test_ranges_may_be_known_from_the_start() -> None:
     analyzer = Analyzer({x: ir.Range(0, 8), y: ir.Range.from_min_extent(x + 3, ir.IntImm("int32", 1))})
     assert analyzer.can_prove(x < 8) and not analyzer.can_prove(x < 7)
     assert analyzer.can_prove_equal(y, x + 3)
+
+
+def repeated_sizes(depth: int) -> ir.PrimExpr:
+    """A size as the inference of bounds makes them: each is used twice in the next, in objects of its own."""
+    if depth == 0:
+        return ir.Select(x >= 0, x, 0 - x)
+    return (
+        ir.Max(repeated_sizes(depth - 1), ir.IntImm("int32", depth * 3)) + 5 - ir.Min(1 - repeated_sizes(depth - 1), 0)
+    )
+
+
+def test_equal_parts_are_simplified_once() -> None:
+    visited: list[int] = []
+    for depth in (4, 6, 8):
+        analyzer = Analyzer()
+        analyzer.simplify(repeated_sizes(depth))
+        visited.append(BUDGET - analyzer.budget)
+    assert visited[2] - visited[1] <= 1.2 * (visited[1] - visited[0]) < 200, visited
+
+
+def test_equal_parts_at_different_places_keep_their_places() -> None:
+    spans = [ir.Span("cell", line, 1) for line in (1, 2)]
+    parts = [ir.Add(ir.Max(x, y), ir.IntImm("int32", 0), span) for span in spans]
+    number = Structure()
+    assert number(parts[0]) != number(parts[1]) and number(parts[0]) == number(
+        ir.Add(ir.Max(x, y), ir.IntImm("int32", 0), spans[0])
+    )
+    assert number(ir.FloatImm("float32", 1.0)) != number(ir.FloatImm("float32", 1.0))
+
+
+def test_what_is_known_inside_a_scope_is_not_known_of_equals_outside() -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(x < 4):
+        assert str(analyzer.simplify(ir.Min(x, ir.IntImm("int32", 9)))) == "x"
+    assert str(analyzer.simplify(ir.Min(x, ir.IntImm("int32", 9)))) == "T.min(x, 9)"

@@ -290,3 +290,17 @@ def test_a_short_loop_over_vectors_is_not_written_out_as_a_whole():
     text = str(codegen.llvm_ir(tvmagic.lower(sch.mod), optimize=False))
     assert "llvm.loop.unroll.count" in text
     assert _vector_stores(tvmagic.lower(sch.mod)["main"].body) == 0  # it has loops
+
+
+def test_many_short_loops_are_not_written_out():
+    """A schedule may make hundreds of them; the time to emit a function grows faster than the function."""
+    from tvmagic import te
+
+    def text(copies: int) -> str:
+        a = te.placeholder((copies, 8, 8), name="A")
+        b = te.compute((copies, 8, 8), lambda c, i, j: a[c, i, j] + 1, name="B")
+        s = te.create_schedule(b.op)
+        s[b].unroll(b.op.axis[0])
+        return str(codegen.llvm_ir(tvmagic.lower(s, [a, b]), optimize=False))
+
+    assert "unroll.disable" not in text(2) and "unroll.disable" in text(60)

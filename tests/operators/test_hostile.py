@@ -259,3 +259,28 @@ def test_an_analyzer_is_not_pickled() -> None:
     for copied in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TVMagicError, match="cannot be"):
             copied(Analyzer())
+
+
+def test_a_factor_near_the_largest_integer() -> None:
+    """Extent and factor together do not fit their type; the rounded quotient does."""
+    factor = 2**31 - 1
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: a[i] + 1, name="B")
+    s, sch = te.create_schedule(b.op), tir.Schedule(te.create_prim_func([a, b]))
+    s[b].split(b.op.axis[0], factor)
+    loops = sch.split(sch.get_loops("B")[0], [None, factor])
+    assert [int(sch.get(loop).extent) for loop in loops] == [1, factor]
+    out = np.zeros(16, "float32")
+    tvmagic.build(s, [a, b])(ONES, out)
+    assert (out == 2).all()
+
+
+@pytest.mark.parametrize("name", ["δense", "_1", "x" * 300])
+def test_any_name_of_an_operator_has_parallel_loops(name: str) -> None:
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: a[i] + 1, name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    out = np.zeros(16, "float32")
+    tvmagic.build(s, [a, b], name=name)(ONES, out)
+    assert (out == 2).all()

@@ -41,6 +41,10 @@ SEEDS: dict[str, dict[int, str]] = {
         892: "a stage in a scan whose time axis is fused, of a size whose sign is not known",
         50769: "vectors in memory whose bytes are no power of two",
         51831: "a reduction over threads for each lane of a vector",
+        124: "a vectorized loop whose extent is no constant",
+        200023: "start values of a stage inside a loop that overruns its domain",
+        201350: "virtual threads that add to the same memory under a condition",
+        201369: "a stage in the loop of a reduction over threads",
         50095: "the first step of a scan, over threads that have its memory of their own",
     },
     "beyond": {},
@@ -60,6 +64,7 @@ SEEDS: dict[str, dict[int, str]] = {
         2556: "a Select whose condition its values count on",
         50673: "a copy of all that a piece of a partitioned loop declares",
         3543: "a region that depends on a cached index",
+        200204: "padding of what reads a cached index",
     },
     "cell": {
         23: "a library call of LLVM for float16",

@@ -470,3 +470,18 @@ def test_checked_separators_in_an_argument_with_strides(size: int) -> None:
     a, b = np.ones((size, size + 2), "float32"), np.zeros((size, size + 2), "float32")
     built(size, a, b)
     assert (b == 2).all()
+
+
+def test_start_values_are_read_only_inside_the_domain() -> None:
+    """A stage inside a loop that overruns its domain has places for all that is computed; what it reads has not."""
+    A = te.placeholder((4, 2), name="A")
+    B = te.compute((4, 2), lambda i, j: A[i, j] * 2, name="B")
+    k = te.reduce_axis((0, 3), name="k")
+    C = te.compute(
+        (8,), lambda i: te.sum(A[te.floordiv(i, 2), 0] * k, axis=k, init=B[te.floordiv(i, 2), i % 2]), name="C"
+    )
+    D = te.compute((12,), lambda i: te.if_then_else(i < 8, C[i], 0.0), name="D")
+    s = te.create_schedule(D.op)
+    outer, inner = s[D].split(D.op.axis[0], factor=5)
+    s[C].compute_at(s[D], inner)
+    assert_right(s, [A, D])

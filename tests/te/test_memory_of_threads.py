@@ -198,3 +198,57 @@ def test_steps_of_a_scan_are_stored_in_memory_of_the_thread_around_it() -> None:
         result = np.zeros(4, "float32")
         tvmagic.build(s, [out])(result)
         assert (result == 6).all()
+
+
+def test_memory_whose_size_depends_on_an_inner_thread_is_allocated_inside_it() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1, name="B")
+    C = te.compute((4, 4, n), lambda i, j, k: B[(i + j + k) % n] + B[i + j], name="C")
+    s = te.create_schedule(C.op)
+    s[C].bind(C.op.axis[0], te.thread_axis("threadIdx.y"))
+    s[C].bind(C.op.axis[1], te.thread_axis("threadIdx.x"))
+    s[B].compute_at(s[C], C.op.axis[1])
+    lines = tvmagic.lower(s, [n, A, C]).script().splitlines()
+    inner = next(i for i, line in enumerate(lines) if 'T.launch_thread("threadIdx.x"' in line)
+    allocation = next(i for i, line in enumerate(lines) if "B = T.allocate" in line)
+    assert "threadIdx_x" in lines[allocation] and allocation > inner
+
+
+@pytest.mark.parametrize(("axis", "scope"), [(0, "shared"), (1, "shared"), (1, ""), (0, "")])
+def test_a_stage_in_the_loop_of_a_reduction_over_threads(axis: int, scope: str) -> None:
+    """That loop goes inside the threads, which therefore have memory of their own for the stage."""
+    A = te.placeholder((2,), "int32", name="A")
+    k = te.reduce_axis((0, 3), name="k")
+    B = te.compute((2,), lambda i: te.sum(A[k // 2] + A[i], axis=k), name="B")
+    s, thread = te.create_schedule(B.op), te.thread_axis("threadIdx.x")
+    part = s.rfactor(B, s[B].split(B.op.reduce_axis[0], factor=2)[0])
+    outer, inner = s[B].split(s[B].op.reduce_axis[0], factor=4)
+    s[B].bind(inner, thread)
+    s[part].compute_at(s[B], outer)
+    s[part].bind(s[part].split(s[part].op.axis[axis], factor=4)[1], thread)
+    if scope:
+        s[part].set_scope(scope)
+    elif axis == 0:  # of which each thread reads all
+        with pytest.raises(ScheduleError, match="reads there what other threads would compute"):
+            tvmagic.lower(s, [A, B])
+        return
+    a, b = np.array([1, 5], "int32"), np.zeros(2, "int32")
+    tvmagic.build(s, [A, B])(a, b)
+    assert b.tolist() == [10, 22]
+
+
+def test_virtual_threads_add_each_to_memory_of_their_own() -> None:
+    """The update is guarded by the thread, its place is the same in each: it may not run three times."""
+    A = te.placeholder((8,), name="A")
+    k = te.reduce_axis((0, 3), name="k")
+    B = te.compute((5, 7), lambda i, j: te.sum(A[i] * (k + 1), axis=k), name="B")
+    C = te.compute((12, 7), lambda i, j: B[4, j] + 1, name="C")
+    s = te.create_schedule(C.op)
+    copy = s.cache_read(B, "local", [C])
+    outer, _, inner, _ = s[copy].tile(copy.op.axis[1], copy.op.axis[0], 3, 5)
+    s[copy].bind(outer, te.thread_axis("vthread"))
+    s[B].compute_at(s[copy], inner)
+    a, c = np.arange(8, dtype="float32"), np.zeros((12, 7), "float32")
+    tvmagic.build(s, [A, C])(a, c)
+    assert (c == 4 * 6 + 1).all()

@@ -210,3 +210,21 @@ def test_a_module_lowered_before_is_built() -> None:
 def test_options_of_schedules_are_known_before_te_is_imported() -> None:
     code = "from tvmagic.passes import PassContext; PassContext(config={'te.tight_split': True})"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_module_with_vectors_of_a_small_buffer_is_lowered_again() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+            B = T.allocate([32], "float32", "global")
+            b = T.Buffer((32,), data=B)
+            for i in range(2):
+                b[0:32] = A[i * 32 : i * 32 + 32] * T.Broadcast(T.float32(2), 32)
+                for j in range(32):
+                    C[i * 32 + j] = b[31 - j]
+        """
+    )
+    a = np.arange(64, dtype="float32")
+    c = np.zeros(64, "float32")
+    tvmagic.build(tvmagic.lower(mod))(a, c)
+    assert c.tolist() == (a.reshape(2, 32)[:, ::-1] * 2).ravel().tolist()

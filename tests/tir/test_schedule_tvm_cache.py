@@ -540,3 +540,21 @@ def test_122_parts_of_any_type_up_to_equivalent_forms() -> None:
     assert [str(s.buffer.dtype) for s in stored] == ["float32", "int32"]
     same_results(parse(BILINEAR), sch.mod["main"])
     assert sch.cache_index("B", "global", 9) == []
+
+
+CHOICE = """
+def main(B: T.Buffer((6, 3), "int32")):
+    for i, j in T.grid(6, 3):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.Select(vj == 0, 0, 1)
+"""
+
+
+def test_what_cache_index_made_is_padded_too() -> None:
+    """Its loads are in no region that the block declares."""
+    sch = schedule(CHOICE)
+    sch.cache_index("B", "global", 0)
+    sch.pad_einsum("B", [1, 2])
+    same_results(parse(CHOICE), sch.mod["main"])
+    assert tuple(b.name for b in block(sch, "root").alloc_buffers) == ("index_var_0", "index_var_0_pad", "B_pad")

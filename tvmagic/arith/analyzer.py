@@ -16,6 +16,7 @@ from tvmagic.arith.scalable import (
     prove_for_each_vscale,
     warn_of_unknown_vscale,
 )
+from tvmagic.arith.structure import Structure
 from tvmagic.arith.transitive import TransitiveComparisons
 from tvmagic.arith.wrapping import Wrapping
 from tvmagic.errors import TVMagicError
@@ -72,6 +73,7 @@ class Analyzer:
     def __init__(self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = False) -> None:
         self.fast_math = fast_math
         self.wraps = Wrapping()
+        self.structure = Structure()
         self.contains_vscale = ContainsVscale()
         self.bounds = ConstIntBoundAnalyzer(self)
         self.modular = ModularSetAnalyzer(self)

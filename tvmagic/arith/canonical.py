@@ -9,7 +9,7 @@ from typing import Any
 from tvmagic.arith.canonical_form import FLOOR, TRUNC, UNBOUNDED, Split, Sum, constant, divide, remainder
 from tvmagic.arith.constraint import side_effect
 from tvmagic.arith.rewrite.compile import BUILDERS
-from tvmagic.arith.rewrite.simplifier import DIVISIONS, RewriteSimplifier
+from tvmagic.arith.rewrite.simplifier import ATOMS, DIVISIONS, RewriteSimplifier
 from tvmagic.arith.transitive import LT as IS_LT
 from tvmagic.ir import (
     EQ,
@@ -122,6 +122,12 @@ class CanonicalSimplifier(RewriteSimplifier):
         known = forms.get(id(node))
         if known is not None and not self.observed():
             return known[1]
+        if type(node) in ATOMS:
+            return self._table[type(node)](self, node)
+        number = self.parent.structure(node)
+        known = forms.get(number)
+        if known is not None and not self.observed():
+            return node if known[1] is known[0] else known[1]
         parent = self.parent
         if parent.budget <= 0:
             self.cut += 1
@@ -130,7 +136,7 @@ class CanonicalSimplifier(RewriteSimplifier):
         cut = self.cut
         result = self._table[type(node)](self, node)
         if cut == self.cut and forms is self.forms:
-            forms[id(node)] = (node, result)
+            forms[id(node)] = forms[number] = (node, result)
         return result
 
     # ------------------------------------------------------------------ sums and products

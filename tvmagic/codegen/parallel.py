@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.types import llvm_type
@@ -20,7 +22,8 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
     uses; what they are is known once the body is written. A parallel loop inside another is serial.
     """
     context = emitter.context
-    name = context.new_name(f"{context.function_name}.parallel")
+    # internal, so any name will do that LLVM's text takes without quotes
+    name = context.new_name(re.sub("[^A-Za-z0-9_]|^(?=[0-9])", "_", context.function_name) + ".parallel")
     head = (
         f"define internal i32 @{name}(i64 %begin, i64 %end, ptr noalias nocapture readonly %closure, "
         f"i32 %worker) {context.attributes()}{context.subprogram(stmt, name)}"

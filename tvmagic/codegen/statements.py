@@ -43,6 +43,9 @@ STOPPED, FAILED = -1, 1
 _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
 _LARGEST_UNROLLED = 4096
+# Operations of a function in which LLVM may write loops out where nobody asked for it. Each is short, but a schedule may
+# have made hundreds of them, and the time to emit a function grows faster than the function.
+_LARGEST_WRITTEN = 16384
 _INT64 = DataType("int64")
 
 
@@ -319,7 +322,7 @@ class FunctionEmitter(MemoryEmitter):
         if stmt in self.context.repeated:
             return self.context.loop_metadata("vectorize.enable", "i1 false")
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
-            if self.any_order:
+            if self.any_order or self.context.work.written > _LARGEST_WRITTEN:
                 return self.context.loop_metadata("unroll.disable")
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
                 whole = extent.value % _SHORT_STEP == 0

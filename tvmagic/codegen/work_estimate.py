@@ -25,17 +25,21 @@ __all__ = ["Work"]
 _WORTH_A_POLL = 1 << 20
 _LEAST_TO_COUNT = 256
 _UNKNOWN_EXTENT = 64
+# LLVM writes a loop out as a whole up to some 300 operations, and four times as many if that makes them simpler.
+_WRITTEN_OUT = 1200
 
 
 class Work(ChainVisitor):
     """The number of scalar or short vector operations in one iteration of each loop: it decides where
     a loop asks whether to stop. Extents that are not constant count as 64.
 
-    `reach` is the largest constant size in bytes of the buffers over each pointer.
+    `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
+    operations that there are once LLVM has written out every loop that is short enough.
     """
 
     def __init__(self, body: Any) -> None:
         self.total = 0
+        self.written = 0
         self.bodies: dict[For, int] = {}
         self.reach: dict[Var, int] = {}
         self._seen: set[Buffer] = set()
@@ -69,9 +73,14 @@ class Work(ChainVisitor):
         if not buffer.strides:
             self.reach[buffer.data] = max(self.reach.get(buffer.data, 0), size)
 
+    def add(self, operations: int) -> None:
+        """Count operations at this place."""
+        self.total += operations
+        self.written += operations
+
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> None:
-        self.total += max(1, abs(node.dtype.lane_code) // 8)
+        self.add(max(1, abs(node.dtype.lane_code) // 8))
         self.visit_children(node)
 
     @handles(IntImm)
@@ -80,17 +89,21 @@ class Work(ChainVisitor):
 
     @handles(Call, BufferLoad)
     def costly(self, node: PrimExpr) -> None:
-        self.total += 4 * max(1, abs(node.dtype.lane_code) // 8)
+        self.add(4 * max(1, abs(node.dtype.lane_code) // 8))
         self.visit_children(node)
 
     @handles(For)
     def loop(self, node: For) -> None:
         outer, self.total = self.total, 0
+        before, self.written = self.written, 0
         outer_loops, self._loops = self._loops, False
         self.visit(node.body)
         inside = self.bodies[node] = self.total
         extent = node.extent.value if isinstance(node.extent, IntImm) else _UNKNOWN_EXTENT
         self.total = outer + inside * max(extent, 0)
+        whole = self.written * max(extent, 1)
+        constant = isinstance(node.extent, IntImm)
+        self.written = before + (whole if constant and whole <= _WRITTEN_OUT else self.written)
         if self._loops:
             self._outer.add(node)
         self._loops |= outer_loops or (node.kind is not ForKind.UNROLLED and extent > 1)

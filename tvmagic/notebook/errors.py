@@ -8,7 +8,7 @@ import textwrap
 import traceback
 from typing import Any
 
-from tvmagic.errors import InternalError, TVMagicError
+from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notation.source import excerpt, find_source
 
@@ -32,7 +32,7 @@ def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True
     lines += program_lines(error)
     if error.hint:
         lines.append(f"{cyan}hint{reset}: {error.hint}")
-    if isinstance(error, InternalError):
+    if isinstance(error, DefectError):
         lines.append("this is a defect of tvmagic, not of your program")
     return lines
 

@@ -141,7 +141,7 @@ def iter_map_simplify(
     """`indices` simplified as an iterator map; as they are if they are not one."""
     values, level = exprs(list(indices)), IterMapLevel.of(check_level)
     domains, condition = iterator_domains(input_iters), expr(predicate)
-    if not independent(domains) or any(value.dtype.is_scalable for value in values):
+    if not independent(domains) or not all(value.dtype.is_scalar for value in values):
         return list(values)
     analyzer = analyzer or new_analyzer()
     found = detect_iter_map(values, domains, condition, level, simplify_trivial_iterators, analyzer).indices

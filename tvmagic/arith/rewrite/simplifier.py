@@ -102,6 +102,7 @@ def observe_rules(observer: Observer) -> Generator[None]:
         _observers.remove(observer)
 
 
+ATOMS = frozenset((Var, IntImm, FloatImm))  # what costs less than to look it up
 DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
 _subtract = BUILDERS[Sub]
 # a plain int is quicker to test than a flag
@@ -122,7 +123,7 @@ class RewriteSimplifier(Mutator):
         self.depth = 0
         self.cut: int = 0  # how often depth or budget stopped it
         self.in_boolean = False
-        self.memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}
+        self.memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}  # by identity, and by structure
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified, twice where the first time changed it."""
@@ -186,6 +187,12 @@ class RewriteSimplifier(Mutator):
         if known is not None and not self.observed():
             return known[1]
         parent = self.parent
+        if type(node) in ATOMS:
+            return self._table[type(node)](self, node)
+        number = parent.structure(node)
+        known = self.memo.get(number)
+        if known is not None and not self.observed():
+            return node if known[1] is known[0] else known[1]
         if parent.budget <= 0:
             self.cut += 1
             return node
@@ -193,7 +200,7 @@ class RewriteSimplifier(Mutator):
         cut, memo = self.cut, self.memo
         result = self._table[type(node)](self, node)
         if cut == self.cut and memo is self.memo:
-            memo[id(node)] = (node, result)
+            memo[id(node)] = memo[number] = (node, result)
         return result
 
     def observed(self) -> bool:
@@ -437,13 +444,18 @@ class RewriteSimplifier(Mutator):
 
     # ------------------------------------------------------------------ selections, calls, variables
 
+    def branch(self, condition: PrimExpr, value: PrimExpr) -> PrimExpr:
+        """`value` simplified where `condition` holds."""
+        if _tells_nothing(value):
+            return self.visit(value)
+        with self.parent.constraint_scope(condition):
+            return self.visit(value)
+
     @handles(Select)
     def select(self, e: Select) -> PrimExpr:
         condition = self.visit(e.condition)
-        with self.parent.constraint_scope(condition):
-            true_value = self.visit(e.true_value)
-        with self.parent.constraint_scope(self.parent.rewrite_simplify(Not(condition))):
-            false_value = self.visit(e.false_value)
+        true_value = self.branch(condition, e.true_value)
+        false_value = self.branch(self.parent.rewrite_simplify(Not(condition)), e.false_value)
         if isinstance(condition, IntImm):
             return true_value if condition.value else false_value
         if condition is not e.condition or true_value is not e.true_value or false_value is not e.false_value:
@@ -453,10 +465,8 @@ class RewriteSimplifier(Mutator):
     def if_then_else(self, e: Call) -> PrimExpr:
         """A choice, each branch simplified under its condition."""
         condition = self.visit(e.args[0])
-        with self.parent.constraint_scope(condition):
-            true_value = self.visit(e.args[1])
-        with self.parent.constraint_scope(Not(condition)):
-            false_value = self.visit(e.args[2])
+        true_value = self.branch(condition, e.args[1])
+        false_value = self.branch(Not(condition), e.args[2])
         if isinstance(condition, IntImm):
             return true_value if condition.value else false_value
         new = (condition, true_value, false_value)
@@ -515,6 +525,13 @@ class RewriteSimplifier(Mutator):
         for var in (*e.combiner.lhs, *e.combiner.rhs):
             self.parent.wraps.define(var)
         return self.visit_children(e)
+
+
+def _tells_nothing(e: Any) -> bool:
+    """Whether no condition has a say in how `e` is simplified, so that there is no need to enter its scope."""
+    if isinstance(e, (Add, Sub, Mul)):
+        return type(e.a) in ATOMS and type(e.b) in ATOMS
+    return type(e) in ATOMS and not e.dtype.is_bool
 
 
 def _fold_likely(e: Call) -> PrimExpr | None:

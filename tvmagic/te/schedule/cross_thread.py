@@ -29,7 +29,7 @@ from tvmagic.te.schedule.relations import Masks, is_const
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.tensor import ComputeOp, loaded_tensors
 
-__all__ = ["bound_thread", "make_cross_thread_reduction"]
+__all__ = ["bound_thread", "is_serial_reduction", "make_cross_thread_reduction"]
 
 _TRUE = IntImm("bool", 1)
 
@@ -38,6 +38,11 @@ def bound_thread(stage: Stage, iv: IterVar) -> IterVar | None:
     """The thread axis that a loop of a reduction is bound to."""
     attr = stage.iter_var_attrs.get(iv)
     return attr.bind_thread if iv.iter_type == IterVar.CommReduce and attr is not None else None
+
+
+def is_serial_reduction(stage: Stage, iv: IterVar) -> bool:
+    """Whether a loop is of a reduction and not bound, so that it goes inside those that are bound."""
+    return iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
 
 
 def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
@@ -66,8 +71,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     common: list[list[Stmt]] = []
     own: list[list[Stmt]] = []
     for iv, level in zip(stage.leaf_iter_vars, nest[1:]):
-        is_own = iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
-        (own if is_own else common).append(level)
+        (own if is_serial_reduction(stage, iv) else common).append(level)
     _check_places(stage, context)
     results = [_scratch(f"reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
     always = is_const(first.condition, 1)
@@ -93,8 +97,8 @@ def _check_places(stage: Stage, context: LoopContext) -> None:
     """Loops of the reduction that are not bound go inside all others, so nothing may be computed at those further in."""
     for other, place in context.inside.get(stage, {}).items():
         around = stage.leaf_iter_vars[: stage.leaf_iter_vars.index(place) + 1]
-        own = [iv for iv in around if iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None]
-        if own and not (place.iter_type == IterVar.CommReduce and bound_thread(stage, place) is None):
+        own = [iv for iv in around if is_serial_reduction(stage, iv)]
+        if own and not is_serial_reduction(stage, place):
             raise ScheduleError(
                 f"stage `{other.origin_op.name}` is computed at loop `{place.var.name}` of stage `{stage.origin_op.name}`, inside loop "
                 f"`{own[0].var.name}` of its reduction, which goes inside the threads that reduce together",

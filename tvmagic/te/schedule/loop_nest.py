@@ -38,7 +38,7 @@ from tvmagic.te.schedule.message_passing import (
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope
-from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Tensor, loaded_tensors
+from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, loaded_tensors
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
 
@@ -273,12 +273,16 @@ def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopCont
     return ranges
 
 
+def _read_by_start_values(op: BaseComputeOp) -> set[Operation]:
+    """The operations whose results the initialization of a reduction reads."""
+    reduce = op.body[0] if isinstance(op, ComputeOp) else None
+    values = reduce.init if isinstance(reduce, Reduce) else ()
+    return {t.op for value in values for t in loaded_tensors(value)}
+
+
 def _check_start_values(op: BaseComputeOp, stage: Stage, context: LoopContext, common: int) -> None:
     """What the initialization reads is not computed inside the loops after the first `common`, which it does not have."""
-    reduce = op.body[0] if isinstance(op, ComputeOp) else None
-    if not isinstance(reduce, Reduce) or not reduce.init:
-        return
-    read = {t.op for value in reduce.init for t in loaded_tensors(value)}
+    read = _read_by_start_values(op)
     for other, place in context.inside.get(stage, {}).items():
         if other.op in read and place not in stage.leaf_iter_vars[:common]:
             raise ScheduleError(
@@ -329,8 +333,8 @@ class ComputeLoopNest:
         tight: set[IterVarRelation] = set()
         self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip, tight)
         # what is computed has a place, even outside the domain, so only splits that overrun are guarded;
-        # a layout of its own has places for the domain alone
-        domains = bool(stage.layout_transforms)
+        # a layout of its own has places for the domain alone, and so may have what the start values are read from
+        domains = bool(stage.layout_transforms or _read_by_start_values(op))
         checks = make_bound_check(stage, context.ranges, self.init_values, context.prover, skip, domains, tight)
         self.init_predicates = [*[likely(c) for c in checks], *self.wanted]
         if stage.store_predicate is not None:

@@ -47,6 +47,8 @@ def minus(value: PrimExpr, offset: PrimExpr) -> PrimExpr:
 
 def ceil_div(analyzer: Analyzer, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """`a / b` rounded up, simplified; without the rounding where `b` divides `a`."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return IntImm(a.dtype, -(-a.value // b.value))  # what is added to round up may not fit the type
     if analyzer.can_prove(floormod(a, b).equal(0)):
         return analyzer.simplify(floordiv(a, b))
     return analyzer.simplify(floordiv(a + (b - 1), b))

@@ -58,7 +58,10 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
     analyzer = Analyzer()
     if unknown:
         simplify = analyzer.simplify if isinstance(product, IntImm) else analyzer.canonical_simplify
-        result[unknown[0]] = simplify(floordiv(extent + (product - 1), product))
+        if isinstance(extent, IntImm) and isinstance(product, IntImm):  # their sum may not fit the type
+            result[unknown[0]] = IntImm(dtype, -(-extent.value // product.value))
+        else:
+            result[unknown[0]] = simplify(floordiv(extent + (product - 1), product))
     elif not analyzer.can_prove(product >= extent):
         raise ScheduleError(
             f"the factors [{', '.join(map(str, factors))}] make {product} iterations, fewer than the {extent} of {loop.label}: "

@@ -230,10 +230,14 @@ def _pad_buffers(stmt: Block, extents: dict[Var, PrimExpr]) -> tuple[list[Stmt],
     before: list[Stmt] = []
     after: list[Stmt] = []
     twins: dict[Buffer, Buffer] = {}
-    for side, regions in (("read", stmt.reads), ("write", stmt.writes)):
-        for region in regions:
-            buffer = region.buffer
-            shape = _padded_shape(buffer, [r.min for r in region.region], extents)
+    known = {region.buffer for region in (*stmt.reads, *stmt.writes)}
+    # what `cache_index` made is loaded, but in no region
+    loaded = [(load.buffer, load.indices) for load in _accesses(stmt)[0] if load.buffer not in known]
+    read = [(region.buffer, [r.min for r in region.region]) for region in stmt.reads]
+    written = [(region.buffer, [r.min for r in region.region]) for region in stmt.writes]
+    for side, accesses in (("read", [*read, *loaded]), ("write", written)):
+        for buffer, indices in accesses:
+            shape = _padded_shape(buffer, indices, extents)
             if buffer in twins or all(_equal(a, b) for a, b in zip(shape, buffer.shape)):
                 continue
             twin = twins[buffer] = reordered_buffer(buffer, "pad", shape)

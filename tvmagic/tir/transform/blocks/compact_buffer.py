@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.arith.int_set import union
+from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.region_bounds import estimate_region_upper_bound as upper_bound
 from tvmagic.ir import (
     Allocate,
@@ -58,7 +58,15 @@ def relaxed_under(scope: str, tag: str) -> bool:
 
 
 def _point(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> BufferRegion:
-    return BufferRegion(buffer, [Range.from_min_extent(i, IntImm(i.dtype.element_of, 1)) for i in indices])
+    """What an access touches, all lanes of it."""
+    ranges: list[Range] = []
+    for index, size in zip(indices, buffer.shape):
+        if index.dtype.is_scalar:
+            ranges.append(Range.from_min_extent(index, IntImm(index.dtype, 1)))
+        else:
+            whole = Range.from_min_extent(IntImm(size.dtype, 0), size)
+            ranges.append(IntSet.vector(index).cover_range(whole))
+    return BufferRegion(buffer, ranges)
 
 
 class _RegionCollector(AnalyzerVisitor):

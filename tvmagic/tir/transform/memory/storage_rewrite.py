@@ -131,6 +131,10 @@ class _Linearizer(Visitor):
             self.in_thread = False
         elif node.attr_key in ("extern_scope", "virtual_thread"):
             self.scope(node)
+        elif node.attr_key == "thread_extent":  # memory is allocated inside the outermost one, where this is not known
+            self.defined.add(node.node.var)
+            self.visit_children(node)
+            self.defined.discard(node.node.var)
         else:
             if isinstance(node.node, Var):
                 self.visit(node.node)

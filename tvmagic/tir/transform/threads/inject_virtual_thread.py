@@ -77,18 +77,34 @@ class _Reads(Visitor):
 
 
 class _Dependents(StmtVisitor):
-    """Which variables and buffers get their value from which others."""
+    """Which variables and buffers get their value from which others.
 
-    def __init__(self) -> None:
+    What decides whether a statement runs, or how often, runs it once for each thread. That makes no difference to memory
+    that is set; what is added to has to be the thread's own.
+    """
+
+    def __init__(self, thread: Var) -> None:
+        self.thread = thread
         self.feeds: dict[Var, list[Var]] = {}
+        self.inside: set[Var] = set()  # memory that is allocated here
+        self.control: list[PrimExpr] = []
 
     def _record(self, target: Var, *sources: PrimExpr) -> None:
         reads = _Reads()
         for source in sources:
             reads.visit(source)
+        if target in reads.read and target in self.inside:
+            for source in self.control:
+                reads.visit(source)
         for var in reads.read:
             if var is not target:
                 self.feeds.setdefault(var, []).append(target)
+
+    def _under(self, body: Stmt, *control: PrimExpr) -> None:
+        count = len(self.control)
+        self.control += control
+        self.visit(body)
+        del self.control[count:]
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
@@ -102,11 +118,22 @@ class _Dependents(StmtVisitor):
     @handles(For)
     def loop(self, node: For) -> None:
         self._record(node.loop_var, node.min, node.extent)
-        self.visit(node.body)
+        self._under(node.body, node.min, node.extent)
+
+    @handles(While)
+    def while_loop(self, node: While) -> None:
+        self._under(node.body, self.thread)  # the whole loop runs once a thread
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        self._under(node.then_case, node.condition)
+        if node.else_case is not None:
+            self._under(node.else_case, node.condition)
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> None:
         self._record(node.buffer_var, *node.extents, node.condition)
+        self.inside.add(node.buffer_var)
         self.visit(node.body)
 
     @handles(Evaluate)
@@ -119,7 +146,7 @@ class _Dependents(StmtVisitor):
 
 def dependents(stmt: Stmt, var: Var) -> set[Var]:
     """`var` and the variables and pointers whose values depend on it in `stmt`."""
-    visitor = _Dependents()
+    visitor = _Dependents(var)
     visitor.visit(stmt)
     found, pending = {var}, [var]
     while pending:
