@@ -4,7 +4,7 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import arith, codegen, ir, tir
-from tvmagic.errors import DefectError, TVMagicError
+from tvmagic.errors import DefectError, InternalError, ScheduleError, TVMagicError
 from tvmagic.script import tir as T
 
 SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve"
