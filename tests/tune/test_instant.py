@@ -139,6 +139,17 @@ def test_a_transpose_reads_whole_lines_of_which_a_set_of_the_cache_holds_all(
     assert tuple(int(loop.extent) for loop in loops[-2:]) == tile and loops[-1].kind == tir.ForKind.VECTORIZED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X: float32[8, 34, 34]\nr: range(2)\nq: range(2)\nY: float32[8, 17, 17]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))",
+        "X: float32[8, 66]\nW: float32[8, 3]\nq: range(3)\nY: float32[8, 64]\nY[c, i] += X[c, i+q] * W[c, q]",
+    ],
+)
+def test_a_window_that_slides_along_the_results_is_reduced_in_vectors_of_results(text: str) -> None:
+    assert "T.vectorized" in str(checked(text).schedule.mod)
+
+
 def test_a_tile_follows_the_processor() -> None:
     big = "A: float32[960, 960]\nB: float32[960, 960]\nC[i, j] += A[i, k] * B[k, j]"
     op = operator("f", big)

@@ -466,7 +466,8 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     """Triple, CPU and features of `target`, with the host's where none are given."""
     import llvmlite.binding as llvm
 
-    features, family = ",".join(target.mattr), target.family
+    family = target.family
+    features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:
         return target.mtriple or family.triple, target.arch or target.mcpu or family.processor, features
     triple = target.mtriple or _host_triple()
