@@ -488,7 +488,7 @@ class TensorMagics(MagicNames):
 
         version = self._version(arguments, "%why")
         size = self._size_for(arguments, "%why", version.operator)
-        return why(version, arguments.target or self.target, size, arguments.run)
+        return why(version, self._target(arguments.target), size, arguments.run)
 
     @magic(
         "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
