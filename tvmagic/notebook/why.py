@@ -54,7 +54,9 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     seconds = None
     if run:
         own = resolved(chosen) == resolved(None) and resolved(None).is_host
-        reason = _obstacle(explanation) if own else f"it is explained for `{target}`, which is not what is compiled for here"
+        reason = (
+            _obstacle(explanation) if own else f"it is explained for `{target}`, which is not what is compiled for here"
+        )
         try:
             seconds = _measured(version, size) if not reason else None
         except TVMagicError as error:

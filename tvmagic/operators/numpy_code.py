@@ -126,7 +126,7 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
     arguments = [*names.values(), *places.values()]
     elementwise: list[str] = []
     graph = create_read_graph(roots)
-    inside_scans = {o for scan in graph if isinstance(scan, ScanOp) for o in scan_get_body(scan)} - set(roots)
+    inside_scans = {o for scan in graph if isinstance(scan, ScanOp) for o in _parts_of(scan)} - set(roots)
     for op in post_dfs_order(roots, graph):
         if isinstance(op, PlaceholderOp) or op in inside_scans:
             continue
@@ -199,13 +199,28 @@ def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var
         return None
 
 
+def _parts_of(scan: ScanOp) -> list[Any]:
+    """The operations that are computed with a scan and not before it."""
+    return [*scan_get_body(scan), *([scan.init[0].op] if _taken_in(scan) is not None else [])]
+
+
 def _running(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
     """`np.cumsum` and the like of the values that a scan takes in one by one; None for another scan."""
+    values = _taken_in(op)
+    if values is None:
+        return None
+    step = op.update[0].op.body[0]
+    keeps = {"dtype": _dtype(step.dtype)} if isinstance(step, (Add, Mul)) else {}
+    return _call(_RUNNING[type(step)], _name(names[values]), axis=ast.Constant(0), **keeps)
+
+
+def _taken_in(op: ScanOp) -> Tensor | None:
+    """The tensor whose rows a scan combines one by one, all of them; None if it does something else."""
     if len(op.outputs) != 1 or not all(isinstance(t.op, ComputeOp) for t in (op.init[0], op.update[0])):
         return None
     first, update = op.init[0].op, op.update[0].op
     step, begin = update.body[0], first.body[0]
-    if type(step) not in _RUNNING or not isinstance(begin, ProducerLoad) or begin.producer not in names:
+    if type(step) not in _RUNNING or not isinstance(begin, ProducerLoad):
         return None
     values = begin.producer
     time, *rest = [iv.var for iv in update.axis]
@@ -216,10 +231,7 @@ def _running(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
         and structural_equal(first.axis[0].dom.extent, IntImm("int32", 1))
         and structural_equal(values.shape[0], op.outputs[0].shape[0])
     )
-    if not takes_all:
-        return None
-    keeps = {"dtype": _dtype(step.dtype)} if isinstance(step, (Add, Mul)) else {}
-    return _call(_RUNNING[type(step)], _name(names[values]), axis=ast.Constant(0), **keeps)
+    return values if takes_all else None
 
 
 def _reads(node: PrimExpr, tensor: Tensor, indices: Sequence[PrimExpr]) -> bool:

@@ -17,7 +17,7 @@ from tvmagic.operators import Operator
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
-from tvmagic.te.tensor import ComputeOp, Operation, ScanOp
+from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 from tvmagic.tune.instant.plainly import ENOUGH
 from tvmagic.tune.instant.program import constant
 
@@ -28,10 +28,9 @@ _STRETCH = 64  # elements of the last axis that run a scan together, in vectors
 
 @dataclass(frozen=True)
 class _Reader:
-    """The stage that reads a scan: `number` is the scan's among its inputs, `along` the axis that the scan runs over."""
+    """The stage that reads scans element by element; `along` is its axis that they run over."""
 
     op: ComputeOp
-    number: int
     along: IterVar
 
     @property
@@ -50,25 +49,22 @@ def schedule_scans(op: Operator, machine: Machine) -> tuple[Any, str, list[str]]
 
     What is neither a scan, nor computed for one or from one, keeps its plain loops.
     """
-    order = _operations(op)
-    lines: list[str] = []
+    groups: dict[_Reader, list[ScanOp]] = {}
     texts: list[str] = []
-    done: set[Operation] = set()
+    order = _operations(op)
     for scan in order:
-        if not isinstance(scan, ScanOp):
-            continue
-        reader = _reader(scan, order, op)
-        if reader is None or reader.op in done:
-            text, calls = (
-                f"{scan.name}: its steps follow each other, and no loop around them is found: its plain loops",
-                [],
-            )
-        else:
-            done.add(reader.op)
-            text, calls = _arranged(reader, scan, op, machine)
+        if isinstance(scan, ScanOp):
+            reader = _reader(scan, op, order)
+            if reader is not None and all(r == reader or r.op is not reader.op for r in groups):
+                groups.setdefault(reader, []).append(scan)
+            else:
+                texts.append(f"{scan.name}: its steps follow each other, in plain loops")
+    lines = [f"# {text}" for text in texts]
+    for reader, scans in groups.items():
+        text, calls = _arranged(reader, scans, op, order, machine)
         texts.append(text)
         lines += [f"# {text}", *calls]
-    cell = "\n".join([*lines, "s  # the schedule"])
+    cell = "\n".join(lines)
     made = schedule_from_cell(op, Source(f"auto {op.name}", f"%%schedule {op.name}\n{cell}"), "auto", {})
     return made.schedule, cell, texts
 
@@ -78,13 +74,23 @@ def _operations(op: Operator) -> list[Operation]:
     return list(post_dfs_order(roots, create_read_graph(roots)))
 
 
-def _reader(scan: ScanOp, order: list[Operation], op: Operator) -> _Reader | None:
-    """The one stage that reads a scan element by element, if the cell has a name for it; None if there is none."""
-    readers = [o for o in order if o is not scan and any(t.op is scan for t in o.input_tensors)]
-    if len(readers) != 1 or len(scan.outputs) != 1 or not all(scan_fix_point_analysis(scan).values()):
+def _named(op: Operator, *tensors: Tensor) -> bool:
+    """Whether a `%%schedule` cell has these tensors by their names."""
+    return all(op.tensors.get(t.op.name) is t and t.op.name.isidentifier() for t in tensors)
+
+
+def _readers(tensor: Tensor, order: list[Operation]) -> list[Operation]:
+    return [o for o in order if tensor in o.input_tensors]
+
+
+def _reader(scan: ScanOp, op: Operator, order: list[Operation]) -> _Reader | None:
+    """The one stage that reads a scan element by element, if its places stay apart; None if there is none."""
+    if len(scan.outputs) != 1 or not all(scan_fix_point_analysis(scan).values()):
         return None
-    (found,) = readers
-    if not isinstance(found, ComputeOp) or op.tensors.get(found.name) not in found.outputs:
+    readers = _readers(scan.outputs[0], order)
+    if len(readers) != 1 or not isinstance(found := readers[0], ComputeOp):
+        return None
+    if len(found.outputs) != 1 or not _named(op, found.outputs[0], scan.outputs[0]):
         return None
     loads: list[ProducerLoad] = []
     for value in found.body:
@@ -96,14 +102,18 @@ def _reader(scan: ScanOp, order: list[Operation], op: Operator) -> _Reader | Non
     at = next(iter(indices))
     if len(indices) > 1 or len(at) != len(axes) or {v for v in at if isinstance(v, Var)} != set(axes):
         return None
-    number = next(n for n, t in enumerate(found.input_tensors) if t.op is scan)
-    return _Reader(found, number, axes[at[0]])
+    return _Reader(found, axes[at[0]])
 
 
-def _arranged(reader: _Reader, scan: ScanOp, op: Operator, machine: Machine) -> tuple[str, list[str]]:
-    """A sentence on how a scan and its reader are computed, and the calls."""
+def _arranged(
+    reader: _Reader, scans: list[ScanOp], op: Operator, order: list[Operation], machine: Machine
+) -> tuple[str, list[str]]:
+    """A sentence on how scans and their reader are computed, and the calls."""
     name, axes = reader.op.name, list(reader.op.axis)
-    names = {iv: f"{name}_{n}" for n, iv in enumerate(axes)}
+    stem = name
+    while any(f"{stem}_{n}{end}" in op.tensors for n in range(len(axes)) for end in ("", "_o", "_i")):
+        stem += "_"
+    names = {iv: f"{stem}_{n}" for n, iv in enumerate(axes)}
     calls = [f"{', '.join(names.values())}{',' * (len(axes) == 1)} = {name}.op.axis"]
     loops, inside = [names[iv] for iv in reader.free], [names[reader.along]]
     text = f"{name}: a row of the scan along {reader.along.var.name} at a time"
@@ -118,24 +128,29 @@ def _arranged(reader: _Reader, scan: ScanOp, op: Operator, machine: Machine) -> 
             inside[-1] = f"{own}_i"
         size = _STRETCH if extent is None else min(_STRETCH, extent)
         text = f"{name}: {size} elements of {last.var.name} run the scan along {reader.along.var.name} together, in vectors"
-    calls.append(f"scan = {name}.op.input_tensors[{reader.number}]")
-    calls += _inlined(scan, op)
+    for scan in scans:
+        calls += _inlined(scan, op, order)
     if not loops:
-        return text, calls
+        return f"{name}: the steps of its scan follow each other, in plain loops", calls[1:]
     if len(axes) > 1:
         calls.append(f"s[{name}].reorder({', '.join([*loops, *inside])})")
-    calls.append(f"s[scan].compute_at(s[{name}], {loops[-1]})")
+    calls += [f"s[{scan.name}].compute_at(s[{name}], {loops[-1]})" for scan in scans]
     if machine.cores > 1 and math.prod(constant(iv.dom.extent) or 256 for iv in axes if iv.dom is not None) >= ENOUGH:
         calls.append(f"s[{name}].parallel({loops[0]})")
         text += f"; {reader.free[0].var.name} in parallel on {machine.cores} cores"
     return text, calls
 
 
-def _inlined(scan: ScanOp, op: Operator) -> list[str]:
-    """What a scan adds up is computed in its steps, if the cell has no name for it and it is no reduction."""
-    terms = [t for first in scan.init for t in first.op.input_tensors]
-    if len(terms) != 1 or not isinstance(terms[0].op, ComputeOp) or terms[0] in op.tensors.values():
-        return []
-    if any(isinstance(value, Reduce) for value in terms[0].op.body):
-        return []
-    return ["s[scan.op.init[0].op.input_tensors[0]].compute_inline()"]
+def _inlined(scan: ScanOp, op: Operator, order: list[Operation]) -> list[str]:
+    """What a scan takes in is computed in its steps, if nothing else reads it and it is no reduction."""
+    taken = [t for first in scan.init for t in first.op.input_tensors]
+    steps = {t.op for t in (*scan.init, *scan.update)}
+    return [
+        f"s[{t.op.name}].compute_inline()"
+        for t in taken
+        if isinstance(t.op, ComputeOp)
+        and _named(op, t)
+        and t not in op.outputs
+        and set(_readers(t, order)) <= steps
+        and not any(isinstance(value, Reduce) for value in t.op.body)
+    ]
