@@ -426,7 +426,8 @@ class TensorMagics(MagicNames):
         return commands.llvm(version, arguments.target or self.target, optimize=not arguments.raw)
 
     @magic(
-        "Measure the schedules of an operator beside NumPy.",
+        "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "
+        "machine's peak.",
         NAME,
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),

@@ -206,21 +206,22 @@ def _parts_of(scan: ScanOp) -> list[Any]:
 
 def _running(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
     """`np.cumsum` and the like of the values that a scan takes in one by one; None for another scan."""
-    values = _taken_in(op)
-    if values is None:
+    taken = _taken_in(op)
+    if taken is None:
         return None
-    step = op.update[0].op.body[0]
+    values, step = taken
     keeps = {"dtype": _dtype(step.dtype)} if isinstance(step, (Add, Mul)) else {}
     return _call(_RUNNING[type(step)], _name(names[values]), axis=ast.Constant(0), **keeps)
 
 
-def _taken_in(op: ScanOp) -> Tensor | None:
-    """The tensor whose rows a scan combines one by one, all of them; None if it does something else."""
-    if len(op.outputs) != 1 or not all(isinstance(t.op, ComputeOp) for t in (op.init[0], op.update[0])):
-        return None
+def _taken_in(op: ScanOp) -> tuple[Tensor, PrimExpr] | None:
+    """The tensor whose rows a scan combines one by one, all of them, and how; None if it does something else."""
     first, update = op.init[0].op, op.update[0].op
+    if len(op.outputs) != 1 or not isinstance(first, ComputeOp) or not isinstance(update, ComputeOp):
+        return None
     step, begin = update.body[0], first.body[0]
-    if type(step) not in _RUNNING or not isinstance(begin, ProducerLoad):
+    begins = first.axis[0].dom
+    if not isinstance(step, (Add, Mul, Max, Min)) or not isinstance(begin, ProducerLoad) or begins is None:
         return None
     values = begin.producer
     time, *rest = [iv.var for iv in update.axis]
@@ -228,10 +229,10 @@ def _taken_in(op: ScanOp) -> Tensor | None:
         _reads(begin, values, [iv.var for iv in first.axis])
         and _reads(step.a, op.state_placeholder[0], [time - 1, *rest])
         and _reads(step.b, values, [time, *rest])
-        and structural_equal(first.axis[0].dom.extent, IntImm("int32", 1))
+        and structural_equal(begins.extent, IntImm("int32", 1))
         and structural_equal(values.shape[0], op.outputs[0].shape[0])
     )
-    return values if takes_all else None
+    return (values, step) if takes_all else None
 
 
 def _reads(node: PrimExpr, tensor: Tensor, indices: Sequence[PrimExpr]) -> bool:

@@ -99,8 +99,8 @@ def _reader(scan: ScanOp, op: Operator, order: list[Operation]) -> _Reader | Non
         post_order_visit(value, lambda n: loads.append(n) if isinstance(n, ProducerLoad) else None)
     indices = {tuple(n.indices) for n in loads if n.producer.op is scan}
     axes = {iv.var: iv for iv in found.axis}
-    at = next(iter(indices))
-    if len(indices) > 1 or len(at) != len(axes) or {v for v in at if isinstance(v, Var)} != set(axes):
+    at = [v for v in next(iter(indices)) if isinstance(v, Var)]
+    if len(indices) > 1 or len(scan.outputs[0].shape) != len(axes) or set(at) != set(axes):
         return None
     return _Reader(found, axes[at[0]])
 
