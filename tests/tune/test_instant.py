@@ -128,6 +128,18 @@ def test_the_trace_has_no_call_that_only_looked() -> None:
     assert structural_equal(again.mod, sch.mod)
 
 
+@pytest.mark.parametrize(
+    "dtype, size, tile",
+    [("float64", 512, (8, 8)), ("float32", 512, (16, 8)), ("float32", 1000, (8, 8)), ("int8", 512, (64, 16))],
+)
+def test_a_transpose_reads_whole_lines_of_which_a_set_of_the_cache_holds_all(
+    dtype: str, size: int, tile: tuple[int, int]
+) -> None:
+    sch = auto(operator("f", f"X: {dtype}[{size}, {size}]\nY[i, j] = X[j, i]"), "llvm -mcpu=haswell")
+    loops = [sch.get(loop) for loop in sch.get_loops(sch.get_block("Y"))]
+    assert tuple(int(loop.extent) for loop in loops[-2:]) == tile and loops[-1].kind == tir.ForKind.VECTORIZED
+
+
 def test_a_tile_follows_the_processor() -> None:
     big = "A: float32[960, 960]\nB: float32[960, 960]\nC[i, j] += A[i, k] * B[k, j]"
     op = operator("f", big)
