@@ -68,6 +68,22 @@ def test_a_long_sum_runs_compiled() -> None:
     assert out[5] == pytest.approx(1500 * 1499 / 2 + 1, rel=1e-5)
 
 
+@pytest.mark.parametrize("body", ["-" * 5000 + "X[i]", "1.0 if " + "not " * 5000 + "X[i] > 0 else 0.0"])
+def test_operators_that_nest_without_end_are_refused(body: str) -> None:
+    with pytest.raises(TVMagicError, match="nest more than 1000 deep") as caught:
+        operator("f", X + "Y[i] = " + body)
+    assert caught.value.span is not None and caught.value.span.line == 3 and caught.value.hint
+
+
+def test_operators_that_nest_as_deep_as_allowed_are_computed() -> None:
+    assert operator("f", X + "Y[i] = " + "-" * 997 + "X[i]").reference(ONES)[3] == -1
+
+
+def test_a_long_sum_on_the_left_side_is_told() -> None:
+    with pytest.raises(TVMagicError, match="plain index names, not `i \\+ i"):
+        operator("f", X + "Y[" + " + ".join(["i"] * 2500) + "] = X[i]")
+
+
 def test_what_is_too_deep_for_any_stack_is_told() -> None:
     def forever() -> None:
         forever()
