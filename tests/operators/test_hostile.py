@@ -22,6 +22,7 @@ from tvmagic.ir import load_json, save_json, structural_equal, structural_hash
 from tvmagic.ir.deep import deep, written_size
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.script import from_source
 
 X = "X: float32[16]\n"
@@ -300,3 +301,40 @@ def test_any_name_of_an_operator_has_parallel_loops(name: str) -> None:
     out = np.zeros(16, "float32")
     tvmagic.build(s, [a, b], name=name)(ONES, out)
     assert (out == 2).all()
+
+
+# ---------------------------------------------------------------------------- factors
+
+
+LARGE = ["1 << 10**6", "1 << 63", "1 << 40", "1 << 31"]
+SPLITS = [
+    "s[Y].split(Y.op.axis[0], {})", "s[Y].split(Y.op.axis[0], nparts={})", "s[Y].tile(*Y.op.axis, {0}, {0})",
+    "s[Y].storage_align(Y.op.axis[0], {}, 0)", "sch.split(sch.get_loops(Y)[0], [None, {}])",
+    "sch.split(sch.get_loops(Y)[0], [{}, None])", "sch.split(sch.get_loops(Y)[0], [{0}, {0}])",
+    "sch.loop_partition(sch.get_loops(Y)[0], [{}, None])", "sch.sample_perfect_tile(sch.get_loops(Y)[0], {})",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", SPLITS)
+@pytest.mark.parametrize("number", LARGE)
+def test_factors_that_no_index_can_hold_are_refused(number: str, call: str) -> None:
+    op = operator("f", "X: float32[16, 16]\nY[i, j] = X[i, j] + 1.0")
+    with pytest.raises(TVMagicError, match="fit|too many|less than the extent|between 1 and 1024") as caught:
+        schedule(op, call.format(f"({number})"))
+    assert not isinstance(caught.value, CellError)
+    assert caught.value.span is not None and caught.value.span.line == 2
+
+
+@pytest.mark.parametrize("number", LARGE[:2])
+@pytest.mark.parametrize("call", ["s[Y].pragma(Y.op.axis[0], 'x', {})", "sch.annotate(sch.get_loops(Y)[0], 'x', {})"])
+def test_annotations_that_no_program_can_hold_are_refused(number: str, call: str) -> None:
+    with pytest.raises(TVMagicError, match="does not fit into 64 bits"):
+        schedule(operator("f", X + "Y[i] = X[i] + 1.0"), call.format(number))
+
+
+@pytest.mark.parametrize("factors", [[1 << 31, None], [3 << 29, None], [1 << 16, 1 << 16]])
+def test_more_iterations_than_the_type_of_a_loop_has_are_refused(factors: list[int | None]) -> None:
+    a = te.placeholder(((1 << 31) - 1,), "int8", name="A")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute(a.shape, lambda i: a[i] + a[i], name="B")]))
+    with pytest.raises(TVMagicError, match="too many for `int32`"):
+        sch.split(sch.get_loops("B")[0], factors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Sequence
 
@@ -19,8 +20,10 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
+from tvmagic.ir.constants import max_value
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
 from tvmagic.ir.query import is_one
+from tvmagic.ir.values import number_text
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import is_affine_binding
@@ -55,6 +58,7 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
             raise ScheduleError(f"the factors of a split are positive, not {factor}", loop)
         result.append(cast(dtype, 1 if factor is None else factor))
         product = product * result[-1]
+    _check_iterations(loop, factors)
     analyzer = Analyzer()
     if unknown:
         simplify = analyzer.simplify if isinstance(product, IntImm) else analyzer.canonical_simplify
@@ -70,6 +74,20 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
             hint="leave one factor None, and it is worked out",
         )
     return result
+
+
+def _check_iterations(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> None:
+    """The number of iterations that the factors make is a value of the loop's type: indices are computed there."""
+    extent, dtype = loop.loop.extent, loop.loop.loop_var.dtype
+    count = math.prod([f for f in factors if isinstance(f, int)])
+    if any(f is None for f in factors) and isinstance(extent, IntImm):
+        count *= -(-extent.value // count)
+    if count > int(max_value(dtype)):
+        raise ScheduleError(
+            f"the factors of the split make {number_text(count)} iterations, too many for `{dtype}`, the type of {loop.label}",
+            loop,
+            hint="take smaller factors",
+        )
 
 
 @primitive("Split")
