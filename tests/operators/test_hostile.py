@@ -338,3 +338,31 @@ def test_more_iterations_than_the_type_of_a_loop_has_are_refused(factors: list[i
     sch = tir.Schedule(te.create_prim_func([a, te.compute(a.shape, lambda i: a[i] + a[i], name="B")]))
     with pytest.raises(TVMagicError, match="too many for `int32`"):
         sch.split(sch.get_loops("B")[0], factors)
+
+
+SQUARE = "X: float32[300000, 300000]\nY[i, j] = X[i, j] * 2.0"
+
+
+@pytest.mark.parametrize("call", ["s[Y].vectorize(s[Y].fuse(*Y.op.axis))", "s[Y].unroll(s[Y].fuse(*Y.op.axis))"])
+def test_loops_fused_to_more_iterations_than_their_type_has_are_refused(call: str) -> None:
+    with pytest.raises(TVMagicError, match="fused make 90000000000 iterations, too many for `int32`") as caught:
+        schedule(operator("f", SQUARE), call).lower()
+    assert caught.value.hint
+
+
+def test_fused_loops_of_tensorir_have_no_more_iterations_than_their_type() -> None:
+    with pytest.raises(TVMagicError, match="fused loops make 90000000000 iterations, too many") as caught:
+        schedule(operator("f", SQUARE), "sch.unroll(sch.fuse(*sch.get_loops(Y)))")
+    assert caught.value.hint and caught.value.span is not None
+
+
+def test_a_tensor_with_more_elements_than_indices_reach_is_told_with_its_place() -> None:
+    with pytest.raises(TVMagicError, match="has 90000000000 elements") as caught:
+        schedule(operator("f", SQUARE), "s[Y].parallel(Y.op.axis[0])").build()
+    assert caught.value.span is not None and caught.value.hint
+
+
+def test_loops_too_long_to_be_unrolled_are_told_so() -> None:
+    op = operator("f", "X: float32[1 << 40]\nY[i] = X[i] * 2.0")
+    with pytest.raises(TVMagicError, match=r"cannot be unrolled: its extent `.*1099511627776.*` is too large"):
+        schedule(op, "s[Y].unroll(Y.op.axis[0])").lower()

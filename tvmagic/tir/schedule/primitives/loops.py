@@ -78,15 +78,20 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
 
 def _check_iterations(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> None:
     """The number of iterations that the factors make is a value of the loop's type: indices are computed there."""
-    extent, dtype = loop.loop.extent, loop.loop.loop_var.dtype
+    extent = loop.loop.extent
     count = math.prod([f for f in factors if isinstance(f, int)])
     if any(f is None for f in factors) and isinstance(extent, IntImm):
         count *= -(-extent.value // count)
+    _check_count(loop, count, "the factors of the split", "take smaller factors")
+
+
+def _check_count(loop: StmtSRef, count: int, what: str, hint: str) -> None:
+    dtype = loop.loop.loop_var.dtype
     if count > int(max_value(dtype)):
         raise ScheduleError(
-            f"the factors of the split make {number_text(count)} iterations, too many for `{dtype}`, the type of {loop.label}",
+            f"{what} make {number_text(count)} iterations, too many for `{dtype}`, the type of {loop.label}",
             loop,
-            hint="take smaller factors",
+            hint=hint,
         )
 
 
@@ -213,6 +218,8 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
     check_loop_nest(nest, "fused")
     check_independent_bounds(nest, "fused")
     stmts = [loop.loop for loop in nest]
+    count = math.prod([s.extent.value for s in stmts if isinstance(s.extent, IntImm)])
+    _check_count(nest[0], count, "the fused loops", "split them by constant factors and fuse the inner ones")
     suffix = "".join(f"_{s.loop_var.name}" for s in stmts[1:]) + "_fused"
     fused = stmts[0].loop_var.copy_with_suffix(suffix)
     values: dict[Var, PrimExpr] = {}
