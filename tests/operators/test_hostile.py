@@ -362,7 +362,22 @@ def test_a_tensor_with_more_elements_than_indices_reach_is_told_with_its_place()
     assert caught.value.span is not None and caught.value.hint
 
 
-def test_loops_too_long_to_be_unrolled_are_told_so() -> None:
+def test_loops_too_long_to_be_unrolled_or_vectorized_are_told_so() -> None:
     op = operator("f", "X: float32[1 << 40]\nY[i] = X[i] * 2.0")
-    with pytest.raises(TVMagicError, match=r"cannot be unrolled: its extent `.*1099511627776.*` is too large"):
-        schedule(op, "s[Y].unroll(Y.op.axis[0])").lower()
+    for call, done in ("unroll", "unrolled"), ("vectorize", "vectorized"):
+        with pytest.raises(
+            TVMagicError, match=rf"cannot be {done}: its extent `.*1099511627776.*` is too large"
+        ) as caught:
+            schedule(op, f"s[Y].{call}(Y.op.axis[0])").lower()
+        assert caught.value.hint
+
+
+# ---------------------------------------------------------------------------- arrays
+
+
+def test_masked_elements_are_not_computed_silently() -> None:
+    op = operator("f", X + "Y[i] = X[i] + 1.0")
+    with pytest.raises(TVMagicError, match="`X` has masked elements") as caught:
+        op(np.ma.masked_array(ONES, np.arange(16) > 3))
+    assert caught.value.hint
+    assert op(np.ma.masked_array(ONES))[3] == 2
