@@ -24,8 +24,10 @@ def runner() -> Any:
     return module
 
 
-# a sentence of `%bench` that depends on the times
-OPEN = re.compile(r"\S+ against [^;\n]*; which of them is faster is open[^\n]*\n?")
+# sentences of `%bench` that depend on the times and on the machine, and the unit of its rates
+OPEN = re.compile(
+    r"\S+ against [^;\n]*; which of them is faster is open[^\n]*\n?|(?:GFLOP/s|GB/s): [^\n]*\n?|GFLOP/s|GB/s"
+)
 NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:s|ms|us|ns)\b)?")
 
 

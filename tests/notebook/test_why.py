@@ -69,3 +69,45 @@ def test_an_explanation_shows_itself() -> None:
     op = operator("named", "A: float32[64, 64]\nB[i] += A[i, k]")
     view = shown(explain(op, llvm=False))
     assert view is not None and "Findings" in view.text(False) and "<table" in view.html()
+
+
+def test_why_and_compare_of_a_version_that_is_a_program(shell: Any) -> None:
+    """Such as one that Ascend's tiling made: there are no calls to propose, and all the rest is told."""
+    run(shell, "%%tensor scaled -q\nX: float32[100, 30]\nA[i] += X[i, j]\nY[i, j] = X[i, j] - A[i] / 30")
+    run(shell, "from tvmagic import ascend\nfrom tvmagic.operators import Version")
+    run(shell, "scaled.add_version(Version(scaled, ascend.compile_graph(ascend.hint_graph(scaled)), 'ascend'))")
+    found = run(shell, "%why scaled:ascend --no-run")
+    assert found.explanation.loops and not any(f.call for f in found.explanation.findings)
+    assert run(shell, "%compare scaled:plain scaled:ascend").first
+    assert run(shell, "%passes scaled:ascend") is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%why mm --target hexagon", "no code is made for `hexagon`, and its vectors and caches are not known"),
+        ("%auto mm --target hexagon", "no code is made for `hexagon`"),
+        ("%machine --target metal", "no code is made for `metal`"),
+        ("%machine --target opencl", "is no CPU"),
+        ("%why mm --target ascend", "`ascend` is an NPU, for which there is the source of a kernel"),
+        ("%auto mm --target atlas_a2", "`%asm NAME --target atlas_a2`"),
+        ("%auto mm:plain", "`mm` is one; %auto makes a version of it and takes none"),
+        ("%tune mm:plain --trials 1", "`mm` is one; %tune makes a version of it"),
+        ("%tune running --trials 1", "`running` has TE schedules alone: `%auto running`"),
+    ],
+)
+def test_targets_and_versions_that_are_refused(
+    shell: Any, line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(shell, CELL)
+    run(shell, "%%tensor running -q\nX: float32[8, 9]\nY[i, k] = cumsum(X[i, k], over=k)")
+    assert not shell.run_cell(line).success
+    assert words in " ".join("".join(capsys.readouterr()).split())
+
+
+def test_an_unknown_processor_is_called_so(shell: Any) -> None:
+    run(shell, CELL)
+    text = run(shell, "%why mm --target 'llvm -mtriple=mips64-linux-gnu'").text(False)
+    assert "nothing is known of `mips64`: the numbers are for a common processor in its place" in text
+    assert "not measured: it is explained for" in text
+    assert "nothing is known" not in run(shell, "%why mm --target aarch64").text(False)

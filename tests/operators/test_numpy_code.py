@@ -108,3 +108,14 @@ def test_benchmarks_name_what_they_compare_with() -> None:
     assert "wrong gives other values: worst error" in wrong.notes[-1]
     shape = bench(op, seconds=0.01, against=("shape", lambda x, w, b: x))
     assert shape.notes[-1] == "shape gives arrays of other shapes: (16, 12)"
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [("cumsum", "np.cumsum(Y_terms, axis=0, dtype=np.float32)"), ("cumprod", "np.cumprod(Y_terms, axis=0, dtype=np.float32)"), ("cummax", "np.maximum.accumulate(Y_terms, axis=0)"), ("cummin", "np.minimum.accumulate(Y_terms, axis=0)")],
+)  # fmt: skip
+def test_scans_are_numpys_running_sums(function: str, call: str) -> None:
+    op = operator("f", f"X: float32[6, 9]\nY[i, k] = {function}(X[i, k], over=k)")
+    result = bench(op, seconds=0.01)
+    assert f"Y_terms = X.T; Y_terms_{function} = {call}; Y = " in result.baseline.words
+    assert not any("gives other values" in note for note in result.notes)

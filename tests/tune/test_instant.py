@@ -18,6 +18,7 @@ from tvmagic.ir import structural_equal
 from tvmagic.operators import operator
 from tvmagic.operators.measure import check
 from tvmagic.operators.operator import Version
+from tvmagic.operators.scheduling import schedule
 from tvmagic.tune import auto, decide
 
 CELLS = {
@@ -125,6 +126,29 @@ def test_the_trace_has_no_call_that_only_looked() -> None:
     again = tir.Schedule(operator("f", CELLS["matmul"]).to_prim_func())
     sch.trace.apply_to_schedule(again)
     assert structural_equal(again.mod, sch.mod)
+
+
+@pytest.mark.parametrize(
+    "dtype, size, tile",
+    [("float64", 512, (8, 8)), ("float32", 512, (16, 8)), ("float32", 1000, (8, 8)), ("int8", 512, (64, 16))],
+)
+def test_a_transpose_reads_whole_lines_of_which_a_set_of_the_cache_holds_all(
+    dtype: str, size: int, tile: tuple[int, int]
+) -> None:
+    sch = auto(operator("f", f"X: {dtype}[{size}, {size}]\nY[i, j] = X[j, i]"), "llvm -mcpu=haswell")
+    loops = [sch.get(loop) for loop in sch.get_loops(sch.get_block("Y"))]
+    assert tuple(int(loop.extent) for loop in loops[-2:]) == tile and loops[-1].kind == tir.ForKind.VECTORIZED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X: float32[8, 34, 34]\nr: range(2)\nq: range(2)\nY: float32[8, 17, 17]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))",
+        "X: float32[8, 66]\nW: float32[8, 3]\nq: range(3)\nY: float32[8, 64]\nY[c, i] += X[c, i+q] * W[c, q]",
+    ],
+)
+def test_a_window_that_slides_along_the_results_is_reduced_in_vectors_of_results(text: str) -> None:
+    assert "T.vectorized" in str(checked(text).schedule.mod)
 
 
 def test_a_tile_follows_the_processor() -> None:
@@ -243,3 +267,27 @@ def test_the_caches_of_this_machine_are_read_from_a_folder(tmp_path: Path) -> No
     found = machines._linux_caches(tmp_path)
     assert [(c.level, c.size >> 10, c.cores) for c in found] == [(1, 48, 1), (2, 1024, 1), (3, 32768, 5)]
     assert machines._linux_caches(tmp_path / "none") == ()
+
+
+SCANS = {
+    "a row at a time": ("X: float32[90, 100]\nY[i, k] = cumsum(X[i, k], over=k)", "s[Y_terms_cumsum].compute_at(s[Y], Y_0)\ns[Y].parallel(Y_0)"),
+    "neighbours together": ("X: float32[9, 1000]\nY[i, k] = cummax(X[i, k] * 2.0, over=i)\nZ[i, k] = Y[i, k] + 1.0", "compute_at(s[Y], Y_1_o)"),
+    "three axes": ("X: float32[n, 7, m]\nY[i, k, j] = cumsum(X[i, k, j], over=k)", "s[Y].reorder(Y_0, Y_2_o, Y_1, Y_2_i)"),
+    "two scans": ("X: float32[9, 30]\nY[i, k] = cumsum(X[i, k], over=k) + cummin(X[i, k], over=k)", "s[Y_terms_1_cummin].compute_at(s[Y], Y_0)"),
+    "along both axes": ("X: float32[9, 30]\nY[i, k] = cumsum(X[i, k], over=k) + cummin(X[i, k], over=i)", "Y_terms_1_cummin: its steps follow each other"),
+    "one scan": ("X: float32[99]\nY[i] = cumprod(X[i], over=i)", "in plain loops\ns[Y_terms].compute_inline()"),
+    "a sum of a sum": ("X: float32[9, 30, 4]\nA[i, k] += X[i, k, r]\nY[i, k] = cumsum(A[i, k], over=k)\nZ[i] += Y[i, k]", "compute_at(s[Y], Y_0)"),
+    "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k)", "in plain loops\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_a_scan_has_a_te_schedule(name: str) -> None:
+    """It is right, its cell runs and makes the same program."""
+    text, calls = SCANS[name]
+    op = operator("f", text)
+    instant = decide(op, "llvm -num-cores=4")
+    assert calls in instant.cell and len(instant.texts) >= 1, instant.cell
+    made = schedule(op, instant.cell, "again")
+    assert check(made, sizes=70).ok
+    assert str(made.lower()) == str(op.lower(instant.schedule)) != str(op.version("plain").lower())

@@ -38,8 +38,10 @@ def parts_of(stmt: BufferStore) -> list[BufferStore]:
     The values of all parts have to be computed before the first is stored, as memory that is read may be that which is written.
     """
     dtype = stmt.value.dtype
+    if dtype.is_scalable or stmt.predicate is not None or not stmt.buffer.dtype.is_scalar:
+        return [stmt]
     lanes = dtype.lanes
-    if dtype.is_scalable or not lanes & (lanes - 1) or stmt.predicate is not None or stmt.buffer.dtype.lanes != 1:
+    if not lanes & (lanes - 1):
         return [stmt]
     try:
         return [_part(stmt, start, count) for start, count in _powers(lanes)]

@@ -20,10 +20,9 @@ from tvmagic.explain.nests import Linear
 from tvmagic.ir import BlockRealize, For, ForKind, IntImm, IterVar, post_order_visit
 from tvmagic.ir.query import variables_in
 from tvmagic.operators import Version
-from tvmagic.operators.midway import Edited
 from tvmagic.te.schedule.relations import Fuse, Rebase, Split
 from tvmagic.te.schedule.stage import AttachType
-from tvmagic.tir.schedule import LoopRV
+from tvmagic.tir.schedule import LoopRV, Schedule
 
 __all__ = ["Leaf", "View", "Writer", "views_of"]
 
@@ -89,12 +88,14 @@ def views_of(version: Version, sizes: int = 256) -> dict[str, View]:
     Symbolic sizes are `sizes`.
     """
     schedule = version.schedule
-    if isinstance(schedule, Edited):
-        return {}
     if schedule is None:
         schedule = version.operator.te_schedule() if version.operator.prim_func is None else version.operator.schedule()
     try:
-        return (_stages if isinstance(schedule, te.schedule.Schedule) else _blocks)(version, schedule, sizes)
+        if isinstance(schedule, te.schedule.Schedule):
+            return _stages(version, schedule, sizes)
+        return (
+            _blocks(version, schedule, sizes) if isinstance(schedule, Schedule) else {}
+        )  # else a program, without calls
     except TVMagicError:
         return {}
 

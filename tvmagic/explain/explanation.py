@@ -173,6 +173,10 @@ class _Explainer:
             body = self.facts.body(self._nest_lines(hottest), self.target)
             made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
             made.notes = list(self.facts.notes)
+        if self.machine.generic:
+            made.notes.append(
+                f"nothing is known of `{self.machine.name}`: the numbers are for a common processor in its place"
+            )
         if _launches(self.func):
             made.notes.append(
                 "the schedule is one for a GPU: blocks and threads run one after the other on a CPU, which is not in the model"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import TVMagicError
@@ -21,6 +21,9 @@ from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 from tvmagic.passes import Record, recording, run_step
+
+if TYPE_CHECKING:
+    from tvmagic.explain.roof import Roof
 
 __all__ = [
     "ascend_kernel",
@@ -285,8 +288,9 @@ def bench(
 ) -> BenchmarkTable:
     """Times of the versions of an operator (all by default) beside NumPy's, interleaved with each other, as a table.
 
-    The columns are the median and the least of the runs' seconds a call, how many times the speed of the last row
-    that is, by the least times and by the medians, and how many calls were measured.
+    The columns are the least of the runs' seconds a call and how many times the speed of the last row that is, the
+    same by the medians, the operations on floats or the bytes of the arguments a second, whichever limits the
+    operator, the share of what this machine can do of them at most, and how many calls were measured.
 
     `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
     """
@@ -349,23 +353,58 @@ def time_calls(calls: Mapping[str, Callable[[], Any]], seconds: float = 0.2, tit
 
 
 def bench_table(result: Benchmark) -> BenchmarkTable:
-    """A benchmark as a table: seconds a call (`Timing`), and the baseline's time over that of each: by the best times,
-    which other work on the machine changes least, and by the medians."""
+    """A benchmark as a table: for each row the best time, which other work on the machine changes least, beside the
+    baseline's best time over it, the same of the medians, and how fast that is of what the machine can do."""
     base, name = result.reference, result.baseline.name
-    if result.baseline.interpreted:
-        plain = [[version, format_seconds(t.median), format_seconds(t.best), t.calls] for version, t in result.rows]
-        return BenchmarkTable(result, ["version", "median", "best", "calls"], plain)
-    ratios = [(base.best / t.best, base.median / t.median) for _, t in result.rows]
-    rows = [
-        [version, format_seconds(t.median), format_seconds(t.best), f"{best:.2f}", f"{median:.2f}", t.calls]
-        for (version, t), (best, median) in zip(result.rows, ratios)
-    ]
+    compared = not result.baseline.interpreted
     interpreters = {b.name for b in result.baselines if b.interpreted}
-    rows = [[*row[:3], "-", "-", row[-1]] if row[0] in interpreters else row for row in rows]
-    columns = ["version", "median", "best", f"times {name}'s speed", "by the medians", "calls"]
-    apart = [
+    roof = _roof(result)
+    rows: list[list[Any]] = []
+    for version, t in result.rows:
+        times = [format_seconds(t.best), format_seconds(t.median)]
+        if compared and version not in interpreters:
+            times = [f"{times[0]}, {base.best / t.best:.2f}", f"{times[1]}, {base.median / t.median:.2f}"]
+        rate = ["-", "-"] if version in interpreters else _rate(roof, t.best)
+        rows.append([version, *times, *(rate if roof is not None else []), t.calls])
+    times = [f"best, times {name}'s speed", "median, ratio"] if compared else ["best", "median"]
+    columns = ["version", *times, *([roof.unit, "of peak"] if roof is not None else []), "calls"]
+    notes = [*result.notes, *_limit(roof, result.rows), *(_open(result) if compared else [])]
+    return BenchmarkTable(replace(result, notes=notes), columns, rows)
+
+
+def _roof(result: Benchmark) -> Roof | None:
+    """What limits the operator; None if its work is not known, or the machine is not."""
+    from tvmagic.explain.roof import roof_of
+
+    if result.work is None:
+        return None
+    try:
+        return roof_of(result.work)
+    except TVMagicError:
+        return None
+
+
+def _rate(roof: Roof | None, seconds: float) -> list[str]:
+    if roof is None:
+        return []
+    share = roof.share(seconds)
+    return [f"{roof.rate(seconds):.3g}", f"{share:.0%}" if share >= 0.095 else f"{100 * share:.2g}%"]
+
+
+def _limit(roof: Roof | None, rows: Sequence[tuple[str, Timing]]) -> list[str]:
+    """What the peak is, and that it is too low if a row exceeds it."""
+    if roof is None:
+        return []
+    beyond = max(roof.share(t.best) for _, t in rows) > 1.05
+    return [f"{roof.words}; {roof.beyond}" if beyond else roof.words]
+
+
+def _open(result: Benchmark) -> list[str]:
+    """The rows of which the best times and the medians tell different things."""
+    base, name = result.reference, result.baseline.name
+    ratios = [(version, base.best / t.best, base.median / t.median) for version, t in result.rows]
+    return [
         f"{version} against {name}: {best:.2f} by the best times, {median:.2f} by the medians; which of them is faster is open"
-        for (version, _), (best, median) in zip(result.rows, ratios)
+        for version, best, median in ratios
         if (best - 1) * (median - 1) < 0
     ]
-    return BenchmarkTable(replace(result, notes=[*result.notes, *apart]), columns, rows)

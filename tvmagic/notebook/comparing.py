@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -11,7 +12,7 @@ from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
 from tvmagic.notebook.text import program_of
 from tvmagic.operators import Version
-from tvmagic.operators.measure import Benchmark, bench
+from tvmagic.operators.measure import bench
 from tvmagic.passes import Record, Step
 
 __all__ = ["Comparison", "compare", "first_difference", "programs_by_pass", "side_by_side"]
@@ -122,6 +123,6 @@ def compare(first: Version, second: Version, time: bool = False) -> Comparison:
         if second.operator is not op:
             other = bench(second.operator, [second])
             rows = [(label(first), result.rows[0][1]), (label(second), other.rows[0][1]), *result.rows[1:]]
-            result = Benchmark(op, rows, result.baselines, result.notes)
+            result = replace(result, rows=rows, work=None)
         parts.insert(len(words) + 1, bench_table(result))
     return Comparison(record, parts)

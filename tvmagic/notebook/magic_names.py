@@ -52,6 +52,9 @@ class MagicNames(Magics):
             if known
             else "; write %%tensor first"
         )
+        first, _, version = name.partition(":")
+        if version and first in known:
+            hint = f": `{first}` is one; {magic} makes a version of it and takes none"
         raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
 
     def _size_for(self, arguments: Namespace, magic: str, *operators: Operator) -> int:
@@ -103,6 +106,10 @@ class MagicNames(Magics):
             raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
 
     def _target(self, text: str | None) -> str | None:
+        if text in commands.KERNELS:
+            raise UsageError(
+                f"`{text}` is an NPU, for which there is the source of a kernel, and no code: `%asm NAME --target {text}`"
+            )
         return commands.target_text(text or self.target)
 
     @staticmethod

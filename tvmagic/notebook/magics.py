@@ -426,7 +426,8 @@ class TensorMagics(MagicNames):
         return commands.llvm(version, arguments.target or self.target, optimize=not arguments.raw)
 
     @magic(
-        "Measure the schedules of an operator beside NumPy.",
+        "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "
+        "machine's peak.",
         NAME,
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
@@ -488,7 +489,7 @@ class TensorMagics(MagicNames):
 
         version = self._version(arguments, "%why")
         size = self._size_for(arguments, "%why", version.operator)
-        return why(version, arguments.target or self.target, size, arguments.run)
+        return why(version, self._target(arguments.target), size, arguments.run)
 
     @magic(
         "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "

@@ -10,6 +10,7 @@ from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
+from tvmagic.explain.roof import HERTZ
 from tvmagic.explain.traffic import LEVELS
 from tvmagic.notebook.commands import target_text
 from tvmagic.notebook.html import escape, frame, sentence
@@ -24,7 +25,6 @@ from tvmagic.operators.peaks import measured_peaks
 __all__ = ["explanation_view", "why"]
 
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
-_HERTZ = 3e9  # cycles of a second, to guess how long a call takes
 _LONGEST = 2.0  # seconds of a call by the model up to which it is measured
 _ROWS = 60  # instructions that are shown
 
@@ -54,7 +54,9 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     seconds = None
     if run:
         own = resolved(chosen) == resolved(None) and resolved(None).is_host
-        reason = _obstacle(explanation) if own else f"this machine is not {explanation.machine.name}"
+        reason = (
+            _obstacle(explanation) if own else f"it is explained for `{target}`, which is not what is compiled for here"
+        )
         try:
             seconds = _measured(version, size) if not reason else None
         except TVMagicError as error:
@@ -66,7 +68,7 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
 
 def _obstacle(explanation: Explanation) -> str:
     """Why a call is not measured: in words, empty if it is."""
-    seconds = explanation.cycles / _HERTZ
+    seconds = explanation.cycles / HERTZ
     if seconds < _LONGEST:
         return ""
     return (

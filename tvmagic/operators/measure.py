@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
 from tvmagic.operators.numpy_code import numpy_code
@@ -20,7 +21,18 @@ from tvmagic.operators.races import races_of
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation
 
-__all__ = ["Baseline", "Benchmark", "CheckResult", "Timing", "bench", "check", "measure", "numpy_baseline"]
+__all__ = [
+    "Baseline",
+    "Benchmark",
+    "CheckResult",
+    "Timing",
+    "Work",
+    "bench",
+    "check",
+    "measure",
+    "numpy_baseline",
+    "work_of",
+]
 
 _WAKING = 0.01  # seconds above which a first call is no misleading one
 _PAUSE = 0.03  # seconds between two turns of a benchmark
@@ -151,17 +163,35 @@ class Baseline:
     interpreted: bool = False  # element by element in Python: no speed to compare with
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a call of an operator has to do, however it is scheduled.
+
+    Attributes
+    ----------
+    flops: operations on floats of its plain loops.
+    bytes: the size of its arguments.
+    bits: those of the widest float among the arguments; 0 without one.
+    """
+
+    flops: int
+    bytes: int
+    bits: int
+
+
 @dataclass
 class Benchmark:
     """Times of versions of an operator, then of what they are compared with.
 
-    The last of `baselines` is what ratios are about: NumPy, or the user's own function.
+    The last of `baselines` is what ratios are about: NumPy, or the user's own function. `work` is what each row does in
+    a call; None if the rows are of different operators.
     """
 
     operator: Operator
     rows: list[tuple[str, Timing]]
     baselines: list[Baseline]
     notes: list[str] = field(default_factory=list)
+    work: Work | None = None
 
     @property
     def baseline(self) -> Baseline:
@@ -239,7 +269,17 @@ def bench(
     notes = [f"{b.name}: {b.words}" for b in baselines] + _checked(op)
     notes += _differences(op, expected_values(op, inputs), outputs, others)
     timings = measure_in_turns([call for _, call in calls], seconds)
-    return Benchmark(op, [(name, timing) for (name, _), timing in zip(calls, timings)], baselines, notes)
+    rows = [(name, timing) for (name, _), timing in zip(calls, timings)]
+    return Benchmark(op, rows, baselines, notes, work_of(op, inputs))
+
+
+def work_of(op: Operator, inputs: Sequence[np.ndarray]) -> Work:
+    """What a call with these inputs has to do."""
+    plain = next(iter(op.version("plain").lower().functions.values()))
+    flops = count(plain, size_values(op.inputs, inputs)).total.arithmetic
+    arrays = [*inputs, *op.fresh_outputs(inputs)]
+    floats = [a.dtype.itemsize * 8 for a in arrays if a.dtype.kind == "f"]
+    return Work(flops, sum(a.nbytes for a in arrays), max(floats, default=0))
 
 
 def _checked(op: Operator) -> list[str]:

@@ -50,13 +50,14 @@ from tvmagic.ir import (
     Visitor,
     handles,
     post_order_visit,
+    structural_equal,
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
 from tvmagic.te.reference import evaluate
-from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
-from tvmagic.te.tensor import ComputeOp, PlaceholderOp, Tensor
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
+from tvmagic.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 
 __all__ = ["NumpyCode", "numpy_code", "windows"]
 
@@ -74,6 +75,9 @@ _OF_NUMPY = {
 }
 _UFUNC_OF: dict[type, str] = {
     ast.Add: "np.add", ast.Sub: "np.subtract", ast.Mult: "np.multiply", ast.Div: "np.divide",
+}  # fmt: skip
+_RUNNING: dict[type, str] = {
+    Add: "np.cumsum", Mul: "np.cumprod", Max: "np.maximum.accumulate", Min: "np.minimum.accumulate",
 }  # fmt: skip
 _TAKES_OUT = {"np.sum", "np.prod", "np.min", "np.max", "np.einsum"}
 _ROOM = 1 << 26  # elements of an array that a reduction makes before it reduces
@@ -121,8 +125,10 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
     places = {t: "out" if len(outputs) == 1 else f"out_{k}" for k, t in enumerate(outputs)}
     arguments = [*names.values(), *places.values()]
     elementwise: list[str] = []
-    for op in post_dfs_order(roots, create_read_graph(roots)):
-        if isinstance(op, PlaceholderOp):
+    graph = create_read_graph(roots)
+    inside_scans = {o for scan in graph if isinstance(scan, ScanOp) for o in _parts_of(scan)} - set(roots)
+    for op in post_dfs_order(roots, graph):
+        if isinstance(op, PlaceholderOp) or op in inside_scans:
             continue
         for number, tensor in enumerate(op.outputs):
             value = _stage(op, number, names, sizes)
@@ -183,12 +189,60 @@ class _NoCall(Exception):
 
 
 def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> ast.expr | None:
+    if isinstance(op, ScanOp):
+        return _running(op, names)
     if not isinstance(op, ComputeOp):
         return None
     try:
         return _Stage(op, names, sizes).output(number)
     except _NoCall:
         return None
+
+
+def _parts_of(scan: ScanOp) -> list[Any]:
+    """The operations that are computed with a scan and not before it."""
+    return [*scan_get_body(scan), *([scan.init[0].op] if _taken_in(scan) is not None else [])]
+
+
+def _running(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
+    """`np.cumsum` and the like of the values that a scan takes in one by one; None for another scan."""
+    taken = _taken_in(op)
+    if taken is None:
+        return None
+    values, step = taken
+    keeps = {"dtype": _dtype(step.dtype)} if isinstance(step, (Add, Mul)) else {}
+    return _call(_RUNNING[type(step)], _name(names[values]), axis=ast.Constant(0), **keeps)
+
+
+def _taken_in(op: ScanOp) -> tuple[Tensor, PrimExpr] | None:
+    """The tensor whose rows a scan combines one by one, all of them, and how; None if it does something else."""
+    first, update = op.init[0].op, op.update[0].op
+    if len(op.outputs) != 1 or not isinstance(first, ComputeOp) or not isinstance(update, ComputeOp):
+        return None
+    step, begin = update.body[0], first.body[0]
+    begins = first.axis[0].dom
+    if not isinstance(step, (Add, Mul, Max, Min)) or not isinstance(begin, ProducerLoad) or begins is None:
+        return None
+    values = begin.producer
+    time, *rest = [iv.var for iv in update.axis]
+    takes_all = (
+        _reads(begin, values, [iv.var for iv in first.axis])
+        and _reads(step.a, op.state_placeholder[0], [time - 1, *rest])
+        and _reads(step.b, values, [time, *rest])
+        and structural_equal(begins.extent, IntImm("int32", 1))
+        and structural_equal(values.shape[0], op.outputs[0].shape[0])
+    )
+    return (values, step) if takes_all else None
+
+
+def _reads(node: PrimExpr, tensor: Tensor, indices: Sequence[PrimExpr]) -> bool:
+    """Whether an expression is the element of a tensor at `indices`."""
+    return (
+        isinstance(node, ProducerLoad)
+        and node.producer is tensor
+        and len(node.indices) == len(indices)
+        and all(structural_equal(a, b) for a, b in zip(node.indices, indices))
+    )
 
 
 Piece = tuple[ast.expr, frozenset[Var]]

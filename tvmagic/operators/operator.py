@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmagic import te
-from tvmagic.errors import TVMagicError, visible
+from tvmagic.errors import TVMagicError, WrongTypeError, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
@@ -144,10 +144,16 @@ class Operator:
         return te.create_schedule([t.op for t in self.outputs])
 
     def to_prim_func(self) -> PrimFunc:
-        """The TensorIR function before any scheduling."""
+        """The TensorIR function before any scheduling. Raises WrongTypeError for an operator with a scan, which has none."""
         if self.prim_func is not None:
             return self.prim_func
-        return te.create_prim_func(self.args).with_attr("global_symbol", self.name)
+        try:
+            return te.create_prim_func(self.args).with_attr("global_symbol", self.name)
+        except WrongTypeError as error:
+            error.hint = (
+                error.hint or f"`{self.name}` has TE schedules alone: `%auto {self.name}`, or `s` in a %%schedule cell"
+            )
+            raise
 
     def schedule(self) -> Any:
         """A fresh TensorIR schedule of the function `main`."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmagic.codegen.target import Target, resolved
 
-__all__ = ["Peaks", "cache_folder", "copy_bandwidth", "measured_peaks", "peak_flops"]
+__all__ = ["Peaks", "cache_folder", "copy_bandwidth", "kept_peaks", "measured_peaks", "peak_flops"]
 
 _FOLDER = "TVMAGIC_CACHE"  # the environment variable that names the folder for what is kept between sessions
 _ROUNDS = 400_000
@@ -46,9 +46,7 @@ def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
     they are measured in each session.
     """
     chosen = resolved(target)
-    machine = chosen.machine
-    key = f"{resolved('llvm').machine.name}, {machine.vector_bits} bits, {machine.vector_registers} registers"
-    path = cache_folder() / "machine.json"
+    key, path = _key(chosen), _path()
     kept = _read(path)
     if key in kept and not again:
         return Peaks(*kept[key])
@@ -62,6 +60,23 @@ def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
     except OSError:
         pass  # a folder that cannot be written
     return peaks
+
+
+def kept_peaks(target: Any = None) -> Peaks | None:
+    """The peaks that an earlier measurement kept; None if there was none."""
+    found = _read(_path()).get(_key(resolved(target)))
+    return Peaks(*found) if found is not None else None
+
+
+def _path() -> pathlib.Path:
+    """The file that holds the peaks."""
+    return cache_folder() / "machine.json"
+
+
+def _key(target: Target) -> str:
+    """What peaks are kept by: this processor, and the vectors of the code."""
+    machine = target.machine
+    return f"{resolved('llvm').machine.name}, {machine.vector_bits} bits, {machine.vector_registers} registers"
 
 
 def _read(path: pathlib.Path) -> dict[str, list[float]]:

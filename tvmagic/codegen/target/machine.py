@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tvmagic.codegen.target.families import K, M, family_of_triple
+from tvmagic.codegen.target.families import Family, K, M, family_of_triple
 from tvmagic.ir import DataType, dtype_of
 
 __all__ = ["Cache", "Machine", "Tile", "described", "host_caches"]
@@ -68,6 +68,7 @@ class Machine:
     caches: the caches for data, from level 1.
     cores: the cores that programs may use.
     source: where the numbers are from, in words.
+    generic: whether nothing is known of the processor, and the numbers are those of a common one.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Machine:
     caches: tuple[Cache, ...]
     cores: int
     source: str
+    generic: bool = False
 
     def lanes(self, dtype: DataType | str) -> int:
         """Elements of a data type in a vector register, at least 1."""
@@ -139,6 +141,9 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
     bits, registers = family.vectors(known, on, off)
     caches = tuple([Cache(n + 1, size, _count() if n == 2 else 1) for n, size in enumerate(known.caches)])
     source = f"the family of {cpu or triple.split('-')[0]}"
+    generic = family.processors is Family.processors and not is_host
+    if generic:
+        source = f"a common processor, as nothing is known of {cpu or triple.split('-')[0]}"
     if is_host:
         found = host_caches()
         source = "LLVM's features" + (" and the operating system's caches" if found else ", the caches of its family")
@@ -148,7 +153,7 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
         rate = max(rate, 2)  # a narrower vector than the processor's own
     line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
-    return Machine(name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source)
+    return Machine(name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic)
 
 
 @lru_cache(maxsize=1)

@@ -245,8 +245,13 @@ class Target(Identified):
 
         Raises TVMagicError for targets that are not CPUs.
         """
-        if self.is_nvptx:
+        if self.has_kernels:
             raise TVMagicError(f"`{self}` is no CPU, of which alone vectors and caches are known")
+        if self.kind.name not in _WITH_CODE:
+            raise TVMagicError(
+                f"no code is made for `{self.kind.name}`, and its vectors and caches are not known",
+                hint="name a CPU, such as `llvm -mcpu=haswell` or `llvm -mtriple=aarch64-linux-gnu`",
+            )
         triple, cpu, features = cpu_and_features(self)
         own = not self.mtriple and not self.mcpu
         machine = described(triple, cpu, features, own, self.attrs.get("num-cores"))
@@ -466,7 +471,8 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     """Triple, CPU and features of `target`, with the host's where none are given."""
     import llvmlite.binding as llvm
 
-    features, family = ",".join(target.mattr), target.family
+    family = target.family
+    features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:
         return target.mtriple or family.triple, target.arch or target.mcpu or family.processor, features
     triple = target.mtriple or _host_triple()

@@ -33,8 +33,8 @@ z.vectorize(ji)
         "arithmetic <= 67_584": "Something is computed more than once: attach `y` where each tile begins, not around it.",
         "on_vectors >= 99": "Two stages, two calls: `z.vectorize(ji)`, and in `y` its own loop along the row, which must be inside "
         "the sum's loop (`reorder`).",
-        "refused": "Attach `y` before you arrange its loops; its loops are `y.axis` and `y.reduce_axis`. (In TensorIR, vectorize before "
-        "you decompose the reduction.)",
+        "refused": "Attach `y` before you arrange its loops; its loops are `y.axis` and `y.reduce_axis`. In TensorIR, vectorize before "
+        "you decompose the reduction.",
     },
     wrong=[
         ("y, z = s[Y], s[Z]\nio, jo, ii, ji = z.tile(*z.axis, 8, 16)\nz.vectorize(ji)", "allocated <= 512"),

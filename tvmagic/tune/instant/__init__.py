@@ -10,8 +10,9 @@ from tvmagic.codegen.target import resolved
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
+from tvmagic.operators import Operator
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, few, rows, stencil
+from tvmagic.tune.instant import contraction, elementwise, few, rows, scans, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
@@ -20,11 +21,15 @@ __all__ = ["Instant", "auto", "decide", "decide_for"]
 
 @dataclass(frozen=True)
 class Instant:
-    """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it."""
+    """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it.
 
-    program: PrimFunc | IRModule
-    schedule: Schedule
+    An operator with a scan has a TE schedule, made by the calls in `te_cell`; `program` is then the operator.
+    """
+
+    program: Any
+    schedule: Any
     decisions: list[tuple[int, str]]
+    te_cell: str = ""
 
     @property
     def texts(self) -> list[str]:
@@ -36,11 +41,15 @@ class Instant:
         """The calls as the text of a `%%schedule` cell, with a comment for each decision."""
         from tvmagic.tune.instant.cell import cell_text
 
+        if self.te_cell:
+            return self.te_cell
         return cell_text(self.program, self.schedule.trace, self.decisions)
 
 
-def auto(func: Any, target: Any = None) -> Schedule:
+def auto(func: Any, target: Any = None) -> Any:
     """A schedule of a function, a module of one function or an operator for `target`, by rules and a model.
+
+    It is a TensorIR schedule; that of an operator with a scan, which has no TensorIR function, is one of TE.
 
     Nothing is measured. `target` is a Target or its text; by default what is compiled for. See `decide` for the reasons.
 
@@ -51,6 +60,9 @@ def auto(func: Any, target: Any = None) -> Schedule:
 
 def decide(func: Any, target: Any = None) -> Instant:
     """`auto`'s schedule together with a sentence for each decision."""
+    if isinstance(func, Operator) and scans.has_scan(func):
+        schedule, cell, texts = scans.schedule_scans(func, resolved(target).machine)
+        return Instant(func, schedule, [(0, text) for text in texts], cell)
     program = func.to_prim_func() if hasattr(func, "to_prim_func") else func
     if not isinstance(program, (PrimFunc, IRModule)):
         raise TVMagicError(

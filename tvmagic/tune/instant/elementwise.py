@@ -150,18 +150,26 @@ def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:
 def _transposed(
     sch: Schedule, info: BlockInfo, loops: dict[Axis, Any], axis: Axis, other: Axis, machine: Machine, notes: Decisions
 ) -> None:
-    """Squares of some cache lines, so that each line that is read or written is used as a whole."""
-    side = 2 * machine.line // max(1, info.store.buffer.dtype.bits // 8)
+    """Tiles that are read in whole cache lines and written in vectors.
+
+    Lines that are a power of two apart share a set of the cache, which holds some eight of them: a tile reads from no more.
+    """
+    size = max(1, info.store.buffer.dtype.bits // 8)
+    height, width = machine.line // size, 8 if size >= 4 else 16
+    if other.extent is not None and other.extent % height and other.extent % (height // 2) == 0:
+        height //= 2
     notes.say(
-        f"{info.name}: squares of {side} x {side}, as it is read along {other.name} and written along {axis.name}"
+        f"{info.name}: tiles of {height} x {width}, as it is read along {other.name} and written along {axis.name}: "
+        f"{width} lines are read together, each as a whole"
     )
-    far, near = sch.split(loops[axis], [None, side])
-    far_other, near_other = sch.split(loops[other], [None, side])
+    far, near = sch.split(loops[axis], [None, width])
+    far_other, near_other = sch.split(loops[other], [None, height])
     rest = [loop for a, loop in loops.items() if a not in (axis, other)]
     sch.reorder(*rest, far_other, far, near_other, near)
-    for loop, a in ((far, axis), (far_other, other)):
-        if a.extent is None or a.extent % side:
+    sch.vectorize(near)
+    for loop, a, part in ((far, axis, width), (far_other, other, height)):
+        if a.extent is None or a.extent % part:
             hint_partition(sch, loop)
     outer = [*rest, far_other]
     if _size(info.axes) >= _CHUNK:
-        sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % side else sch.fuse(*outer))
+        sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % height else sch.fuse(*outer))

@@ -12,9 +12,9 @@ from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import extent_of, own_loops
 from tvmagic.tune.instant.program import Decisions
 
-__all__ = ["plain_loops"]
+__all__ = ["ENOUGH", "plain_loops"]
 
-_ENOUGH = 8192  # iterations from which threads pay
+ENOUGH = 8192  # iterations from which threads pay
 
 
 def plain_loops(sch: Schedule, block: Any, machine: Machine, notes: Decisions) -> None:
@@ -22,7 +22,7 @@ def plain_loops(sch: Schedule, block: Any, machine: Machine, notes: Decisions) -
     name, loops = sch.get(block).name_hint, list(sch.get_loops(block))
     done: list[str] = []
     at = len(sch.trace.insts)
-    if math.prod(extent_of(sch, loop) or 256 for loop in loops) >= _ENOUGH and _tried(sch.parallel, loops[0]):
+    if math.prod(extent_of(sch, loop) or 256 for loop in loops) >= ENOUGH and _tried(sch.parallel, loops[0]):
         done.append(f"{sch.get(loops[0]).loop_var.name} in parallel")
     inner = _innermost(sch, block)
     if inner is not None and (len(loops) > 1 or not done):

@@ -22,6 +22,7 @@ __all__ = ["Chain", "apply", "chain_before"]
 
 _NARROW = 4  # partial results at least
 _WINDOW = 32  # steps of a reduction that are written out
+_WIDEST_STEP = 4  # elements between the lanes of a vector that is loaded as a whole
 
 
 @dataclass
@@ -187,10 +188,22 @@ class _Rows:
     def _across(self) -> Axis | None:
         """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
         chain = self.chain
-        if any(self._along(info) is not None for info in chain.blocks if info.reduced):
-            return None
         axis = vector_axis(chain.out)
-        return axis if axis in chain.shared else None
+        if axis is None or axis not in chain.shared:
+            return None
+        for info in chain.blocks:
+            along = self._along(info) if info.reduced else None
+            if along is not None and not (info is chain.out and self._slides(axis, along)):
+                return None
+        return axis
+
+    def _slides(self, axis: Axis, along: Axis) -> bool:
+        """Whether the last block reduces over a small window that moves along `axis`, by few elements, as along `along`."""
+        out = self.chain.out
+        if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
+            return False
+        moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
+        return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= _WIDEST_STEP for a in moving)
 
     def _columns(self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any) -> None:
         """Vectors of results along an axis that is not reduced over."""
