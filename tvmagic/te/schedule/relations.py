@@ -19,7 +19,7 @@ from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType, Identified, IntImm, IterVar, PrimExpr, Range, expr
-from tvmagic.ir.constants import max_value
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, less, make_zero
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Fuse(IterVarRelation):
         context.ranges[self.fused] = Range.from_min_extent(make_zero(outer.dtype), outer * inner)
 
     def _check_count(self, count: int, dtype: DataType) -> None:
-        if count > int(max_value(dtype)):
+        if count > largest_integer(dtype):
             raise TVMagicError(
                 f"the loops `{self.outer.var.name}` and `{self.inner.var.name}` fused make {count} iterations, "
                 f"too many for `{dtype}`, the type of their indices",

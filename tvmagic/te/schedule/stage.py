@@ -20,7 +20,7 @@ from tvmagic.ir import (
     attr_value,
     expr,
 )
-from tvmagic.ir.constants import max_value
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.values import number_text
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.operation import caller_span
@@ -270,7 +270,7 @@ class Stage(Identified):
     def _check_fits(self, size: int, loop: IterVar, call: str) -> None:
         """The size is a value of the loop's type: the index is computed from it."""
         dtype = loop.var.dtype
-        if size > int(max_value(dtype)):
+        if size > largest_integer(dtype):
             raise self.error(
                 f"{call} of `{loop.var.name}` by the number {number_text(size)}, which does not fit into `{dtype}`, the type of its indices",
                 "take a smaller number",

@@ -20,7 +20,7 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
-from tvmagic.ir.constants import max_value
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
 from tvmagic.ir.query import is_one
 from tvmagic.ir.values import number_text
@@ -87,7 +87,7 @@ def _check_iterations(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) 
 
 def _check_count(loop: StmtSRef, count: int, what: str, hint: str) -> None:
     dtype = loop.loop.loop_var.dtype
-    if count > int(max_value(dtype)):
+    if count > largest_integer(dtype):
         raise ScheduleError(
             f"{what} make {number_text(count)} iterations, too many for `{dtype}`, the type of {loop.label}",
             loop,
