@@ -22,6 +22,7 @@ from tvmagic.ir import load_json, save_json, structural_equal, structural_hash
 from tvmagic.ir.deep import deep, written_size
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.script import from_source
 
 X = "X: float32[16]\n"
@@ -66,6 +67,22 @@ def test_a_long_sum_runs_compiled() -> None:
     out = np.empty(16, "float32")
     tvmagic.build(te.create_schedule(b.op), [a, b])(ONES, out)
     assert out[5] == pytest.approx(1500 * 1499 / 2 + 1, rel=1e-5)
+
+
+@pytest.mark.parametrize("body", ["-" * 5000 + "X[i]", "1.0 if " + "not " * 5000 + "X[i] > 0 else 0.0"])
+def test_operators_that_nest_without_end_are_refused(body: str) -> None:
+    with pytest.raises(TVMagicError, match="nest more than 1000 deep") as caught:
+        operator("f", X + "Y[i] = " + body)
+    assert caught.value.span is not None and caught.value.span.line == 3 and caught.value.hint
+
+
+def test_operators_that_nest_as_deep_as_allowed_are_computed() -> None:
+    assert operator("f", X + "Y[i] = " + "-" * 997 + "X[i]").reference(ONES)[3] == -1
+
+
+def test_a_long_sum_on_the_left_side_is_told() -> None:
+    with pytest.raises(TVMagicError, match="plain index names, not `i \\+ i"):
+        operator("f", X + "Y[" + " + ".join(["i"] * 2500) + "] = X[i]")
 
 
 def test_what_is_too_deep_for_any_stack_is_told() -> None:
@@ -284,3 +301,83 @@ def test_any_name_of_an_operator_has_parallel_loops(name: str) -> None:
     out = np.zeros(16, "float32")
     tvmagic.build(s, [a, b], name=name)(ONES, out)
     assert (out == 2).all()
+
+
+# ---------------------------------------------------------------------------- factors
+
+
+LARGE = ["1 << 10**6", "1 << 63", "1 << 40", "1 << 31"]
+SPLITS = [
+    "s[Y].split(Y.op.axis[0], {})", "s[Y].split(Y.op.axis[0], nparts={})", "s[Y].tile(*Y.op.axis, {0}, {0})",
+    "s[Y].storage_align(Y.op.axis[0], {}, 0)", "sch.split(sch.get_loops(Y)[0], [None, {}])",
+    "sch.split(sch.get_loops(Y)[0], [{}, None])", "sch.split(sch.get_loops(Y)[0], [{0}, {0}])",
+    "sch.loop_partition(sch.get_loops(Y)[0], [{}, None])", "sch.sample_perfect_tile(sch.get_loops(Y)[0], {})",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", SPLITS)
+@pytest.mark.parametrize("number", LARGE)
+def test_factors_that_no_index_can_hold_are_refused(number: str, call: str) -> None:
+    op = operator("f", "X: float32[16, 16]\nY[i, j] = X[i, j] + 1.0")
+    with pytest.raises(TVMagicError, match="fit|too many|less than the extent|between 1 and 1024") as caught:
+        schedule(op, call.format(f"({number})"))
+    assert not isinstance(caught.value, CellError)
+    assert caught.value.span is not None and caught.value.span.line == 2
+
+
+@pytest.mark.parametrize("number", LARGE[:2])
+@pytest.mark.parametrize("call", ["s[Y].pragma(Y.op.axis[0], 'x', {})", "sch.annotate(sch.get_loops(Y)[0], 'x', {})"])
+def test_annotations_that_no_program_can_hold_are_refused(number: str, call: str) -> None:
+    with pytest.raises(TVMagicError, match="does not fit into 64 bits"):
+        schedule(operator("f", X + "Y[i] = X[i] + 1.0"), call.format(number))
+
+
+@pytest.mark.parametrize("factors", [[1 << 31, None], [3 << 29, None], [1 << 16, 1 << 16]])
+def test_more_iterations_than_the_type_of_a_loop_has_are_refused(factors: list[int | None]) -> None:
+    a = te.placeholder(((1 << 31) - 1,), "int8", name="A")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute(a.shape, lambda i: a[i] + a[i], name="B")]))
+    with pytest.raises(TVMagicError, match="too many for `int32`"):
+        sch.split(sch.get_loops("B")[0], factors)
+
+
+SQUARE = "X: float32[300000, 300000]\nY[i, j] = X[i, j] * 2.0"
+
+
+@pytest.mark.parametrize("call", ["s[Y].vectorize(s[Y].fuse(*Y.op.axis))", "s[Y].unroll(s[Y].fuse(*Y.op.axis))"])
+def test_loops_fused_to_more_iterations_than_their_type_has_are_refused(call: str) -> None:
+    with pytest.raises(TVMagicError, match="fused make 90000000000 iterations, too many for `int32`") as caught:
+        schedule(operator("f", SQUARE), call).lower()
+    assert caught.value.hint
+
+
+def test_fused_loops_of_tensorir_have_no_more_iterations_than_their_type() -> None:
+    with pytest.raises(TVMagicError, match="fused loops make 90000000000 iterations, too many") as caught:
+        schedule(operator("f", SQUARE), "sch.unroll(sch.fuse(*sch.get_loops(Y)))")
+    assert caught.value.hint and caught.value.span is not None
+
+
+def test_a_tensor_with_more_elements_than_indices_reach_is_told_with_its_place() -> None:
+    with pytest.raises(TVMagicError, match="has 90000000000 elements") as caught:
+        schedule(operator("f", SQUARE), "s[Y].parallel(Y.op.axis[0])").build()
+    assert caught.value.span is not None and caught.value.hint
+
+
+def test_loops_too_long_to_be_unrolled_or_vectorized_are_told_so() -> None:
+    op = operator("f", "X: float32[1 << 40]\nY[i] = X[i] * 2.0")
+    for call, done in ("unroll", "unrolled"), ("vectorize", "vectorized"):
+        with pytest.raises(
+            TVMagicError, match=rf"cannot be {done}: its extent `.*1099511627776.*` is too large"
+        ) as caught:
+            schedule(op, f"s[Y].{call}(Y.op.axis[0])").lower()
+        assert caught.value.hint
+
+
+# ---------------------------------------------------------------------------- arrays
+
+
+def test_masked_elements_are_not_computed_silently() -> None:
+    op = operator("f", X + "Y[i] = X[i] + 1.0")
+    with pytest.raises(TVMagicError, match="`X` has masked elements") as caught:
+        op(np.ma.masked_array(ONES, np.arange(16) > 3))
+    assert caught.value.hint
+    assert op(np.ma.masked_array(ONES))[3] == 2

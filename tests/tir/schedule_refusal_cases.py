@@ -171,7 +171,7 @@ _SMALL = [
     _case("chain", "sch.unannotate(L('B')[0], 'note')", "has no annotation `note`", "loop i"),
     _case("chain", "sch.sample_categorical([1, 2], [1.0])", "as many probabilities as candidates"),
     _case("chain", "sch.sample_categorical([1, 2], [0.5, 0.5], 2)", "the decision 2 is not a place among 2"),
-    _case("chain", "sch.sample_perfect_tile(L('C')[0], 0)", "a tile has one factor or more, not 0", "loop i"),
+    _case("chain", "sch.sample_perfect_tile(L('C')[0], 0)", "a tile has between 1 and 1024 factors, not 0", "loop i"),
     _case("chain", "sch.sample_perfect_tile(L('C')[0], 2, decision=[2, 2, 2])", "has 3 factors, not 2", "loop i"),
     _case("chain", "sch.sample_partitioned_tile(L('C')[0], 2, 3)", "lies in [0, 2), not 3", "loop i"),
     _case("chain", "sch.sample_partitioned_tile(L('C')[0], 2, 1, 0)", "is positive, not 0", "loop i"),

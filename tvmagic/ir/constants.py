@@ -29,6 +29,7 @@ __all__ = [
     "cast",
     "const",
     "infinity",
+    "largest_integer",
     "make_const",
     "make_zero",
     "max_value",
@@ -83,6 +84,11 @@ def min_value(dtype: Any, span: Span | None = None) -> PrimExpr:
     if dtype.is_uint:
         return make_const(dtype, 0, span)
     return make_const(dtype, -_largest_float(dtype), span)
+
+
+def largest_integer(dtype: DataType) -> int:
+    """The largest value of an integer type."""
+    return (1 << (dtype.bits - dtype.is_int)) - 1
 
 
 def max_value(dtype: Any, span: Span | None = None) -> PrimExpr:

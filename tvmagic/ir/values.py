@@ -412,6 +412,14 @@ def number_text(value: int) -> str:
     return str(value) if value.bit_length() <= 256 else f"of {value.bit_length()} bits"
 
 
+def check_64_bits(value: int) -> None:
+    """Refuse a whole number that no program can hold."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise TVMagicError(
+            f"the number {number_text(value)} does not fit into 64 bits", hint="the largest is 2**63 - 1"
+        )
+
+
 @node
 class ConstExpr(PrimExpr):
     """A constant."""
@@ -514,8 +522,7 @@ class StringImm(ConstExpr):
 
 
 def _int_constant(value: int) -> IntImm:
-    if not -(1 << 63) <= value < 1 << 63:
-        raise TVMagicError(f"the number {value} does not fit into 64 bits")
+    check_64_bits(value)
     return IntImm(INT32 if -(1 << 31) <= value < 1 << 31 else INT64, value)
 
 

@@ -95,7 +95,7 @@ class Notation:
         """Take in one statement."""
         match statement:
             case ast.AnnAssign():
-                self._declare(statement)
+                with_deep_stack(lambda: self._declare(statement))
             case ast.For():
                 self._for(statement)
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
@@ -148,7 +148,7 @@ class Notation:
 
     def _define(self, target: ast.Subscript, value: ast.expr, reduction: str | None) -> None:
         assert isinstance(target.value, ast.Name)
-        name, axes = target.value.id, self._axes(target)
+        name, axes = target.value.id, with_deep_stack(lambda: self._axes(target))
         if name in self.declared and name in self.tensors and name not in self.assigned:
             fail_at(self.source, target, f"`{name}` is an input and cannot be assigned")
         previous = self.tensors.get(name) if reduction else None

@@ -86,7 +86,9 @@ def _run_notation(statement: ast.stmt, source: Source, notation: Notation) -> No
 def parse(source: Source) -> ast.Module:
     """The cell's syntax tree; a syntax error becomes one of ours, with its place."""
     try:
-        return source.parse()
+        tree = source.parse()
+        _check_nesting(tree, source)
+        return tree
     except (RecursionError, MemoryError):
         raise TVMagicError("the cell is nested too deeply to be read", span=Span(source.name, 1, 1)) from None
     except UnicodeError as error:
@@ -99,6 +101,28 @@ def parse(source: Source) -> ast.Module:
         text = source.lines[line - 1] if line <= len(source.lines) else ""
         message = f"the cell is not valid Python syntax: {error.msg}"
         raise TVMagicError(message, span=span, hint=syntax_meant(text)) from None
+
+
+_DEEPEST = 1000  # expressions, each an operand of the one around it
+
+
+def _check_nesting(tree: ast.Module, source: Source) -> None:
+    """Refuse expressions that nest so deeply that no pass gets through them in time.
+
+    A left operand counts as deep as its operator: the terms of a long sum are written side by side.
+    """
+    pending: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > _DEEPEST:
+            raise TVMagicError(
+                f"the expressions nest more than {_DEEPEST} deep here",
+                span=source.span(node),
+                hint="compute parts of a long expression in stages of their own",
+            )
+        beside = node.left if isinstance(node, ast.BinOp) else None
+        for child in ast.iter_child_nodes(node):
+            pending.append((child, depth + (isinstance(child, ast.expr) and child is not beside)))
 
 
 class _Scope(dict[str, Any]):

@@ -22,7 +22,7 @@ _REACHED = (1 << 31) - 1
 def check_reach(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedule: Any) -> None:
     """Raise TVMagicError where a tensor that the operator `name` holds as a whole has too many elements.
 
-    `schedule` is a TE schedule, None for the plain loops, or a TensorIR schedule, whose own buffers are not looked at.
+    `schedule` is a TE schedule, None for the plain loops, or a TensorIR schedule, whose own buffers are not looked at; () looks at inputs and outputs alone.
     """
     for tensor in (*inputs, *outputs, *_held(outputs, schedule)):
         if not all(isinstance(s, IntImm) and s.dtype.bits <= 32 for s in tensor.shape):
@@ -31,6 +31,7 @@ def check_reach(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedu
         if count > _REACHED:
             raise TVMagicError(
                 f"`{tensor.name}` of `{name}` has {count} elements, more than indices of 32 bits reach",
+                span=getattr(tensor.op, "span", None) if isinstance(tensor, te.Tensor) else None,
                 hint="make it smaller, or compute it inside a loop of what reads it (`compute_at`)",
             )
 

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, expr
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import DataType, Identified, IntImm, IterVar, PrimExpr, Range, expr
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, less, make_zero
 
 if TYPE_CHECKING:
@@ -220,7 +222,17 @@ class Fuse(IterVarRelation):
 
     def domain_down(self, context: DownContext) -> None:
         outer, inner = context.ranges[self.outer].extent, context.ranges[self.inner].extent
+        if isinstance(outer, IntImm) and isinstance(inner, IntImm):
+            self._check_count(outer.value * inner.value, outer.dtype)
         context.ranges[self.fused] = Range.from_min_extent(make_zero(outer.dtype), outer * inner)
+
+    def _check_count(self, count: int, dtype: DataType) -> None:
+        if count > largest_integer(dtype):
+            raise TVMagicError(
+                f"the loops `{self.outer.var.name}` and `{self.inner.var.name}` fused make {count} iterations, "
+                f"too many for `{dtype}`, the type of their indices",
+                hint="split them by constant factors and fuse the inner ones",
+            )
 
     def domain_up(self, ranges: Ranges, sets: dict[IterVar, IntSet]) -> str:
         fused, outer, inner = sets[self.fused], ranges[self.outer], ranges[self.inner]

@@ -8,7 +8,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import ScheduleError, visible
-from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, Span, StringImm, Var, attr_value, expr
+from tvmagic.ir import (
+    Identified,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Range,
+    Span,
+    StringImm,
+    Var,
+    attr_value,
+    expr,
+)
+from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.values import number_text
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.operation import caller_span
 from tvmagic.te.schedule.relations import Fuse, IterVarRelation, Singleton, Split
@@ -250,7 +263,18 @@ class Stage(Identified):
             raise self.error(f"split of `{parent.var.name}` by `{size}`, which is not an integer")
         if isinstance(result, IntImm) and result.value <= 0:
             raise self.error(f"split of `{parent.var.name}` by {result.value}, which is not positive")
+        if isinstance(result, IntImm):
+            self._check_fits(result.value, parent, "split")
         return position, result
+
+    def _check_fits(self, size: int, loop: IterVar, call: str) -> None:
+        """The size is a value of the loop's type: the index is computed from it."""
+        dtype = loop.var.dtype
+        if size > largest_integer(dtype):
+            raise self.error(
+                f"{call} of `{loop.var.name}` by the number {number_text(size)}, which does not fit into `{dtype}`, the type of its indices",
+                "take a smaller number",
+            )
 
     def fuse(self, *args: IterVar) -> IterVar:
         """Fuse loops that stand next to each other, outermost first, into one.
@@ -724,6 +748,8 @@ class Stage(Identified):
                 C_1[i * 16 + j] = B_1[i * 36 + j] * T.float32(2.0)
         """
         sizes = int(factor), int(offset)
+        for size in sizes:
+            self._check_fits(size, axis, "storage_align")
         attr = self._attr(axis)
         attr.dim_align_factor, attr.dim_align_offset = sizes
 

@@ -27,6 +27,7 @@ from tvmagic.ir import (
     convert,
     substitute,
 )
+from tvmagic.ir.values import check_64_bits
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
@@ -204,6 +205,8 @@ class Schedule(Identified):
 
     def _number(self, value: Any) -> int | None:
         """A size given as a number, a random variable or an expression of those."""
+        if isinstance(value, int):
+            check_64_bits(value)
         if value is None or isinstance(value, int):
             return value
         if isinstance(value, IntImm):
@@ -382,6 +385,8 @@ class Schedule(Identified):
 
 def _attribute(value: Any) -> Any:
     """An attribute as the trace keeps it: what the caller may still change is copied."""
+    if isinstance(value, int):
+        check_64_bits(value)
     if isinstance(value, range):
         return list(value)
     if is_list(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Sequence
 
@@ -19,8 +20,10 @@ from tvmagic.ir import (
     Var,
     post_order_visit,
 )
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
 from tvmagic.ir.query import is_one
+from tvmagic.ir.values import number_text
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import is_affine_binding
@@ -55,6 +58,7 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
             raise ScheduleError(f"the factors of a split are positive, not {factor}", loop)
         result.append(cast(dtype, 1 if factor is None else factor))
         product = product * result[-1]
+    _check_iterations(loop, factors)
     analyzer = Analyzer()
     if unknown:
         simplify = analyzer.simplify if isinstance(product, IntImm) else analyzer.canonical_simplify
@@ -70,6 +74,25 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
             hint="leave one factor None, and it is worked out",
         )
     return result
+
+
+def _check_iterations(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> None:
+    """The number of iterations that the factors make is a value of the loop's type: indices are computed there."""
+    extent = loop.loop.extent
+    count = math.prod([f for f in factors if isinstance(f, int)])
+    if any(f is None for f in factors) and isinstance(extent, IntImm):
+        count *= -(-extent.value // count)
+    _check_count(loop, count, "the factors of the split", "take smaller factors")
+
+
+def _check_count(loop: StmtSRef, count: int, what: str, hint: str) -> None:
+    dtype = loop.loop.loop_var.dtype
+    if count > largest_integer(dtype):
+        raise ScheduleError(
+            f"{what} make {number_text(count)} iterations, too many for `{dtype}`, the type of {loop.label}",
+            loop,
+            hint=hint,
+        )
 
 
 @primitive("Split")
@@ -195,6 +218,8 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
     check_loop_nest(nest, "fused")
     check_independent_bounds(nest, "fused")
     stmts = [loop.loop for loop in nest]
+    count = math.prod([s.extent.value for s in stmts if isinstance(s.extent, IntImm)])
+    _check_count(nest[0], count, "the fused loops", "split them by constant factors and fuse the inner ones")
     suffix = "".join(f"_{s.loop_var.name}" for s in stmts[1:]) + "_fused"
     fused = stmts[0].loop_var.copy_with_suffix(suffix)
     values: dict[Var, PrimExpr] = {}

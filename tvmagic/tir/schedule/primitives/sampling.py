@@ -22,6 +22,7 @@ from tvmagic.tir.schedule.requirements import scope_root
 from tvmagic.tir.schedule.state import ScheduleState
 
 _LARGE_PRIME = 65536  # primes from here on count as one indivisible factor
+_MOST_FACTORS = 1024  # of a tile: each becomes a loop
 _TRIES = 10_000
 
 
@@ -124,8 +125,8 @@ def sample_perfect_tile(
 
     For a loop with a symbolic extent the factors are 1, and the first is to be inferred.
     """
-    if n <= 0:
-        raise ScheduleError(f"a tile has one factor or more, not {n}", loop)
+    if not 0 < n <= _MOST_FACTORS:
+        raise ScheduleError(f"a tile has between 1 and {_MOST_FACTORS} factors, not {n}", loop)
     if max_innermost_factor == 0 or max_innermost_factor < -1:
         raise ScheduleError(
             f"the innermost factor is at most a positive number or -1, not {max_innermost_factor}", loop

@@ -80,8 +80,10 @@ class _Unroller(Mutator):
         auto = auto and (extent * self.steps <= self.max_step or extent <= self.max_extent)
         if node.kind is ForKind.UNROLLED:
             if extent < 0:
+                large = isinstance(node.extent, IntImm) and node.extent.value > 0
+                why = "too large" if large else "not constant"
                 raise TVMagicError(
-                    f"loop `{node.loop_var.name}` cannot be unrolled: its extent `{node.extent}` is not constant",
+                    f"loop `{node.loop_var.name}` cannot be unrolled: its extent `{node.extent}` is {why}",
                     node=node,
                     hint="split it by a constant factor and unroll the inner loop",
                 )

@@ -500,7 +500,9 @@ class _Decider(_Vectorizer):
 
 def lane_by_lane(loop: For) -> set[Stmt]:
     """The statements of a vectorized loop that keep their scalar form, in a serial loop over the lanes."""
-    if vscale_factor(loop.extent) is None and (not isinstance(loop.extent, IntImm) or loop.extent.value < 1):
+    if vscale_factor(loop.extent) is None and (
+        not isinstance(loop.extent, IntImm) or not 1 <= loop.extent.value < 1 << 31
+    ):
         return {loop.body}
     decider = _Decider(loop)
     decider.visit(loop.body)
@@ -537,6 +539,12 @@ class _LoopVectorizer(StmtMutator):
         name = node.loop_var.name
         if not isinstance(node.extent, IntImm) or node.extent.value < 1:
             self._check_scalable(node)
+        elif node.extent.value >= 1 << 31:
+            raise TVMagicError(
+                f"loop `{name}` cannot be vectorized: its extent `{node.extent}` is too large",
+                node=node,
+                hint="split it by a constant factor and vectorize the inner loop",
+            )
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
             raise TVMagicError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
