@@ -30,7 +30,7 @@ assert pathlib.Path(tvmagic.__file__).is_relative_to(sys.prefix), tvmagic.__file
 readme = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
 blocks = [re.sub("(?m)^    ", "", b) for b in re.findall(r"(?m)^    (?:%%|from tvmagic)(?:.*\\n)(?:(?:    .*)?\\n(?=    |\\n))*(?:    .*\\n)*", readme)]
 cells, programs = [b for b in blocks if b.startswith("%%")], [b for b in blocks if b.startswith("from tvmagic import te")]
-assert len(cells) == 2 and len(programs) == 1
+assert len(cells) == 3 and len(programs) == 1
 shell = InteractiveShell.instance(colors="nocolor")
 shell.run_line_magic("load_ext", "tvmagic")
 for cell in cells:
