@@ -348,26 +348,26 @@ def _extern(emitter: Any, call: Call) -> str:
     return _foreign(emitter, call, name.value, call.args[1:])
 
 
-def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...], probed: bool = False) -> str:
-    """A call of a function that is not of this module; what is `probed` is tried first where it cannot end this process."""
-    values, types = [], []
+def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
+    """A call of a function that is not of this module."""
+    types, values = _foreign_operands(emitter, args)
+    return _foreign_call(emitter, call, name, types, values)
+
+
+def _foreign_operands(emitter: Any, args: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+    """The types of arguments in functions of others, and the operands with their types."""
+    types, values = [], []
     for arg in args:
         value, kind = emitter.visit(arg), "ptr" if isinstance(arg, StringImm) else _foreign_type(arg.dtype)
         if arg.dtype.code == "bfloat":
             value = emitter.out.op(f"bitcast {llvm_type(arg.dtype)} {value} to {kind}")
         types.append(kind)
         values.append(f"{kind} {value}")
+    return types, values
+
+
+def _foreign_call(emitter: Any, call: Call, name: str, types: list[str], values: list[str]) -> str:
     result = _foreign_type(call.dtype)
-    if probed:
-        target = emitter.context.target
-        why = why_refused(cpu_and_features(target), name, result, types, values)
-        if why is not None:
-            family = name.removeprefix("llvm.").partition(".")[0]
-            if family in _OF_MACHINES:
-                raise BuildError(
-                    f"the processor of `{target}` has no instruction for the intrinsic `{name}`", node=call
-                )
-            raise BuildError(f"LLVM refuses this call of its intrinsic `{name}`: {why}", node=call)
     function = emitter.context.text.declare(name, result, ", ".join(types))
     text = f"call {result} {function}({', '.join(values)})"
     if result == "void":
@@ -406,10 +406,16 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
         raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
-    kind = (
-        emitter.suffix(call.dtype).replace("i16", "bf16") if call.dtype.code == "bfloat" else emitter.suffix(call.dtype)
-    )
-    return _foreign(emitter, call, names().with_type(name.value, kind), tuple(args), probed=True)
+    kind = emitter.suffix(call.dtype)
+    symbol = names().with_type(name.value, kind.replace("i16", "bf16") if call.dtype.code == "bfloat" else kind)
+    types, values = _foreign_operands(emitter, tuple(args))
+    target = emitter.context.target
+    why = why_refused(cpu_and_features(target), symbol, _foreign_type(call.dtype), types, values)
+    if why is not None and family in _OF_MACHINES:
+        raise BuildError(f"the processor of `{target}` has no instruction for the intrinsic `{symbol}`", node=call)
+    if why is not None:
+        raise BuildError(f"LLVM refuses this call of its intrinsic `{symbol}`: {why}", node=call)
+    return _foreign_call(emitter, call, symbol, types, values)
 
 
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_trace_packed")
@@ -430,7 +436,7 @@ def _packed(emitter: Any, call: Call) -> str:
         place = out.op(f"getelementptr inbounds i32, ptr {codes}, i64 {i}")
         out.do(f"store i32 {code}, ptr {place}, align 4")
     helper = emitter.context.helper("packed")
-    count = -len(args) if getattr(call.op, "name", "") == "tir.tvm_call_trace_packed" else len(args)
+    count = -len(args) if is_call(call, "tir.tvm_call_trace_packed") else len(args)
     status = out.op(f"call i32 {helper}(ptr {emitter.visit(name)}, ptr {values}, ptr {codes}, i32 {count})")
     emitter.leave_if(status)
     if call.dtype.code in ("void", "handle"):

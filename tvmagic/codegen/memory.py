@@ -23,12 +23,12 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
 from tvmagic.ir.functor import handles
 
-__all__ = ["AliasScopes", "MemoryEmitter", "flat_index"]
+__all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "flat_index"]
 
 INT64 = DataType("int64")
 # A strided load becomes one contiguous load and a shuffle up to this stride: what is loaded in
 # vain costs less than a load a lane.
-_WIDEST_SHUFFLE = 4
+WIDEST_SHUFFLE = 4
 
 
 class AliasScopes:
@@ -228,7 +228,7 @@ class MemoryEmitter(ExpressionEmitter):
 
     def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
         lanes, dtype = index.dtype.lane_code, buffer.dtype
-        if abs(stride) > _WIDEST_SHUFFLE or stride == 0:
+        if abs(stride) > WIDEST_SHUFFLE or stride == 0:
             return self._each_lane_load(buffer, index)
         span = (lanes - 1) * abs(stride) + 1
         base = self.wide_index(index.base)

@@ -25,6 +25,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.query import callee
 
 __all__ = ["parts_of"]
 
@@ -109,6 +110,6 @@ class _Lanes(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if getattr(node.op, "name", "") not in _SMALL:
+        if callee(node) not in _SMALL:
             raise _Whole
         return Call(node.dtype.with_lanes(self.count), node.op, [self.visit(a) for a in node.args], span=node.span)

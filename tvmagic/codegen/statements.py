@@ -35,6 +35,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import is_call
+from tvmagic.ir.values import scope_of
 
 __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
 
@@ -336,7 +337,7 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(Allocate)
     def allocate(self, stmt: Allocate) -> Stmt:
-        pointer, scope = stmt.buffer_var, _scope_of(stmt.buffer_var)
+        pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
         count = 1
         for extent in stmt.extents:
             count = count * extent.value if isinstance(extent, IntImm) and count >= 0 else -1
@@ -381,7 +382,3 @@ class FunctionEmitter(MemoryEmitter):
         self.values[stmt.buffer_var] = self.context.constant_array(stmt)
         self.scopes.add(stmt.buffer_var)
         return stmt.body
-
-
-def _scope_of(pointer: Var) -> str:
-    return getattr(pointer.type_annotation, "storage_scope", "") or "global"

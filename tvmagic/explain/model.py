@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic, patterns
@@ -33,7 +34,6 @@ PAGE = 3  # cycles to look up a page that is not among those at hand
 _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
 _PAGE, _PAGES_AT_HAND = 4096, 64  # bytes of a page; pages whose places a core has at hand
-_SHUFFLED = 4  # elements between the lanes up to which a load is one of whole vectors and shuffles
 _UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 
 
@@ -429,4 +429,4 @@ class _Body:
 
 def shuffled(access: Access) -> bool:
     """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
-    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= _SHUFFLED
+    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= WIDEST_SHUFFLE

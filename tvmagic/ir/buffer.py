@@ -25,7 +25,7 @@ from tvmagic.ir.expr import (
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.operators import lanes_of, vscale_factor
-from tvmagic.ir.values import SEQUENCES, SLICES
+from tvmagic.ir.values import SEQUENCES, SLICES, scope_of
 
 __all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
 
@@ -95,9 +95,7 @@ class Buffer(Node):
 
     def scope(self) -> str:
         """The memory it lives in: `global`, `local`, `shared`, ..."""
-        annotation = self.data.type_annotation
-        scope = annotation.storage_scope if isinstance(annotation, PointerType) else ""
-        return scope or "global"
+        return scope_of(self.data)
 
     @property
     def ndim(self) -> int:

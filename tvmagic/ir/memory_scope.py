@@ -15,7 +15,7 @@ from tvmagic.ir.expr import PrimExpr
 from tvmagic.ir.node import Node
 from tvmagic.ir.registry import get_global_func
 
-__all__ = ["MemoryInfo", "MemoryScope", "StorageRank", "memory_info"]
+__all__ = ["MemoryInfo", "MemoryScope", "StorageRank", "is_of_threads", "memory_info"]
 
 
 class StorageRank(enum.IntEnum):
@@ -54,6 +54,11 @@ _RANKS = {
     "metal.simdgroup": StorageRank.METAL_SIMDGROUP,
 }
 _ORDINARY = frozenset({"", ".dyn", ".workspace", ".vtcm"})
+
+
+def is_of_threads(scope: str) -> bool:
+    """Whether each thread, or each warp, has a memory of its own of this name."""
+    return scope.startswith(("local", "warp", "wmma"))
 
 
 class MemoryScope(NamedTuple):

@@ -389,6 +389,12 @@ class PointerType(Type):
     storage_scope: str = ""
 
 
+def scope_of(pointer: Any) -> str:
+    """The memory that a pointer points into (`shared`, `local`, ...); `global` if its type does not say."""
+    kind = pointer.type_annotation
+    return (kind.storage_scope if isinstance(kind, PointerType) else "") or "global"
+
+
 @node
 class TupleType(Type):
     """Several types; the empty one is the type of a function that returns nothing."""

@@ -36,7 +36,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import is_call
-from tvmagic.tir.transform.threads.kernel_threads import scope_of
+from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.uses import used_vars
 
 __all__ = ["KernelWriter", "pointee"]

@@ -18,6 +18,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.values import scope_of
 
 __all__ = ["assert_pure_function", "calculate_allocated_bytes", "is_pure_function"]
 
@@ -86,7 +87,7 @@ class _Memory(Visitor):
         size = node.dtype.bytes * node.dtype.lanes
         for extent in node.extents:
             size *= extent.value if isinstance(extent, IntImm) else 0
-        scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
+        scope = scope_of(node.buffer_var)
         self.now[scope] = self.now.get(scope, 0) + size
         self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
         self.visit_children(node)

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import Add, IterVar, Mul, Var
 from tvmagic.tir.schedule import Schedule
@@ -22,7 +23,6 @@ __all__ = ["Chain", "apply", "chain_before"]
 
 _NARROW = 4  # partial results at least
 _WINDOW = 32  # steps of a reduction that are written out
-_WIDEST_STEP = 4  # elements between the lanes of a vector that is loaded as a whole
 
 
 @dataclass
@@ -203,7 +203,7 @@ class _Rows:
         if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
             return False
         moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
-        return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= _WIDEST_STEP for a in moving)
+        return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
 
     def _columns(self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any) -> None:
         """Vectors of results along an axis that is not reduced over."""

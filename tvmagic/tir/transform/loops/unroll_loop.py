@@ -23,6 +23,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import add
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -129,7 +130,7 @@ class _Unroller(Mutator):
         return self.visit_children(node)
 
     def _touch(self, node: BufferLoad | BufferStore) -> None:
-        if self.local_access and node.buffer.scope().startswith(("local", "warp", "wmma")):
+        if self.local_access and is_of_threads(node.buffer.scope()):
             for index in node.indices:
                 self.index_vars.update(used_vars(index))
 

@@ -12,7 +12,6 @@ from tvmagic.ir import (
     LetStmt,
     MemoryInfo,
     Mutator,
-    PointerType,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -24,6 +23,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.query import is_access_ptr
+from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.declaration import tir_pass
 
 
@@ -34,8 +34,7 @@ class _Lowerer(Mutator):
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
-        kind = node.buffer_var.type_annotation
-        scope = kind.storage_scope if isinstance(kind, PointerType) else ""
+        scope = scope_of(node.buffer_var)
         if not MemoryScope.of(scope).is_special:
             return self.visit_children(node)
         info = memory_info(scope)

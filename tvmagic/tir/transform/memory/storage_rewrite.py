@@ -32,7 +32,6 @@ from tvmagic.ir import (
     IntImm,
     LetStmt,
     Mutator,
-    PointerType,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -46,6 +45,7 @@ from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
 from tvmagic.ir.query import is_access_ptr, is_call
+from tvmagic.ir.values import scope_of
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.inplace import works_in_place
@@ -169,12 +169,6 @@ class _Entry:
     def shifted(self, index: PrimExpr, dtype: DataType) -> PrimExpr:
         """An index into one of its buffers, of elements of a type, as one into the whole allocation."""
         return index if not self.offset else IntImm(index.dtype, self.offset // (dtype.bits * dtype.lanes)) + index
-
-
-def scope_of(var: Var) -> str:
-    """The memory that a pointer points into."""
-    kind = var.type_annotation
-    return (kind.storage_scope if isinstance(kind, PointerType) else "") or "global"
 
 
 def constant_bits(node: Allocate) -> int:

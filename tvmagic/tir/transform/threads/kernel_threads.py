@@ -39,22 +39,17 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import cast, logical_and
 from tvmagic.ir.query import is_call
+from tvmagic.ir.values import scope_of
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import used_vars
 
-__all__ = ["KernelThreads", "KernelMemory", "is_launch", "scope_of"]
+__all__ = ["KernelThreads", "KernelMemory", "is_launch"]
 
 
 def is_launch(node: Any) -> bool:
     """Whether a statement launches threads or blocks."""
     return isinstance(node, AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
-
-
-def scope_of(pointer: Var) -> str:
-    """The kind of memory behind a pointer; `global` if it is not told."""
-    kind = pointer.type_annotation
-    return (kind.storage_scope if isinstance(kind, PointerType) else "") or "global"
 
 
 def _is_barrier(node: Any) -> bool:

@@ -25,9 +25,10 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import logical_and
 from tvmagic.tir.transform.declaration import tir_pass
-from tvmagic.tir.transform.threads.kernel_threads import is_launch, scope_of
+from tvmagic.tir.transform.threads.kernel_threads import is_launch
 from tvmagic.tir.transform.uses import used_vars
 
 __all__ = ["GuardRepeatedStores"]
@@ -87,7 +88,7 @@ class GuardRepeatedStores(Mutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        if not self.axes or scope_of(node.buffer.data).startswith(("local", "warp", "wmma")):
+        if not self.axes or is_of_threads(node.buffer.scope()):
             return node
         own = self._tags(*node.indices, *((node.predicate,) if node.predicate is not None else ()))
         own = own.union(*self.around, self._named(node.value))
@@ -110,7 +111,7 @@ def _loads_own(expr: PrimExpr) -> bool:
     found: list[BufferLoad] = []
 
     def look(node: object) -> None:
-        if isinstance(node, BufferLoad) and scope_of(node.buffer.data).startswith(("local", "warp", "wmma")):
+        if isinstance(node, BufferLoad) and is_of_threads(node.buffer.scope()):
             found.append(node)
 
     post_order_visit(expr, look)

@@ -29,7 +29,6 @@ from tvmagic.ir import (
     IterVar,
     LetStmt,
     Mutator,
-    PointerType,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -45,6 +44,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import cast, logical_and
 from tvmagic.ir.query import is_call, strip_likely
+from tvmagic.ir.values import scope_of
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
@@ -97,13 +97,13 @@ class _Structure(Visitor):
             self._check_blocks(node)
         self.visit_children(node)
         self.path.pop()
-        if isinstance(node, Allocate) and node in self.around and _scope(node.buffer_var).startswith("local"):
+        if isinstance(node, Allocate) and node in self.around and scope_of(node.buffer_var).startswith("local"):
             self.kept = True
 
     def _check_blocks(self, node: AttrStmt) -> None:
         """Blocks run one after the other: what one of them stores is not there any more in a second launch."""
         for stmt in self.path:
-            if not isinstance(stmt, Allocate) or _scope(stmt.buffer_var).split(".")[0] not in ("shared", "local"):
+            if not isinstance(stmt, Allocate) or scope_of(stmt.buffer_var).split(".")[0] not in ("shared", "local"):
                 continue
             tags = self.blocks.setdefault(stmt, set())
             if node.node.thread_tag in tags:
@@ -336,7 +336,7 @@ class _Kernel:
 
     def _allocate(self, stmt: Allocate, threads: tuple[_Axis, ...]) -> Stmt:
         """Memory that the threads share stays; of a thread's own there is a part for each."""
-        scope = _scope(stmt.buffer_var)
+        scope = scope_of(stmt.buffer_var)
         if scope.startswith(("warp", "wmma")):
             raise TVMagicError(
                 f"`{stmt.buffer_var.name}` is in `{scope}` memory, which only a GPU has",
@@ -488,7 +488,7 @@ class _Kernels(Mutator):
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
-        if _scope(node.buffer_var).startswith("local") and node.buffer_var not in self.outside:
+        if scope_of(node.buffer_var).startswith("local") and node.buffer_var not in self.outside:
             self.own[node.buffer_var] = node
         return self.visit_children(node)
 
@@ -516,11 +516,6 @@ class _Kernels(Mutator):
             structure.waiting.add(kernel)
             structure.around.add(kernel)
         return _Kernel(node, structure).divide(kernel)
-
-
-def _scope(pointer: Var) -> str:
-    kind = pointer.type_annotation
-    return kind.storage_scope if isinstance(kind, PointerType) else ""
 
 
 @tir_pass("tir.ThreadsAsLoops")
