@@ -10,7 +10,7 @@ through `hooks`.
 import importlib
 from typing import Any as _Any
 
-from tvmagic.ir import base, container, diagnostics, module
+from tvmagic.ir import base, container, diagnostics, module, ops
 from tvmagic.ir.attrs import Attrs, DictAttrs
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
 from tvmagic.ir.container import Array, Map
