@@ -26,6 +26,7 @@ __all__ = [
     "WrongValueError",
     "closest",
     "did_you_mean",
+    "underlined",
     "visible",
 ]
 
@@ -138,7 +139,25 @@ class TVMagicError(RuntimeError):
 TVMError = TVMagicError
 
 
-_WIDEST = 160  # columns of a line of the user's text that an error shows
+_WIDEST = 160  # columns of a line of the user's text that an error shows: a window on longer ones
+
+
+def underlined(line: str, span: Any) -> tuple[str, str]:
+    """A line of the user's text, of a long one the part around the place, and the carets below the place.
+
+    `span` (`tvmagic.ir.Span`) begins on this line; the carets go to the end of the line if it ends on a later one.
+    """
+    line = line.rstrip()
+    start, end = span.column - 1, span.column
+    if span.end_line not in (0, span.line):
+        end = len(line)
+    elif span.end_column > span.column:
+        end = span.end_column - 1
+    if len(line) > _WIDEST:
+        begin = max(0, start - _WIDEST // 4)
+        line, start, end = line[begin : begin + _WIDEST], start - begin, min(end - begin, _WIDEST)
+    before = "".join(["\t" if c == "\t" else " " for c in line[:start].ljust(start)])
+    return line, before + "^" * max(1, end - start)
 
 
 class DiagnosticError(TVMagicError):
@@ -165,21 +184,13 @@ class DiagnosticError(TVMagicError):
     def __str__(self) -> str:
         if self.source_line is None or self.span is None:
             return super().__str__()
-        number, start = str(self.span.line), self.span.column - 1
-        same_line = self.span.end_line == self.span.line and self.span.end_column > self.span.column
-        line, end = self.source_line.rstrip(), self.span.end_column - 1
-        if not same_line:
-            end = len(line)
-        if len(line) > _WIDEST:  # a window on a long line
-            begin = max(0, start - _WIDEST // 4)
-            line = line[begin : begin + _WIDEST]
-            start, end = start - begin, min(end - begin, _WIDEST)
-        lead = "".join(["\t" if c == "\t" else " " for c in line[:start]])
+        number = str(self.span.line)
+        line, carets = underlined(self.source_line, self.span)
         parts = [
             self.message,
             f"  at {self.span}",
             f" {number} | {line}",
-            f" {' ' * len(number)} | {lead}{'^' * max(1, end - start)}",
+            f" {' ' * len(number)} | {carets}",
         ]
         return "\n".join([*parts, f"  hint: {self.hint}"] if self.hint else parts)
 
