@@ -323,27 +323,23 @@ def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
     return Call(x.dtype, "tir.bitwise_not", (_integers("bitwise_not", x, 0)[0],), span)
 
 
-def _check_shift(y: PrimExpr, bits: int) -> None:
-    if isinstance(y, IntImm) and not 0 <= y.value < bits:
-        raise TVMagicError(f"a shift by {y.value} is outside 0 to {bits - 1}")
+def _shift(name: str, compute: Callable[[int, int], int], x: Any, y: Any, span: Span | None) -> PrimExpr:
+    x, y = _bit_operands(name, x, y)
+    if isinstance(y, IntImm) and not 0 <= y.value < x.dtype.bits:
+        raise TVMagicError(f"a shift by {y.value} is outside 0 to {x.dtype.bits - 1}")
+    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
+        return x
+    return _bitwise(name, compute, x, y, span)
 
 
 def shift_left(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """`x << y`"""
-    x, y = _bit_operands("shift_left", x, y)
-    _check_shift(y, x.dtype.bits)
-    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
-        return x
-    return _bitwise("shift_left", lambda p, q: p << q, x, y, span)
+    return _shift("shift_left", int.__lshift__, x, y, span)
 
 
 def shift_right(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """`x >> y`; keeps the sign of signed integers."""
-    x, y = _bit_operands("shift_right", x, y)
-    _check_shift(y, x.dtype.bits)
-    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
-        return x
-    return _bitwise("shift_right", lambda p, q: p >> q, x, y, span)
+    return _shift("shift_right", int.__rshift__, x, y, span)
 
 
 # ---------------------------------------------------------------------------- math

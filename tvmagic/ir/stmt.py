@@ -293,6 +293,12 @@ def stmt_seq(*stmts: Any) -> Stmt:
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
     """The statements of a sequence in order, those of sequences inside it too; a single statement alone."""
-    if not isinstance(stmt, SeqStmt):
-        return [stmt]
-    return [part for child in stmt.seq for part in stmt_list(child)]
+    found: list[Stmt] = []
+    todo = [stmt]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, SeqStmt):
+            todo += reversed(part.seq)
+        else:
+            found.append(part)
+    return found

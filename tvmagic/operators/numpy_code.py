@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
@@ -54,7 +54,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.ir.query import callee
+from tvmagic.ir.query import callee, operands
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
@@ -315,7 +315,7 @@ class _Stage(Visitor):
 
     def product(self, source: PrimExpr, reduced: list[Var]) -> ast.expr | None:
         """A summed product as `np.matmul` or `np.einsum`; None if it is not one."""
-        parts = [(f, self.indices(f)) for f in _factors(source)]
+        parts = [(f, self.indices(f)) for f in operands(source, Mul)]
         scalars = [f for f, has in parts if not has]
         factors = [(f, has) for f, has in parts if has]
         if len(factors) < 2 or frozenset().union(*[has for _, has in factors]) != {*self.axes, *reduced}:
@@ -538,15 +538,6 @@ class _Stage(Visitor):
         kind = f"np.{numpy_dtype(then.dtype).name}"
         typed = [code if has else _call(kind, code) for code, has in branches]
         return _call("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
-
-
-def _factors(node: PrimExpr) -> Iterator[PrimExpr]:
-    """The factors of a product."""
-    if isinstance(node, Mul):
-        yield from _factors(node.a)
-        yield from _factors(node.b)
-    else:
-        yield node
 
 
 # ---------------------------------------------------------------------------- pieces of code

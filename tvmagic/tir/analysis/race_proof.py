@@ -36,6 +36,7 @@ from tvmagic.ir import (
     structural_equal,
     structural_hash,
 )
+from tvmagic.ir.query import operands
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
 __all__ = ["Forms", "never_meet"]
@@ -257,15 +258,8 @@ def _plus(a: Mapping[_Atom, int], b: Mapping[_Atom, int], sign: int) -> dict[_At
 
 def _zeros(access: Access) -> list[PrimExpr]:
     """Differences that are 0 where an access runs: those of the equalities among its conditions."""
-    found: list[PrimExpr] = []
-    pending = [guard for guard, _ in access.place.guards]
-    while pending:
-        guard = pending.pop()
-        if isinstance(guard, And):
-            pending += [guard.a, guard.b]
-        elif isinstance(guard, EQ) and guard.a.dtype.is_index:
-            found.append(guard.a - guard.b)
-    return found
+    guards = [part for guard, _ in access.place.guards for part in operands(guard, And)]
+    return [guard.a - guard.b for guard in guards if isinstance(guard, EQ) and guard.a.dtype.is_index]
 
 
 # ---------------------------------------------------------------------------- equations
