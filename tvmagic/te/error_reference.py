@@ -20,7 +20,6 @@ from tvmagic.ir import (
     CommReducer,
     DataType,
     IntImm,
-    IterVar,
     Max,
     Min,
     Mul,
@@ -34,7 +33,7 @@ from tvmagic.te.error_evaluator import ErrorEvaluator, widened
 from tvmagic.te.error_memory import ErrorRunner, cells, loaded
 from tvmagic.te.error_sums import Sum, extreme, product, sum_of_products, sum_of_terms
 from tvmagic.te.numpy_eval import given
-from tvmagic.te.reference import Ends, bind_sizes, blocks, ends_of, number, points, simple_combiner
+from tvmagic.te.reference import Ends, bind_inputs, bind_sizes, blocks, ends_of, number, points, simple_combiner
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import (
     ComputeOp,
@@ -70,15 +69,8 @@ def evaluate_with_errors(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -
 
     A read outside a tensor is a `BoundsError`.
     """
-    sizes: dict[Var, np.ndarray] = {}
-    values: dict[Tensor, Any] = {}
-    for key, value in inputs.items():
-        if isinstance(key, Tensor):
-            values[key] = np.asarray(value)
-            bind_sizes(key, values[key], sizes)
-        else:
-            var = key.var if isinstance(key, IterVar) else key
-            sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
+    arrays, sizes = bind_inputs(inputs)
+    values: dict[Tensor, Any] = {**arrays}
     plan = _Plan(values, sizes)
     with np.errstate(all="ignore"):
         plan.run([t.op for t in tensors])

@@ -144,12 +144,12 @@ class Forms:
         whole = {t: c // divisor for t, c in terms.items() if c % divisor == 0}
         rest = {t: c for t, c in terms.items() if c % divisor}
         quotient, constant = divmod(constant, divisor)
-        low, high = self._reach(rest.items(), constant)
+        low, high = self.reach(rest.items(), constant)
         if low >= 0 and high < divisor:
             return (whole, quotient) if isinstance(node, FloorDiv) else (rest, constant)
         top = max(rest, key=lambda t: abs(rest[t]))
         factor = rest.pop(top)
-        low, high = self._reach(rest.items(), constant)
+        low, high = self.reach(rest.items(), constant)
         if top[0] != "v" or factor <= 0 or divisor % factor or low < 0 or high >= factor:
             return None
         _, var, begin, end = top
@@ -234,7 +234,8 @@ class Forms:
             return (low if low > -limit else -INF), (high if high < limit else INF)
         return (0 if atom[0] == "mod" else -INF), INF
 
-    def _reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
+    def reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
+        """The least and the greatest value of a sum of digits."""
         low = high = float(constant)
         for atom, factor in terms:
             ends = [e * factor for e in self.range(atom)]
@@ -330,11 +331,7 @@ class _Equations:
         self.changed = True
 
     def _reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
-        low = high = float(constant)
-        for (_, atom), factor in terms:
-            ends = [e * factor for e in self.forms.range(atom)]
-            low, high = low + min(ends), high + max(ends)
-        return low, high
+        return self.forms.reach([(atom, factor) for (_, atom), factor in terms], constant)
 
 
 def never_meet(forms: Forms, first: Form, second: Form) -> bool:

@@ -38,7 +38,7 @@ from tvmagic.ir.ops import logical_not
 from tvmagic.ir.query import is_call, is_one, is_zero
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
-from tvmagic.tir.blocks.regions import detected_regions, used_buffers
+from tvmagic.tir.blocks.regions import used_buffers, with_regions_of
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer, matched_in
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
@@ -210,10 +210,7 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
             raise ScheduleError(
                 f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout", node
             )
-        new = AccessContext.block(self, node)
-        if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
-            reads, writes = detected_regions(new)
-            new = new.replace(reads=self._renewed(new.reads, reads), writes=self._renewed(new.writes, writes))
+        new = with_regions_of(AccessContext.block(self, node), self.old, self.new)
         self.reuse.note(node, new)
         return new
 
@@ -236,10 +233,6 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
             self.buffers[node.buffer] = target
             self.data[node.buffer.data] = target.data
         return node.replace(source=source, buffer=target)
-
-    def _renewed(self, regions: Sequence[BufferRegion], found: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
-        known = {r.buffer: r for r in found}
-        return tuple([known.get(self.new, r) if r.buffer is self.old else r for r in regions])
 
 
 def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer, new: Buffer) -> None:
@@ -420,7 +413,8 @@ def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: lis
     _replace_nest(state, block, block, nest, new)
 
 
-def _prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+def prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    """For a primitive whose `index_map` takes the variables of its `block`: the map of a Python function."""
     index_map, block = values["index_map"], values["block"].block
     if not isinstance(index_map, IndexMap):
         index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
@@ -444,7 +438,7 @@ def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
     return loops[0] if loops else block
 
 
-@primitive("TransformBlockLayout", prepare=_prepare_block_map)
+@primitive("TransformBlockLayout", prepare=prepare_block_map)
 def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Value) -> None:
     """Run a block over other variables: those that `index_map` makes of the ones it has, with new loops.
 
