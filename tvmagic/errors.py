@@ -49,21 +49,24 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         same = [k for k in names if len(k) < 3 and set(k.lower()) == set(name.lower())]
     if same or len(name) < 3:
         return same[0] if same else None
-    allowed = max(1, len(name) * 3 // 10)
-    found: list[tuple[float, int, str]] = []
-    for number, other in enumerate(names):
-        if len(other) < 3 or abs(len(other) - len(name)) > allowed or other == name:
-            continue
-        a, b = name.lower(), other.lower()
-        edits, first = _edits(a, b, allowed), a[0] == b[0]
-        swapped = len(a) == len(b) and sorted(a) == sorted(b)
-        doubled = _singled(a) == _singled(b)
-        if edits <= allowed and (swapped or first or len(name) > 4):
-            found.append((edits - 0.5 * (swapped or doubled) - 0.2 * first, number, other))
-    if found:
-        return min(found)[2]
+    slips = [(far, number, k) for number, k in enumerate(names) if (far := _slip(name, k)) is not None]
+    if slips:
+        return min(slips)[2]
     parts = [k for k in names if k.startswith(name) or f"_{name}_" in f"_{k}_"] if len(name) > 3 else []
     return parts[0] if len(parts) == 1 else None
+
+
+def _slip(name: str, other: str) -> float | None:
+    """How far `name`, of three letters or more, is from `other`; None if it is no slip of the pen for it."""
+    allowed = max(1, len(name) * 3 // 10)
+    if len(other) < 3 or abs(len(other) - len(name)) > allowed or other == name:
+        return None
+    a, b = name.lower(), other.lower()
+    edits, first = _edits(a, b, allowed), a[0] == b[0]
+    swapped = len(a) == len(b) and sorted(a) == sorted(b)
+    if edits > allowed or not (swapped or first or len(name) > 4):
+        return None
+    return edits - 0.5 * (swapped or _singled(a) == _singled(b)) - 0.2 * first
 
 
 def _singled(name: str) -> str:

@@ -123,8 +123,10 @@ from tvmagic.ir.stmt import (
     SeqStmt,
     Stmt,
     While,
+    loop_nest,
     stmt_list,
     stmt_seq,
+    within_loops,
 )
 from tvmagic.ir.stores import stored_together
 from tvmagic.ir.unknown import Any

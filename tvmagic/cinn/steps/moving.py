@@ -422,10 +422,9 @@ def _check_consumer(
     producers = [f for f in every if f.block in inside and inputs & {s.buffer for s in f.stores}]
     if not producers:
         raise ScheduleError(f"no block under {loop.label} stores what `{leaf.name}` loads", loop, leaf.block)
-    first = min(order[found.block] for found in leaves(outer[0]))
+    first, last = min(order[found.block] for found in leaves(outer[0])), order[leaf.block]
     given = {s.buffer for p in producers for s in p.stores}
-    for found in every:
-        place = order[found.block]
+    for place, found in enumerate(every):
         if found.block in own:
             continue
         stored = {s.buffer for s in found.stores}
@@ -433,12 +432,17 @@ def _check_consumer(
             raise ScheduleError(
                 f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
             )
-        if first <= place < order[leaf.block]:
-            touched = stored | {load.buffer for load in loads_of(found)}
-            if out in touched or (stored & inputs and found not in producers):
-                raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
-        if place > order[leaf.block] and found.block in inside:
+        other_input = stored & inputs and found not in producers
+        if first <= place < last and (other_input or out in stored | {load.buffer for load in loads_of(found)}):
+            raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
+        if place > last and found.block in inside:
             raise ScheduleError(f"`{leaf.name}` comes before {loop.label}", leaf.block)
+    _check_complete(producers, outer, loop)
+    return producers
+
+
+def _check_complete(producers: Sequence[Leaf], outer: Sequence[For], loop: StmtSRef) -> None:
+    """Raise if a producer has not added up all of an element in one iteration of the loops `outer`."""
     for producer in producers:
         bad = next((n for n in outer if n.loop_var in producer.reducing), None)
         if bad is not None:
@@ -447,7 +451,6 @@ def _check_consumer(
                 loop,
                 producer.block,
             )
-    return producers
 
 
 def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer) -> dict[Var, Span]:

@@ -19,7 +19,6 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     For,
-    ForKind,
     IfThenElse,
     IntImm,
     IterVar,
@@ -31,6 +30,7 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
+    loop_nest,
     post_order_visit,
     substitute,
 )
@@ -501,7 +501,5 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
                 f"the condition of {block.label} depends on a loop that binds none of its variables", block
             )
         predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
-    nest: Stmt = BlockRealize(new_loops, predicate, new)
-    for var, size in zip(reversed(new_loops), reversed(sizes)):
-        nest = For(var, 0, size, ForKind.SERIAL, nest)
+    nest = loop_nest(new_loops, sizes, BlockRealize(new_loops, predicate, new))
     _replace_nest(state, block, outermost, nest, new)
