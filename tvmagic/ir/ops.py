@@ -26,6 +26,8 @@ from tvmagic.ir.arithmetic import floordiv as floordiv
 from tvmagic.ir.arithmetic import floormod as floormod
 from tvmagic.ir.arithmetic import greater as greater
 from tvmagic.ir.arithmetic import greater_equal as greater_equal
+from tvmagic.ir.arithmetic import indexdiv as indexdiv
+from tvmagic.ir.arithmetic import indexmod as indexmod
 from tvmagic.ir.arithmetic import less as less
 from tvmagic.ir.arithmetic import less_equal as less_equal
 from tvmagic.ir.arithmetic import logical_and as logical_and
