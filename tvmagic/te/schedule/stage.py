@@ -425,6 +425,26 @@ class Stage(Identified):
         ----------
         var: the loop.
         tensor_intrin: what `te.decl_tensor_intrin` gave.
+
+        Example
+        -------
+            x = te.placeholder((4,), name="x")
+            y = te.compute((4,), lambda i: x[i] + 1.0, name="y")
+            intrin = te.decl_tensor_intrin(
+                y.op,
+                lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], "float32x4") + 1.0),
+                default_buffer_params={"offset_factor": 1},
+            )
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            outer, inner = s[B].split(B.op.axis[0], 4)
+            s[B].tensorize(inner, intrin)
+
+        is lowered to
+
+            for i_outer in range(4):
+                cse_var_1: T.int32 = i_outer * 4
+                B[cse_var_1:cse_var_1 + 4] = A[cse_var_1:cse_var_1 + 4] + T.Broadcast(T.float32(1.0), 4)
         """
         if not hasattr(tensor_intrin, "reduce_init"):
             raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is no tensor intrinsic")
@@ -466,6 +486,27 @@ class Stage(Identified):
         Parameters
         ----------
         threads: thread axes, from `te.thread_axis`.
+
+        Example
+        -------
+            B = te.placeholder((8, 16), name="B")
+            first = te.compute((1, 16), lambda t, i: A[0, i], name="first")
+            update = te.compute((8, 16), lambda t, i: B[t - 1, i] + A[t, i], name="update")
+            C = te.scan(first, update, B, name="C")
+            s = te.create_schedule(C.op)
+            thread = te.thread_axis((0, 16), "threadIdx.x")
+            s[first].bind(first.op.axis[1], thread)
+            s[update].bind(update.op.axis[1], thread)
+            s[C].env_threads(thread)
+
+        is lowered to
+
+            threadIdx_x = T.launch_thread("threadIdx.x", 16)
+            C_1 = T.Buffer((128,), data=C.data)
+            A_1 = T.Buffer((128,), data=A.data)
+            C_1[threadIdx_x] = A_1[threadIdx_x]
+            for C_idx in range(7):
+                C_1[C_idx * 16 + threadIdx_x + 16] = C_1[C_idx * 16 + threadIdx_x] + A_1[C_idx * 16 + threadIdx_x + 16]
         """
         axes = list(threads) if isinstance(threads, (list, tuple)) else [threads]
         if not isinstance(self.op, ScanOp):
@@ -486,6 +527,19 @@ class Stage(Identified):
         var: the loop.
         pragma_type: the key, such as `unroll_explicit`.
         pragma_value: its value.
+
+        Example
+        -------
+            B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].pragma(B.op.axis[0], "auto_unroll_max_step", 4)
+
+        is lowered to
+
+            B[0] = A[0] + T.float32(1.0)
+            B[1] = A[1] + T.float32(1.0)
+            B[2] = A[2] + T.float32(1.0)
+            B[3] = A[3] + T.float32(1.0)
         """
         shorthand = {"unroll": self.unroll, "vectorize": self.vectorize}.get(pragma_type)
         if shorthand is not None:
@@ -702,12 +756,60 @@ class Stage(Identified):
             raise self.error(f"{call} on an output of the schedule")
 
     def double_buffer(self) -> None:
-        """Keep two copies of the buffer: one is filled while the other is read."""
+        """Keep two copies of the buffer: one is filled while the other is read.
+
+        Example
+        -------
+            B = te.compute((4, 16), lambda i, j: A[i, j] + 1.0, name="B")
+            C = te.compute((4, 16), lambda i, j: B[i, j] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_at(s[C], C.op.axis[0])
+            s[B].double_buffer()
+
+        is lowered to
+
+            B = T.allocate([32], "float32", "global")
+            B_1 = T.Buffer((32,), data=B)
+            A_1 = T.Buffer((64,), data=A.data)
+            for j in range(16):
+                B_1[j] = A_1[j] + T.float32(1.0)
+            C_1 = T.Buffer((64,), data=C.data)
+            for i_outer in range(3):
+                with T.attr(B, "double_buffer_write", 1):
+                    for j in range(16):
+                        B_1[(i_outer + 1) % 2 * 16 + j] = A_1[i_outer * 16 + j + 16] + T.float32(1.0)
+                for j in range(16):
+                    C_1[i_outer * 16 + j] = B_1[i_outer % 2 * 16 + j] * T.float32(2.0)
+            for j in range(16):
+                C_1[j + 48] = B_1[j + 16] * T.float32(2.0)
+        """
         self._not_output("double_buffer")
         self.is_double_buffered = True
 
     def rolling_buffer(self) -> None:
-        """Keep what the next iteration needs again, in a buffer used in a circle."""
+        """Mark the buffer as one that keeps what the next iteration needs again, and is used in a circle.
+
+        The mark is for passes of the user's: lowering leaves it, and each iteration computes all that it needs.
+
+        Example
+        -------
+            B = te.compute((17,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] + B[i + 1], name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_at(s[C], C.op.axis[0])
+            s[B].rolling_buffer()
+
+        is lowered to
+
+            B = T.allocate([2], "float32", "global")
+            for i in range(16):
+                B_1 = T.Buffer((17,))
+                T.attr(B_1, "rolling_buffer_scope", T.bool(True))
+                B_2 = T.Buffer((2,), data=B, align=8)
+                for i_1 in range(2):
+                    B_2[i_1] = A[i_1 + i] + T.float32(1.0)
+                C[i] = B_2[0] + B_2[1]
+        """
         self._not_output("rolling_buffer")
         self.is_rolling = True
 

@@ -350,6 +350,32 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
     """Set the places that divide the axes of a buffer into groups, each flattened to one dimension.
 
     Requires: the places lie in order inside the buffer's dimensions; the buffer is not matched.
+
+    Example
+    -------
+    `sch.set_axis_separator("B", ("write", 0), [1])` makes of
+
+        B = T.alloc_buffer((16, 16))
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+        for i, j in T.grid(16, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((16, 16), axis_separators=[1])
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1.0)
+        for i, j in T.grid(16, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * T.float32(2.0)
     """
     old = buffer_of(block, buffer)
     places = [int(s) for s in axis_separators]

@@ -171,6 +171,32 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     Requires: the block is alone in its loops, complete or a reduction, its body one store, all accesses at plain
     variables, each bound to a loop over just its domain; padding with zeros does not change what it reduces; it
     writes all of each output.
+
+    Example
+    -------
+    `sch.pad_einsum("B", [12])` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] * 2.0
+
+    this:
+
+        A_pad = T.alloc_buffer((24,))
+        B_pad = T.alloc_buffer((24,))
+        for i0 in range(24):
+            with T.block("A_pad"):
+                v0 = T.axis.spatial(24, i0)
+                A_pad[v0] = T.if_then_else(v0 < 16, A[v0], T.float32(0.0))
+        for i in range(24):
+            with T.block("B"):
+                v = T.axis.spatial(24, i)
+                B_pad[v] = A_pad[v] * T.float32(2.0)
+        for i0 in range(16):
+            with T.block("B_pad"):
+                v0 = T.axis.spatial(16, i0)
+                B[v0] = B_pad[v0]
     """
     numbers = [int(p) for p in padding]
     _check_padding(block, numbers)
