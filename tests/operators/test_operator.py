@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tvmagic import te
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators import operator
@@ -61,6 +62,24 @@ def test_calls_inside_loops_and_helpers_are_steps_too() -> None:
     ).record
     assert record is not None
     assert [s.name for s in record] == ["s[Y].split(axis, factor=factor)"] * 2
+
+
+def test_calls_on_another_schedule_and_calls_of_calls_are_no_steps() -> None:
+    op, _ = dense()
+    cell = "other = te.create_schedule(s[Y].op)\nother[Y].split(Y.op.axis[0], factor=4)\ns[Y].tile(*s[Y].axis, 8, 16)"
+    record = schedule(op, cell).record
+    assert record is not None
+    assert [s.name for s in record] == ["s[Y].tile(*s[Y].axis, 8, 16)"]
+    again = schedule(op, "s.cache_write(Y, 'local')\ns[Y].split(s[Y].axis[0], factor=4)").record
+    assert again is not None and len(again) == 2
+
+
+def test_a_schedule_records_only_while_its_cell_runs() -> None:
+    op, _ = dense()
+    before = te.schedule.Stage.split
+    record = schedule(op, "s[Y].split(s[Y].axis[0], factor=4)").record
+    assert te.schedule.Stage.split is before
+    assert record is not None and len(record) == 1
 
 
 def test_a_failing_call_leaves_the_state_before_it_usable() -> None:
