@@ -52,7 +52,7 @@ def longest(*codes: int) -> int:
 
 
 def same_lanes(*values: PrimExpr) -> list[PrimExpr]:
-    """The values with as many lanes as the one that has most."""
+    """The values with as many lanes as the longest of them."""
     code = longest(*[v.dtype.lane_code for v in values])
     return [broadcast_to(v, code) for v in values]
 
