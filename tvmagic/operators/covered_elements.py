@@ -12,8 +12,9 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import INT32, IntImm
+from tvmagic.ir import IntImm
 from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.values import INT32
 
 __all__ = ["check_reach"]
 

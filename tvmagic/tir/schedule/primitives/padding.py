@@ -162,6 +162,22 @@ def _under_loops(realize: BlockRealize) -> Stmt:
     return body
 
 
+def _own_loops(state: ScheduleState, block: StmtSRef) -> dict[Var, Var]:
+    """By its variable, the loop that each variable of a block is bound to and runs over; raises if it has none."""
+    realize = state.realize_of(block)
+    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
+    loop_of: dict[Var, Var] = {}
+    for var, value in zip(block.block.iter_vars, realize.iter_values):
+        own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
+        if not own or not is_one(realize.predicate):
+            raise ScheduleError(
+                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
+            )
+        assert isinstance(value, Var)
+        loop_of[value] = var.var
+    return loop_of
+
+
 @primitive("PadEinsum")
 def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> None:
     """Pad the extents of a block's variables to multiples of `padding`, one number a variable.
@@ -217,16 +233,7 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
         return
     outermost = single_nest(state, block)
     realize = state.realize_of(block)
-    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
-    loop_of: dict[Var, Var] = {}
-    for var, value in zip(stmt.iter_vars, realize.iter_values):
-        own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
-        if not own or not is_one(realize.predicate):
-            raise ScheduleError(
-                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
-            )
-        assert isinstance(value, Var)
-        loop_of[value] = var.var
+    loop_of = _own_loops(state, block)
     before, after, twins = _pad_buffers(stmt, extents)
     _check_outputs_whole(block, set(twins))
     replacer = BufferReplacer(twins)
