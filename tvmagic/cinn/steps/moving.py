@@ -298,13 +298,25 @@ def _check_producer(
     consumers = [found for found in others if loads_of(found, buffer)]
     if first_values:  # they are for what adds to them; who reads the result comes later
         consumers = [found for found in consumers if any(s.buffer is buffer for s in found.stores)]
-    inside = {found.block for found in leaves(loop.loop)}
     if not consumers:
         raise ScheduleError(f"no block reads `{buffer.name}`, so `{leaf.name}` has no consumer", leaf.block)
     for found in others:
         if any(s.buffer is buffer for s in found.stores) and not first_values:
             raise ScheduleError(f"`{buffer.name}` is stored by `{found.name}` too", leaf.block, found.block)
-    for found in consumers:
+    _check_readers(consumers, order, leaf, buffer, loop)
+    inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
+    for found in others:
+        if order[found.block] > order[leaf.block] and inputs & {s.buffer for s in found.stores}:
+            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
+    return consumers
+
+
+def _check_readers(
+    readers: Sequence[Leaf], order: dict[Block, int], leaf: Leaf, buffer: Buffer, loop: StmtSRef
+) -> None:
+    """Those who read what a block stores are all under the loop, and come after it."""
+    inside = {found.block for found in leaves(loop.loop)}
+    for found in readers:
         if found.block not in inside:
             raise ScheduleError(
                 f"all readers of `{buffer.name}` must be under {loop.label}, but `{found.name}` is not",
@@ -314,11 +326,6 @@ def _check_producer(
             )
         if order[found.block] < order[leaf.block]:
             raise ScheduleError(f"`{found.name}` comes before `{leaf.name}`, which it reads", found.block)
-    inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
-    for found in others:
-        if order[found.block] > order[leaf.block] and inputs & {s.buffer for s in found.stores}:
-            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
-    return consumers
 
 
 def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequence[For], loop: For) -> dict[Var, Span]:

@@ -59,6 +59,14 @@ def _place_of(stage: Any) -> str:
 _MARKS = {5: "unrolled", 6: "vectorized", 7: "parallel", 8: "tensorized"}
 
 
+def _marks(attr: Any) -> list[str]:
+    """What a schedule says of a loop, if it says something: its kind, or the thread that it is bound to."""
+    if attr is None:
+        return []
+    thread = "" if attr.bind_thread is None else attr.bind_thread.thread_tag
+    return [mark for mark in (_MARKS.get(attr.iter_type, thread),) if mark]
+
+
 def iteration_graph(stage: Any, ranges: Mapping[Any, Any] | None = None, title: str = "") -> Graph:
     """The iteration variables of a stage with the relations between them (split, fuse, rebase).
 
@@ -75,11 +83,7 @@ def iteration_graph(stage: Any, ranges: Mapping[Any, Any] | None = None, title: 
         if found is not None:
             lines.append(f"{found.min} .. +{found.extent}")
         if id(iv) in order:
-            attr = stage.iter_var_attrs.get(iv)
-            mark = _MARKS.get(attr.iter_type if attr is not None else 0, "")
-            thread = attr.bind_thread if attr is not None else None
-            mark = mark or (thread.thread_tag if thread is not None else "")
-            lines.append(f"loop {order[id(iv)]}" + (f", {mark}" if mark else ""))
+            lines.append(", ".join([f"loop {order[id(iv)]}", *_marks(stage.iter_var_attrs.get(iv))]))
         tone = "leaf" if id(iv) in order else "input" if id(iv) in roots else "plain"
         graph.vertices.append(Vertex(str(id(iv)), lines, "round", tone))
     for number, relation in enumerate(stage.relations):
