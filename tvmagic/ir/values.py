@@ -14,7 +14,7 @@ from typing import Any
 import tvmagic.ir as ir
 from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
 from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
-from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.dtype import DataType, dtype_of, integer_limits
 from tvmagic.ir.node import Kind, Name, Node, Span
 
 BOOL = DataType("bool")
@@ -441,11 +441,10 @@ class IntImm(ConstExpr):
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
         value = int(value)
-        bits = self.dtype.bits
         if not self.dtype.is_scalar:
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
-        low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
-        if not low <= value < high:
+        low, high = integer_limits(self.dtype)
+        if not low <= value <= high:
             raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
         self.value = value
         self.span = span

@@ -50,6 +50,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.meaning import plain, round_float
 from tvmagic.ir.query import callee
 from tvmagic.te.error_bound import FORMATS, format_of
@@ -356,8 +357,7 @@ class ExpressionWriter(Visitor):
         return self.bind(target, wrapped(target, text, always=True), a.error)
 
     def _to_integer(self, target: DataType, a: Value) -> Value:
-        bits = target.bits - 1 if target.is_int else target.bits
-        low, high = (-(1 << bits) if target.is_int else 0), (1 << bits) - 1
+        low, high = integer_limits(target)
         error = EXACT if a.error == EXACT else f"stepError(Math.trunc, {a.text}, {a.error})"
         if target.bits > 32:
             return self.bind(target, f"toBig({a.text}, {low}n, {high}n)", error, True)
