@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -171,6 +172,8 @@ def test_conditions_that_leave_nothing_open_have_no_error_of_their_own() -> None
     assert "apart(" not in javascript(op, {}, True)
     op = operator("f", "X: float32[4]\nS[i] = X[i] * 3\nY[i] = 1.0 if S[i] > 0 and i < 3 else 0.0")
     assert "apart(" in javascript(op, {}, True) and "apart(" not in javascript(op, {})
+    name = re.findall(r"let (v\d+) = v\d+, e\1 = ", javascript(op, {}, True))[0]
+    assert f"if ({name} || e{name})" in javascript(op, {}, True) and f"if ({name})" in javascript(op, {})
 
 
 @pytest.mark.soak
