@@ -7,6 +7,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AttrStmt,
     BinaryOp,
     Block,
     BlockRealize,
@@ -35,6 +36,7 @@ from tvmagic.ir import (
     mutate_all,
     ops,
 )
+from tvmagic.ir.query import launches_thread
 
 __all__ = ["with_index_dtype"]
 
@@ -179,6 +181,12 @@ class _IndexRetyper(Mutator):
     @handles(IterVar)
     def axis(self, node: IterVar) -> IterVar:
         return node.replace(var=self.var(node.var), dom=None if node.dom is None else self.range(node.dom))
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> AttrStmt:
+        if not launches_thread(node):
+            return self.visit_children(node)
+        return node.replace(node=self.axis(node.node), value=self.index(node.value), body=self.visit(node.body))
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> BlockRealize:
