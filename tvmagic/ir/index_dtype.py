@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
@@ -200,7 +200,7 @@ class _IndexRetyper(Mutator):
 
     def _attribute(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
-            return tuple([self._attribute(v) for v in value])
+            return tuple([self._attribute(v) for v in cast("tuple[Any, ...]", value)])
         return self.buffers.get(value, value) if isinstance(value, Buffer) else value
 
     @handles(MatchBufferRegion)
