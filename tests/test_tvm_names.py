@@ -94,7 +94,7 @@ ABSENT = {
         RELAY,
     ),
     **dict.fromkeys(
-        ("MergeSharedMemoryAllocations", "ReduceBranchingThroughOvercompute", "UseAssumeToReduceBranches"), "not done yet"
+        ("ReduceBranchingThroughOvercompute", "UseAssumeToReduceBranches"), "not done yet"
     ),
 }  # fmt: skip
 
