@@ -219,3 +219,9 @@ def test_remainders_of_what_may_pass_a_multiple_are_anywhere(interval: IntervalS
     x = Var("x")
     found = arith.eval_set(tir.floormod(x, 8), {x: interval})
     assert (str(found.min_value), str(found.max_value)) == ("0", "7")
+
+
+def test_a_set_is_itself_alone() -> None:
+    one, bound = IntervalSet(0, 3), arith.ConstIntBound(0, 3)
+    assert one.same_as(one) and not one.same_as(IntervalSet(0, 3))
+    assert bound.same_as(bound) and not bound.same_as(arith.ConstIntBound(0, 3))
