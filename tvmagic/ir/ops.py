@@ -59,6 +59,7 @@ from tvmagic.ir.expr import (
     BOOL,
     FLOAT32,
     INT32,
+    Broadcast,
     Call,
     FloatImm,
     IntImm,
