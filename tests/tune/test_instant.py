@@ -151,6 +151,52 @@ def test_a_window_that_slides_along_the_results_is_reduced_in_vectors_of_results
     assert "T.vectorized" in str(checked(text).schedule.mod)
 
 
+APART = {
+    "a lower triangle": ("X: float32[64, 64]\nY[i, j] = exp(X[i, j]) if j <= i else 0", "for j in range(i + 1)"),
+    "an upper triangle": ("X: float32[64, 64]\nY[i, j] = X[i, j] if j >= i else 0", "for j in range(64 - i)"),
+    "padding": ("X: float32[64, 64]\nY: float32[64, 64]\nY[i, j] = (X[i, j - 1] if j > 0 else 0) + X[i, j]", "for j in range(63)"),
+    "two parts": ("A: float32[64, 64]\nB: float32[64, 33]\nY: float32[64, 97]\nY[i, j] = A[i, j] if j < 64 else B[i, j - 64]", "for j in range(33)"),
+    "a diagonal": ("X: float32[64]\nY: float32[64, 64]\nY[i, j] = X[i] if i == j else 0", "for j in range(63 - i)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APART)
+def test_between_places_at_which_a_condition_changes_no_loop_asks(name: str) -> None:
+    """Neither vectors that VectorizeLoop would take apart, nor a condition in a loop."""
+    text, loop = APART[name]
+    lowered = tvmagic.lower(checked(text).schedule.mod).script()
+    assert loop in lowered and "if_then_else" not in lowered and "_s in range" not in lowered, lowered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "T: float32[64]\nI: int32[640]\nY[i] = T[I[i]] * 2",
+        "T: float32[64]\nI: int32[640]\nY[i] = exp(T[I[i]])",
+        "X: float32[64, 64]\nY[i, j] = exp(X[i, j]) if X[i, j] < 0 else X[i, j]",
+        "I: int32[64]\nj: range(32)\nY[i, j] = 1.0 if I[i] == j else 0.0",
+        "X: float32[64, 64]\nY: float32[128, 128]\nY[i, j] = X[i // 2, j // 2]",
+    ],
+)
+def test_what_depends_on_data_is_left_to_llvm(text: str) -> None:
+    """It knows what a gather and a mask cost; the loop is as it was written."""
+    lowered = tvmagic.lower(checked(text).schedule.mod).script()
+    assert "Ramp" not in lowered and ":16]" not in lowered and "_s in range" not in lowered
+    assert lowered.count("if_then_else") <= 1
+
+
+def test_elements_a_few_places_apart_are_read_in_vectors() -> None:
+    sch = checked("X: float32[64, 64]\nY: float32[64, 32]\nY[i, j] = X[i, 2*j] + X[i, 2*j+1]").schedule
+    assert "T.vectorized" in sch.script()
+
+
+def test_threads_pay_for_long_loops_alone() -> None:
+    cell = "X: float32[{n}]\nY[i] = {value}"
+    for n, value, parallel in ((100000, "X[i] + 1", False), (1000000, "X[i] + 1", True), (100000, "exp(X[i])", True)):
+        sch = decide(operator("f", cell.format(n=n, value=value)), "llvm -num-cores=4").schedule
+        assert ("T.parallel" in sch.script()) == parallel
+
+
 def test_a_tile_follows_the_processor() -> None:
     big = "A: float32[960, 960]\nB: float32[960, 960]\nC[i, j] += A[i, k] * B[k, j]"
     op = operator("f", big)

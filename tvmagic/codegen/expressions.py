@@ -19,7 +19,7 @@ from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.types import constant, flags_type, lanes_name, llvm_type, splat, vector_type
-from tvmagic.codegen.unsafe_loads import needs_mask
+from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     EQ,
@@ -444,12 +444,16 @@ class ExpressionEmitter(Visitor):
     def logical(self, node: BinaryOp) -> str:
         word = "and" if isinstance(node, And) else "or"
         a = self.visit(node.a)
-        if node.dtype.lane_code == 1 and self.context.is_guarded(node.b):
-            return self._short_circuit(word, a, node.b)
-        if self.context.is_guarded(node.b):
-            return self._masked_operand(node, a)
+        if self._is_guarded(node.b):
+            return self._short_circuit(word, a, node.b) if node.dtype.lane_code == 1 else self._masked_operand(node, a)
         b = self.visit(node.b)
         return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
+
+    def _is_guarded(self, expr: PrimExpr) -> bool:
+        """Whether an expression may only be computed if a condition holds."""
+        if not self.context.is_guarded(expr):
+            return False
+        return self.context.check_bounds or not is_harmless(expr, self.intervals, self.context.work.stored)
 
     def _masked_operand(self, node: BinaryOp, a: str) -> str:
         """The vector `a and b` (`a or b`), if the lanes of `b` that `a` decides read nothing."""
@@ -505,7 +509,7 @@ class ExpressionEmitter(Visitor):
         lanes = condition.dtype.lane_code
         if lanes != 1:
             return self._masked_sides(chosen, then, other, lanes)
-        if self.mask is None and not self.context.is_guarded(then) and not self.context.is_guarded(other):
+        if self.mask is None and not self._is_guarded(then) and not self._is_guarded(other):
             first, second = self.visit(then), self.visit(other)
             return self._mark(
                 self.out.op(f"select i1 {chosen}, {kind} {first}, {kind} {second}"), chosen, first, second

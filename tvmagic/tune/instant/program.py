@@ -23,6 +23,7 @@ from tvmagic.ir import (
     Mul,
     Op,
     PrimExpr,
+    Select,
     Var,
     Visitor,
     handles,
@@ -134,6 +135,8 @@ class BlockInfo:
     combine: type | None
     loads: list[Access] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
+    alone: set[Var] = field(default_factory=set)  # variables whose values are computed with, beside indices
+    conditions: list[PrimExpr] = field(default_factory=list)  # of `if_then_else` and `Select`
 
     @property
     def name(self) -> str:
@@ -157,21 +160,38 @@ class BlockInfo:
 
 
 class _Loads(Visitor):
-    """The loads in an expression, the calls by name."""
+    """The loads in an expression, the calls by name, the variables outside of loads."""
 
     def __init__(self) -> None:
         self.found: list[Access] = []
         self.calls: set[str] = set()
+        self.alone: set[Var] = set()
+        self.conditions: list[PrimExpr] = []
+        self.inside = 0  # loads around
+
+    @handles(Var)
+    def variable(self, node: Var) -> None:
+        if not self.inside:
+            self.alone.add(node)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
         self.found.append(Access(node.buffer, tuple(node.indices)))
+        self.inside += 1
         self.visit_children(node)
+        self.inside -= 1
 
     @handles(Call)
     def call(self, node: Call) -> None:
         if isinstance(node.op, Op):
             self.calls.add(node.op.name)
+            if node.op.name == "tir.if_then_else":
+                self.conditions.append(node.args[0])
+        self.visit_children(node)
+
+    @handles(Select)
+    def select(self, node: Select) -> None:
+        self.conditions.append(node.condition)
         self.visit_children(node)
 
 
@@ -201,7 +221,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
         return None
     finder = _Loads()
     finder.visit(value)
-    info.loads, info.calls = finder.found, finder.calls
+    info.loads, info.calls, info.alone, info.conditions = finder.found, finder.calls, finder.alone, finder.conditions
     return info
 
 
