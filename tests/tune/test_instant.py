@@ -32,6 +32,13 @@ CELLS = {
     "half": "A: bfloat16[33, 40]\nB: bfloat16[40, 50]\nC[i, j] += float32(A[i, k]) * float32(B[k, j])",
     "largest of sums": "A: float32[33, 40]\nB: float32[40, 50]\nC[i, j] = max(A[i, k] + B[k, j], over=k)",
     "an operand twice": "A: float32[33, 40]\nC[i, j] += A[i, k] * A[j, k]",
+    "an operand squared": "A: float32[32, 32]\nC[i, j] += A[i, k] * A[k, j]",
+    "an operand and its transpose": "A: float32[64, 40]\nC[i, j] += A[i, k] * A[j, k]",
+    "a transpose and its operand": "A: float32[40, 96]\nC[i, j] += A[k, i] * A[k, j]",
+    "distances": "A: float32[33, 20]\nB: float32[40, 20]\nC[i, j] += (A[i, k] - B[j, k]) * (A[i, k] - B[j, k])",
+    "three operands": "A: float32[48, 20]\nB: float32[20, 30]\nD: float32[30, 32]\nC[i, l] += A[i, j] * B[j, k] * D[k, l]",
+    "weights of the sum": "A: float32[48, 20]\nB: float32[20, 64]\nD: float32[20]\nC[i, j] += A[i, k] * B[k, j] * D[k]",
+    "part of a sum": "A: float32[48, 48]\nC: float32[24, 16]\nk: range(24)\nC[i, j] += A[i + 3, k] * A[k, j + 1]",
     "symbolic rows": "A: float32[n, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
     "symbolic in all": "A: float32[n, m]\nB: float32[m, p]\nC[i, j] += A[i, k] * B[k, j]",
     "matrix times vector": "A: float32[70, 128]\nx: float32[128]\ny[i] += A[i, k] * x[k]",
@@ -48,6 +55,10 @@ CELLS = {
     "gather": "T: float32[40, 33]\nI: int32[20]\nY[i, j] = T[I[i], j]",
     "blur": "X: float32[30, 50]\nH: float32[30, 48]\nH[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\n"
     "Y: float32[28, 48]\nY[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
+    "largest places of rows": "X: float32[9, 96]\nY[i] = argmax(X[i, j], over=j)",
+    "least places of columns": "X: float32[9, 70]\nY[j] = argmin(X[i, j], over=i)",
+    "largest place of all": "X: int8[960]\nY[()] = argmax(X[j], over=j)",
+    "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
     "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
     "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",
 }
@@ -230,27 +241,53 @@ def test_a_large_operand_is_packed_in_stretches() -> None:
     assert any("panels of B at a time, which stay in the last cache" in t for t in decide(op).texts)
 
 
-def test_what_no_rule_fits_is_said() -> None:
-    instant = checked(
-        "X: int32[300, 40]\nY[i, j] = cumsum(X)[i, j]" if False else "A: int32[64]\nB[i] = A[i] * A[63 - i]"
-    )
-    assert instant.schedule.mod is not None
-    a = te.placeholder((256, 64), name="A")
-    k = te.reduce_axis((0, 64), name="k")
+def _places(rows: int, columns: int) -> Any:
+    """A function with the place and the value of the largest element of each row, as TVM's own example of a reduction of pairs."""
+    a = te.placeholder((rows, columns), name="A")
+    k = te.reduce_axis((0, columns), name="k")
     pair = te.comm_reducer(
         lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
         lambda i, v: (tir.const(-1, i), tir.min_value(v)),
         name="argmax",
     )
-    index, value = te.compute((256,), lambda i: pair((k, a[i, k]), axis=k), name="best")
-    func = te.create_prim_func([a, index, value])
-    found = decide(func)
-    assert any("no rule fits" in text and "in parallel" in text for text in found.texts)
-    built = tvmagic.build(found.schedule.mod)
-    data = np.random.default_rng(0).standard_normal((256, 64), dtype="float32")
-    at, best = np.zeros(256, "int32"), np.zeros(256, "float32")
-    built(data, at, best)
+    index, value = te.compute((rows,), lambda i: pair((k, a[i, k]), axis=k), name="best")
+    return te.create_prim_func([a, index, value])
+
+
+@pytest.mark.parametrize(("columns", "said"), [(64, "partial results along k"), (61, "no rule fits")])
+def test_places_of_rows(columns: int, said: str) -> None:
+    found = decide(_places(1000, columns), "llvm -mcpu=haswell")
+    assert any(said in text for text in found.texts) and "T.parallel" in found.schedule.script()
+    assert ("T.vectorized" in found.schedule.script()) == (columns == 64)
+    data = np.random.default_rng(0).standard_normal((1000, columns), dtype="float32")
+    at, best = np.zeros(1000, "int32"), np.zeros(1000, "float32")
+    tvmagic.build(found.schedule.mod)(data, at, best)
     np.testing.assert_array_equal(at, data.argmax(axis=1))
+    np.testing.assert_array_equal(best, data.max(axis=1))
+
+
+@pytest.mark.parametrize("over", ["i", "j"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_in_vectors_are_the_first_ones_as_in_numpy(name: str, over: str) -> None:
+    """Ties, infinities, NaN."""
+    op = operator("f", f"X: float32[64, 96]\nY[{'ij'.replace(over, '')}] = {name}(X[i, j], over={over})")
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 5, (64, 96)).astype("float32")
+    data[3], data[:, 7], data[9, 50:], data[11, 60] = np.inf, -np.inf, np.nan, np.nan
+    sch = auto(op)
+    assert "T.vectorized" in sch.script()
+    out = np.zeros(64 if over == "j" else 96, "int32")
+    tvmagic.build(sch.mod)(data, out)
+    np.testing.assert_array_equal(out, getattr(np, name)(data, axis="ij".index(over)))
+
+
+def test_what_no_rule_fits_is_said() -> None:
+    a = te.placeholder((256, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    both = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] * y[1]), lambda i, v: (tir.const(0, i), tir.const(1, v)))
+    total, product = te.compute((256,), lambda i: both((a[i, 63 - k] + k, a[i, 63 - k]), axis=k), name="both")
+    found = decide(te.create_prim_func([a, total, product]))
+    assert any("no rule fits" in text and "in parallel" in text for text in found.texts)
 
 
 def test_what_has_no_schedule_is_refused() -> None:

@@ -249,10 +249,13 @@ class ExpressionEmitter(Visitor):
     def extreme(self, node: BinaryOp) -> str:
         a, b = self.visit(node.a), self.visit(node.b)
         word = "min" if isinstance(node, Min) else "max"
+        if node.dtype.is_bool:
+            return self.out.op(f"{'and' if word == 'min' else 'or'} {llvm_type(node.dtype)} {a}, {b}")
         if not node.dtype.is_float:
             return self._mark(self.intrinsic(f"{'s' if node.dtype.is_int else 'u'}{word}", node.dtype, a, b), a, b)
         if self.any_order and node.dtype.code == "float" and node.dtype.bits in (32, 64):
-            return self.intrinsic(f"{word}imum", node.dtype, a, b)  # which LLVM knows to be a reduction
+            # which LLVM knows to be a reduction; of two zeros any will do, as above
+            return self.intrinsic(f"{word}imum", node.dtype, a, b, flags="nsz ")
         # A comparison and a select are one instruction on every machine. It gives `b` where either
         # side is NaN; NumPy lets NaN through, so `a` is chosen where it is NaN. A constant is not.
         for side, name in ((node.a, a), (node.b, b)):
@@ -282,13 +285,14 @@ class ExpressionEmitter(Visitor):
         """The type of a condition on every lane of `dtype`."""
         return flags_type(dtype.lane_code)
 
-    def intrinsic(self, name: str, dtype: DataType, *args: str, extra: str = "") -> str:
-        """A call of LLVM's intrinsic `name` on values of type `dtype`; `extra` goes after the arguments."""
+    def intrinsic(self, name: str, dtype: DataType, *args: str, extra: str = "", flags: str = "") -> str:
+        """A call of LLVM's intrinsic `name` on values of type `dtype`, with fast-math `flags`; `extra` goes after the
+        arguments."""
         kind = llvm_type(dtype)
         types = ", ".join([kind] * len(args) + ([extra.split()[0]] if extra else []))
         function = self.context.text.declare(f"llvm.{name}.{suffix(dtype)}", kind, types)
         values = ", ".join([f"{kind} {a}" for a in args] + ([extra] if extra else []))
-        return self.out.op(f"call {kind} {function}({values})")
+        return self.out.op(f"call {flags}{kind} {function}({values})")
 
     @staticmethod
     def suffix(dtype: DataType) -> str:

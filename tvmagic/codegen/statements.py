@@ -55,6 +55,7 @@ ANY_ORDER = "pragma_any_order"
 
 
 _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out as a whole
+_PARTIAL_RESULTS = 4  # vectors of them, of a reduction in any order
 _SHORT_STEP = 4  # iterations of it that are written out
 _FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
 
@@ -321,13 +322,15 @@ class FunctionEmitter(MemoryEmitter):
         """
         extent = stmt.extent
         if stmt in self.context.repeated:
-            return self.context.loop_metadata("vectorize.enable", "i1 false")
+            return self.context.loop_metadata("vectorize.enable i1 false")
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
-            if self.any_order or self.context.work.written > _LARGEST_WRITTEN:
+            if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
+                return self.context.loop_metadata("unroll.disable", f"interleave.count i32 {_PARTIAL_RESULTS}")
+            if self.context.work.written > _LARGEST_WRITTEN:
                 return self.context.loop_metadata("unroll.disable")
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
                 whole = extent.value % _SHORT_STEP == 0
-                return self.context.loop_metadata("unroll.count", f"i32 {_SHORT_STEP}") if whole else ""
+                return self.context.loop_metadata(f"unroll.count i32 {_SHORT_STEP}") if whole else ""
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
             return ""
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)

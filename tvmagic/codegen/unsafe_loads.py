@@ -14,7 +14,7 @@ __all__ = ["is_harmless", "needs_mask"]
 
 # Operations from which a branch around them pays, as it mostly is foreseen.
 _FEW = 6
-_SMALL = {"tir.if_then_else", "tir.likely", "tir.fabs"}
+_SMALL = {"tir.if_then_else", "tir.likely", "tir.fabs", "tir.isnan"}
 
 
 def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> bool:
@@ -30,14 +30,16 @@ def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> boo
 
 def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
     """Whether an expression that reads memory is computed whatever the condition is: all that it reads is inside its
-    buffer, it calls nothing, and it is short.
+    buffer, it calls nothing, and it is short or of lanes, which cannot branch.
 
-    What the function stores to, the pointers `stored`, is not read so: the next value would wait for it, where a branch
-    is foreseen, as in a search for the largest.
+    A scalar is not read so from what the function stores to, the pointers `stored`: the next value would wait for it,
+    where a branch is foreseen, as in a search for the largest.
     """
     found = _Unsafe(expr.dtype.lane_code, intervals)
     found.visit(expr)
-    return not found.unsafe and not found.calls and found.count <= _FEW and not found.pointers & stored
+    if found.unsafe or found.calls:
+        return False
+    return expr.dtype.lane_code != 1 or found.count <= _FEW and not found.pointers & stored
 
 
 class _Unsafe(Visitor):

@@ -21,6 +21,7 @@ from tvmagic.ir import (
     Max,
     Min,
     Mul,
+    Node,
     Op,
     PrimExpr,
     Select,
@@ -31,7 +32,7 @@ from tvmagic.ir import (
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Access", "Axis", "BlockInfo", "Decisions", "blocks_of", "constant", "look"]
+__all__ = ["Access", "Axis", "BlockInfo", "Decisions", "axes_of", "blocks_of", "constant", "loads_in", "look"]
 
 
 class Decisions:
@@ -195,6 +196,23 @@ class _Loads(Visitor):
         self.visit_children(node)
 
 
+def axes_of(block: Block) -> list[Axis] | None:
+    """The axes of a block; None if one does not begin at 0, or is neither spatial nor reduced over."""
+    axes: list[Axis] = []
+    for iv in block.iter_vars:
+        if iv.dom is None or constant(iv.dom.min) != 0 or iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+            return None
+        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == IterVar.CommReduce))
+    return axes
+
+
+def loads_in(node: Node) -> list[Access]:
+    """The loads in a statement or an expression."""
+    finder = _Loads()
+    finder.visit(node)
+    return finder.found
+
+
 def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     """What the rules know of a block; None if it is not one store with axes from 0 on, or not a known reduction."""
     block = sch.get(rv)
@@ -202,12 +220,8 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     loops = sch.get_loops(rv) if block.iter_vars else []
     if not isinstance(store, BufferStore) or block.alloc_buffers or block.match_buffers:
         return None
-    axes: list[Axis] = []
-    for iv in block.iter_vars:
-        if iv.dom is None or constant(iv.dom.min) != 0 or iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
-            return None
-        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == IterVar.CommReduce))
-    if len(loops) != len(axes):
+    axes = axes_of(block)
+    if axes is None or len(loops) != len(axes):
         return None
     info = BlockInfo(rv, block, axes, Access(store.buffer, tuple(store.indices)), store.value, None)
     value: Any = store.value
