@@ -277,6 +277,23 @@ def test_the_largest_value_in_any_order_lets_nan_through():
     np.testing.assert_array_equal(result, data.max(axis=1))
 
 
+def test_a_reduction_in_any_order_keeps_several_vectors_of_partial_results():
+    """Each waits for its last value, some four cycles; what is the larger of two zeros does not matter."""
+    from tvmagic import te
+
+    a = te.placeholder((5, 1024), name="A")
+    k = te.reduce_axis((0, 1024), name="k")
+    func = te.create_prim_func([a, te.compute((5,), lambda i: te.max(a[i, k], axis=k), name="M")])
+    sch = tir.Schedule(func)
+    loop = sch.get_loops(sch.get_block("M"))[1]
+    sch.decompose_reduction(sch.get_block("M"), loop)
+    sch.annotate(loop, "pragma_any_order", 1)
+    text = tvmagic.build(sch.mod, target="llvm -mcpu=haswell").get_source("ll")
+    loop_text = text[text.index("vector.body:") :]
+    loop_text = loop_text[: loop_text.index("br i1")]
+    assert loop_text.count("phi <8 x float>") == 4 and loop_text.count("call nsz <8 x float> @llvm.maximum") == 4
+
+
 def test_a_short_loop_over_vectors_is_not_written_out_as_a_whole():
     """What one loop reads would be kept for the next one in more registers than there are."""
     from tvmagic import te

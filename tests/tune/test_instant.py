@@ -80,7 +80,7 @@ def test_results_are_right(name: str) -> None:
 
 FEW = {
     "X: float32[70000]\nS[()] += X[i]": "S: 16 partial results, of a stretch of i each, on 4 cores",
-    "X: float32[300, 500]\nS[()] += X[i, j] * X[i, j]": "S: 15 partial results, of a stretch of i each, on 4 cores",
+    "X: float32[300, 500]\nS[()] += X[i, j] * X[i, j]": "S: 16 partial results, of a stretch of all axes each, on 4 cores",
     "X: float32[3, 40000]\nY[i] = max(X[i, k], over=k)": "Y: 16 partial results, of a stretch of k each, on 4 cores",
     "X: float32[40000, 2]\nY[i] += X[k, i]": "Y: 16 partial results, of a stretch of k each, on 4 cores",
     "X: float32[70001]\nS[()] = min(X[i], over=i)": "S: its values are taken in any order",  # 70001 is a prime

@@ -97,7 +97,9 @@ def apply(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> No
 
 def _in_lanes(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> None:
     """Each lane searches every so many-th value of what is reduced over."""
-    notes.say(f"{found.name}: {found.width} partial results along {found.over.name}, in vectors of {found.lanes}, combined at the end")
+    notes.say(
+        f"{found.name}: {found.width} partial results along {found.over.name}, in vectors of {found.lanes}, combined at the end"
+    )
     loops = dict(zip(found.axes, sch.get_loops(found.rv)))
     spatial = [loops[a] for a in found.axes if not a.reduced]
     _, near = sch.split(loops[found.over], [None, found.width])
