@@ -55,7 +55,7 @@ ANY_ORDER = "pragma_any_order"
 
 
 _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out as a whole
-_PARTIAL_RESULTS = 4  # vectors of them, of a reduction in any order
+_PARTIAL_RESULTS = (4, 8)  # vectors of them, of a reduction in any order: at least, and at most
 _SHORT_STEP = 4  # iterations of it that are written out
 _FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
 
@@ -325,7 +325,8 @@ class FunctionEmitter(MemoryEmitter):
             return self.context.loop_metadata("vectorize.enable i1 false")
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
             if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
-                return self.context.loop_metadata("unroll.disable", f"interleave.count i32 {_PARTIAL_RESULTS}")
+                count = _PARTIAL_RESULTS[self._divides_many(extent.value)]
+                return self.context.loop_metadata("unroll.disable", f"interleave.count i32 {count}")
             if self.context.work.written > _LARGEST_WRITTEN:
                 return self.context.loop_metadata("unroll.disable")
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
@@ -335,6 +336,11 @@ class FunctionEmitter(MemoryEmitter):
             return ""
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
         return self.context.loop_metadata("unroll.full") if whole <= _LARGEST_UNROLLED else ""
+
+    def _divides_many(self, extent: int) -> bool:
+        """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
+        step = _PARTIAL_RESULTS[1] * self.context.target.machine.lanes("float32")
+        return extent % step == 0 and extent >= 4 * step
 
     # ------------------------------------------------------------------ memory
 

@@ -1,8 +1,8 @@
 """The rule for reductions that are no contractions, and for chains of them that share rows: sums, softmax, norms.
 
 The blocks of a chain are computed row by row, so that a row stays in the first cache from its first block to its last.
-A reduction along the contiguous axis sums into vectors, which are added up at the end; one along another axis keeps a
-vector of results.
+A reduction along the contiguous axis takes its values in any order, so that LLVM makes vectors of partial results; one
+along another axis keeps a vector of results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import K, Machine
-from tvmagic.ir import Add, IterVar, Mul, Var
+from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
 from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, vector_parts
@@ -21,7 +21,6 @@ from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
 
-_NARROW = 4  # partial results at least
 _WINDOW = 32  # steps of a reduction that are written out
 
 
@@ -118,19 +117,12 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
+        if not is_out:
+            sch.compute_at(info.rv, row)
         axis = self._along(info)
-        lanes = self.machine.lanes(info.store.buffer.dtype)
-        simple = info.combine is Add and not self.chain.members  # a loop that LLVM makes as good as it can be
-        if axis is None or simple or self._lanes(axis.extent, lanes)[1] == 0:
-            if not is_out:
-                sch.compute_at(info.rv, row)
-            if axis is not None and axis is info.reduced[-1] and info.combine is not Mul:
-                self.notes.say(
-                    f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop"
-                )
-                any_order(sch, info.rv, 1)
-            return
-        self._partial_sums(info, axis, row, is_out)
+        if axis is not None and axis is info.reduced[-1]:
+            self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
+            any_order(sch, info.rv, 1)
 
     def _along(self, info: BlockInfo) -> Axis | None:
         """The reduced axis along which what is read is contiguous."""
@@ -139,49 +131,6 @@ class _Rows:
             if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
                 return axis
         return None
-
-    def _partial_sums(self, info: BlockInfo, axis: Axis, row: Any, is_out: bool) -> None:
-        """Sum along a contiguous axis into vectors, and add these up at the end."""
-        sch = self.sch
-        lanes = self.machine.lanes(info.store.buffer.dtype)
-        width, vectors = self._lanes(axis.extent, lanes)
-        loop = sch.get_loops(info.rv)[info.axes.index(axis)] if not is_out else own_loops(sch, info.rv, 0)[axis.var]
-        self.notes.say(f"{info.name}: {width} partial results, as the reduction is along the contiguous axis")
-        _, near = sch.split(loop, [None, width])
-        partial = sch.rfactor(near, len(info.spatial))
-        if not is_out:
-            sch.compute_at(info.rv, row)
-        sch.compute_at(partial, row)
-        own = own_loops(sch, partial, 1)
-        block = sch.get(partial)
-        lane = own[block.iter_vars[0].var]
-        steps = [own[iv.var] for iv in block.iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
-        if not steps:
-            return
-        sch.reorder(*steps, lane)
-        if axis.extent is None or axis.extent % width:
-            hint_partition(sch, steps[-1])
-        if vectors > 1:
-            piece, lane = sch.split(lane, [None, width // vectors])
-            sch.unroll(piece)
-        sch.vectorize(lane)
-        sch.decompose_reduction(partial, steps[0])
-        if info.combine is not Mul:
-            any_order(sch, info.rv, 1)
-
-    @staticmethod
-    def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
-        """How many partial results there are, in how many vectors; no vectors if none divide, even of half the width.
-
-        Four vectors or more, as each waits for its last result.
-        """
-        if extent is None:
-            return 1, 0
-        for size in (lanes, lanes // 2):
-            for vectors in (4, 8, 7, 6, 5) if size < lanes else (4, 8, 7, 6, 5, 3, 2, 1):
-                if size > 1 and extent % (vectors * size) == 0 and extent > vectors * size:
-                    return vectors * size, vectors
-        return 1, 0
 
     # ------------------------------------------------------------------------ along columns
 
