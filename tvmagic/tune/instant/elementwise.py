@@ -16,6 +16,7 @@ from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loo
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
 _ENOUGH = 1 << 18  # elements from which threads pay: they take some 20 microseconds, as waking a thread does
+_PARTS = 4  # of a loop for each core, so that one that is late has fewer of them
 _LONG = 8  # elements that take as long as one with a long call, or with one that is read across the lines of the cache
 _COSTLY = {
     "tir.exp",
@@ -113,7 +114,7 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
         if axis is not None and _at_places(info, axis):
             notes.say(f"loops of their own between the places along {axis.name} at which its conditions change")
             hint_partition(sch, inner[0])
-    _on_cores(sch, order, inner, info)
+    _on_cores(sch, order, inner, info, machine)
 
 
 def _in_vectors(info: BlockInfo, axis: Axis) -> bool:
@@ -167,12 +168,21 @@ def _flat(info: BlockInfo) -> bool:
     return all(list(a.indices) == places or not a.variables for a in plain) and info.constant and not info.alone
 
 
-def _on_cores(sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo) -> None:
+def _on_cores(sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo, machine: Machine) -> None:
     """The outer loops in parallel; each core gets stretches of what is left of the innermost if there are none."""
     outer = order or inner
-    if not outer or _size(info.axes) * (_LONG if info.calls & _COSTLY else 1) < _ENOUGH:
-        return
-    sch.parallel(outer[0] if len(outer) == 1 else sch.fuse(*outer))
+    if outer and _size(info.axes) * (_LONG if info.calls & _COSTLY else 1) >= _ENOUGH:
+        _shared(sch, outer, machine)
+
+
+def _shared(sch: Schedule, outer: list[Any], machine: Machine) -> None:
+    """Loops in parallel, of nested ones as many as give each core some parts: others stay as they are, as the places of
+    a fused loop are divided by sizes in each of its iterations."""
+    parts, count = 1, 0
+    while count < len(outer) and parts < _PARTS * machine.cores:
+        parts *= extent_of(sch, outer[count]) or 256
+        count += 1
+    sch.parallel(outer[0] if count < 2 else sch.fuse(*outer[:count]))
 
 
 def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:
@@ -210,4 +220,4 @@ def _transposed(
             hint_partition(sch, loop)
     outer = [*rest, far_other]
     if _size(info.axes) * _LONG >= _ENOUGH:
-        sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % height else sch.fuse(*outer))
+        _shared(sch, outer[: len(outer) - bool((other.extent or 1) % height and len(outer) > 1)], machine)
