@@ -208,6 +208,27 @@ def test_threads_pay_for_long_loops_alone() -> None:
         assert ("T.parallel" in sch.script()) == parallel
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("X: float32[114, 114, 64]\nW: float32[3, 3, 64]\nY[i, j, c] += X[i + r, j + q, c] * W[r, q, c]", "along c, 4 of them along i"),
+        ("X: float32[64, 114, 114]\nW: float32[64, 3, 3]\nY[c, i, j] += X[c, i + r, j + q] * W[c, r, q]", "along j, 4 of them along i"),
+        ("X: float32[8, 64, 66]\nr: range(2)\nY: float32[8, 32, 64]\nY[c, i, j] = max(X[c, 2*i + r, j], over=r)", "of 8 results at a time along j"),
+    ],
+)
+def test_neighbours_whose_windows_overlap_are_kept_together(text: str, said: str) -> None:
+    """Of all tiles, the one that loads the least for a result: a vector wide, so that more rows share what they read."""
+    assert any(text.endswith(said) for text in checked(text, "llvm -mcpu=haswell").texts)
+
+
+@pytest.mark.parametrize("cores", [2, 64])
+def test_no_more_loops_are_fused_than_the_cores_need(cores: int) -> None:
+    """The places of a fused loop are divided by sizes in each iteration."""
+    op = operator("f", "X: float32[34, 66, 128]\nY: float32[32, 64, 128]\nY[i, j, k] = X[i, j, k] + X[i + 2, j + 2, k]")
+    sch = decide(op, f"llvm -num-cores={cores}").schedule
+    assert len(sch.get_loops(sch.get_block("Y"))) == (3 if cores == 2 else 2)
+
+
 def test_a_tile_follows_the_processor() -> None:
     big = "A: float32[960, 960]\nB: float32[960, 960]\nC[i, j] += A[i, k] * B[k, j]"
     op = operator("f", big)

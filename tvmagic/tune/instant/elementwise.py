@@ -10,13 +10,12 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import And, BufferLoad, Not, Or, PrimExpr, post_order_visit, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of, hint_partition
+from tvmagic.tune.instant.loops import extent_of, hint_partition, share
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
 _ENOUGH = 1 << 18  # elements from which threads pay: they take some 20 microseconds, as waking a thread does
-_PARTS = 4  # of a loop for each core, so that one that is late has fewer of them
 _LONG = 8  # elements that take as long as one with a long call, or with one that is read across the lines of the cache
 _COSTLY = {
     "tir.exp",
@@ -172,17 +171,7 @@ def _on_cores(sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo
     """The outer loops in parallel; each core gets stretches of what is left of the innermost if there are none."""
     outer = order or inner
     if outer and _size(info.axes) * (_LONG if info.calls & _COSTLY else 1) >= _ENOUGH:
-        _shared(sch, outer, machine)
-
-
-def _shared(sch: Schedule, outer: list[Any], machine: Machine) -> None:
-    """Loops in parallel, of nested ones as many as give each core some parts: others stay as they are, as the places of
-    a fused loop are divided by sizes in each of its iterations."""
-    parts, count = 1, 0
-    while count < len(outer) and parts < _PARTS * machine.cores:
-        parts *= extent_of(sch, outer[count]) or 256
-        count += 1
-    sch.parallel(outer[0] if count < 2 else sch.fuse(*outer[:count]))
+        share(sch, outer, machine)
 
 
 def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:
@@ -220,4 +209,4 @@ def _transposed(
             hint_partition(sch, loop)
     outer = [*rest, far_other]
     if _size(info.axes) * _LONG >= _ENOUGH:
-        _shared(sch, outer[: len(outer) - bool((other.extent or 1) % height and len(outer) > 1)], machine)
+        share(sch, outer[: len(outer) - bool((other.extent or 1) % height and len(outer) > 1)], machine)

@@ -16,8 +16,8 @@ from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, vector_parts
-from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
+from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
 
@@ -163,8 +163,7 @@ class _Rows:
         if store is not None and not short and not chain.members and across.extent is not None:
             self._long_columns(across, loops, outer, inside, store)
             return
-        vectors = self._width(across, lanes)
-        rows, tile = self._rows(across, vectors) if out.reduced and not chain.members else (None, 1)
+        rows, tile, vectors = self._tile(across, lanes, short)
         far, middle, near = sch.split(loops[across], [None, vectors, lanes])
         uneven = across.extent is None or across.extent % (vectors * lanes) != 0
         tiled: list[Any] = []
@@ -186,7 +185,7 @@ class _Rows:
         for info in reversed(chain.members):
             sch.compute_at(info.rv, at)
         whole = outer[:-1] if tiled else outer if uneven else [*outer, far]
-        sch.parallel(sch.fuse(*whole) if len(whole) > 1 else whole[0] if whole else far)
+        share(sch, whole or [far], self.machine)
         if uneven:
             hint_partition(sch, far)
         for loop in (*(reduced if short else ()), *tiled, middle):
@@ -242,7 +241,7 @@ class _Rows:
         order = [near, some, vector] if vector is not None else [near, some]
         sch.reorder(*outer, far, *inside, *reduced, *order)
         sch.reverse_compute_at(store, far)
-        sch.parallel(sch.fuse(*outer, far) if outer else far)
+        share(sch, [*outer, far], self.machine)
         sch.unroll(some)
         if vector is not None:
             sch.vectorize(vector)
@@ -255,26 +254,50 @@ class _Rows:
         """The extent of an axis; a symbolic one counts as large."""
         return axis.extent if axis.extent is not None else 1 << 20
 
-    def _width(self, across: Axis, lanes: int) -> int:
-        """How many vectors of results are kept at a time."""
+    def _tile(self, across: Axis, lanes: int, short: bool) -> tuple[Axis | None, int, int]:
+        """Which results are kept in registers at a time: how many along another axis, that axis (None for one of it), and
+        how many vectors along `across`. Of all tiles in a quarter of the registers, the one with the fewest loads for a result."""
+        widths = self._widths(across, lanes)
+        best, least = (None, 1, widths[0]), math.inf
+        # Of two axes alike the first one: rows of the tile pass by together, and each is read for fewer tiles.
+        rows = [a for a in self.chain.shared if a is not across and self._shared_along(a)] if short else []
+        if not self.chain.out.reduced or self.chain.members or not rows:
+            return best
+        most = max(1, self.machine.vector_registers // 4)
+        for vectors in widths:
+            for axis in rows:
+                assert axis.extent is not None
+                for tile in [t for t in range(1, min(most // vectors, axis.extent) + 1) if axis.extent % t == 0]:
+                    loads = sum(self._loaded(a, axis, tile, across, vectors) for a in self.chain.out.loads)
+                    if loads / (tile * vectors) < least:
+                        least, best = loads / (tile * vectors), (axis if tile > 1 else None, tile, vectors)
+        return best
+
+    def _widths(self, across: Axis, lanes: int) -> list[int]:
+        """How many vectors of results may be kept along an axis, the most first."""
         extent = across.extent
         if extent is None:
-            return 1
-        return next((v for v in (8, 4, 2) if extent % (v * lanes) == 0), min(4, max(1, extent // lanes)))
+            return [1]
+        even = [v for v in (8, 4, 2, 1) if extent % (v * lanes) == 0]
+        return even if len(even) > 1 else [min(4, max(1, extent // lanes)), *even]
 
-    def _rows(self, across: Axis, vectors: int) -> tuple[Axis | None, int]:
-        """Another axis of which several results are kept at a time, as neighbours share what they read; and how many."""
+    def _loaded(self, access: Access, axis: Axis, tile: int, across: Axis, vectors: int) -> int:
+        """How many vectors, or elements for all lanes, are loaded for a tile: neighbours share what they read."""
+        count = vectors if across.var in access.variables else 1
+        steps = [(axis.var, tile), *[(a.var, a.extent or 1) for a in self.chain.out.reduced]]
+        for dimension in range(len(access.indices)):
+            places = {0}
+            for var, extent in steps:
+                step = access.coefficient(dimension, var) or 0
+                places = {p + step * n for p in places for n in range(extent)} if step else places
+            count *= len(places)
+        return count
+
+    def _shared_along(self, axis: Axis) -> bool:
+        """Whether neighbours along an axis share what they read, of a window that moves with it."""
         out = self.chain.out
-        best: Axis | None = None
-        for axis in self.chain.shared:
-            shares = any(axis.var not in a.variables for a in out.loads if a.variables) or len(out.loads) == 1
-            if axis is not across and axis.extent and shares and self._windowed(axis):
-                best = axis
-        if best is None or best.extent is None:
-            return None, 1
-        most = max(1, (self.machine.vector_registers // 2) // vectors)
-        tile = next((t for t in range(min(most, best.extent), 0, -1) if best.extent % t == 0), 1)
-        return (best, tile) if tile > 1 else (None, 1)
+        shares = any(axis.var not in a.variables for a in out.loads if a.variables) or len(out.loads) == 1
+        return axis.extent is not None and shares and self._windowed(axis)
 
     def _windowed(self, axis: Axis) -> bool:
         """Whether some access runs over an axis and a reduced one together."""
