@@ -211,9 +211,18 @@ def test_threads_pay_for_long_loops_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("X: float32[114, 114, 64]\nW: float32[3, 3, 64]\nY[i, j, c] += X[i + r, j + q, c] * W[r, q, c]", "along c, 4 of them along i"),
-        ("X: float32[64, 114, 114]\nW: float32[64, 3, 3]\nY[c, i, j] += X[c, i + r, j + q] * W[c, r, q]", "along j, 4 of them along i"),
-        ("X: float32[8, 64, 66]\nr: range(2)\nY: float32[8, 32, 64]\nY[c, i, j] = max(X[c, 2*i + r, j], over=r)", "of 8 results at a time along j"),
+        (
+            "X: float32[114, 114, 64]\nW: float32[3, 3, 64]\nY[i, j, c] += X[i + r, j + q, c] * W[r, q, c]",
+            "along c, 4 of them along i",
+        ),
+        (
+            "X: float32[64, 114, 114]\nW: float32[64, 3, 3]\nY[c, i, j] += X[c, i + r, j + q] * W[c, r, q]",
+            "along j, 4 of them along i",
+        ),
+        (
+            "X: float32[8, 64, 66]\nr: range(2)\nY: float32[8, 32, 64]\nY[c, i, j] = max(X[c, 2*i + r, j], over=r)",
+            "of 8 results at a time along j",
+        ),
     ],
 )
 def test_neighbours_whose_windows_overlap_are_kept_together(text: str, said: str) -> None:

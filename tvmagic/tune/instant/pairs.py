@@ -86,7 +86,7 @@ def _stores(body: Any) -> list[BufferStore]:
     """The stores of a body that computes some values and then stores them; empty for any other."""
     while isinstance(body, LetStmt):
         body = body.body
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    parts: list[Any] = list(body.seq) if isinstance(body, SeqStmt) else [body]
     return parts if all(isinstance(part, BufferStore) for part in parts) else []
 
 
