@@ -58,6 +58,8 @@ CELLS = {
     "largest places of rows": "X: float32[9, 96]\nY[i] = argmax(X[i, j], over=j)",
     "least places of columns": "X: float32[9, 70]\nY[j] = argmin(X[i, j], over=i)",
     "largest place of all": "X: int8[960]\nY[()] = argmax(X[j], over=j)",
+    "places of a vector's length": "X: float32[9, 8]\nY[i] = argmax(X[i, j], over=j)",
+    "places of a single value": "X: float32[9, 1]\nY[i] = argmax(X[i, j], over=j)",
     "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
     "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
     "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",

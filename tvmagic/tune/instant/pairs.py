@@ -67,7 +67,7 @@ def _dividing(axis: Axis, lanes: int) -> tuple[int, int]:
     together hide how long each waits for its last result.
     """
     extent = axis.extent or 1
-    vector = next((n for n in (lanes, lanes // 2, lanes // 4, lanes // 8) if n >= 2 and extent % n == 0), 0)
+    vector = next((n for n in (lanes, lanes // 2, lanes // 4, lanes // 8) if 2 <= n < extent and extent % n == 0), 0)
     if not vector:
         return 0, 0
     most = max(1, extent // (vector * _STEPS))
