@@ -362,12 +362,16 @@ class FunctionEmitter(MemoryEmitter):
     def _would_scatter(self, stmt: For) -> bool:
         """Whether LLVM would write out an innermost loop as a whole and make vectors of the loop around it, with a scatter
         for each element: on machines that have scatters, which are slow."""
+        if self.context.family.launches or not isinstance(stmt.extent, IntImm) or stmt.extent.value > _WHOLE:
+            return False
         machine = self.context.target.machine
-        short = isinstance(stmt.extent, IntImm) and machine.lanes("float32") <= stmt.extent.value <= _WHOLE
-        return short and machine.vector_bits >= _SCATTERS and _stores_elements(stmt.body)
+        long = machine.lanes("float32") <= stmt.extent.value
+        return long and machine.vector_bits >= _SCATTERS and _stores_elements(stmt.body)
 
     def _divides_many(self, extent: int) -> bool:
         """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
+        if self.context.family.launches:
+            return False
         step = _PARTIAL_RESULTS[1] * self.context.target.machine.lanes("float32")
         return extent % step == 0 and extent >= 4 * step
 
